@@ -170,8 +170,9 @@ impl<'a> Slab<'a> {
         best.1
     }
 
-    /// As above, for a further LID of a port: first a neighbouring system on no route of its earlier LIDs, then a
-    /// switch on no such route, then the fewest of its LIDs. Ports are scanned from the one after the last LID's.
+    /// Returns the port with the fewest routes for a further LID of a port (LMC). Ports towards a neighbouring system
+    /// that the earlier LIDs do not use come first, then ports towards a switch that they do not use, then the port
+    /// with the fewest of these LIDs. The scan begins after the port of the last LID.
     fn least_used_elsewhere(&mut self, switch: usize, destination: &Destination, offset: u16) -> u32 {
         self.find_used(switch, destination, offset);
         let graph = self.balance.graph;

@@ -18,11 +18,11 @@ use crate::options::Options;
 use crate::paths::Paths;
 use crate::ports;
 
-/// A routing engine. A new one is a file with an implementation of this and a row in the registry
-/// ([`Engine::ALL`] lists it): `docs/adding-an-engine.md`.
+/// A routing engine. A new engine is a file with an implementation of this trait and a row in the registry that
+/// [`Engine::ALL`] lists: see `docs/adding-an-engine.md`.
 ///
-/// An engine reads no clock and no file, draws no lots but by a seed, and gives the same bytes on any number of
-/// threads. It need not prove anything: the judge does.
+/// An engine reads no clock and no file, takes random numbers only from its seed, and returns the same bytes on any
+/// number of threads. It need not prove its tables: the judge does.
 pub trait RoutingEngine: fmt::Debug + Sync {
     /// Makes tables with an entry for every LID at every switch that can reach it, and adds what an operator may want
     /// to know to `notes`.
@@ -71,14 +71,14 @@ pub enum Capability {
 pub enum LaneUse {
     /// One.
     One,
-    /// As many as it may use, to keep packets apart. The routes are proved for one lane, so senders may use any
-    /// service level.
+    /// The engine uses as many lanes as it may, to keep packets apart. The routes are proved for one lane, so senders
+    /// may use any service level.
     ToSpread {
         /// Unless [`Options::lanes`] sets another number.
         by_default: u8,
     },
-    /// As many as it may use, or needs, to be free of deadlocks. Senders must use the service levels of their path
-    /// records.
+    /// The engine uses as many lanes as it may, or as it needs, to be free of deadlocks. Senders must use the service
+    /// levels of their path records.
     ToBeSafe {
         /// Unless [`Options::lanes`] sets another number.
         by_default: u8,

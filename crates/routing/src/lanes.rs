@@ -1,12 +1,12 @@
 //! Assigns lanes to destinations, so that no lane has a credit loop.
 //!
-//! Paths are assigned one by one, and paths that fit no lane may be changed ([`Lanes::place`]). First the parts of all
-//! paths that packets of hosts use, later the parts that only packets of switches use ([`Lanes::add`]).
+//! Paths are assigned one by one, and paths that fit no lane may be changed ([`Lanes::place`]). The parts of all paths
+//! that packets of hosts use come first, then the parts that only packets of switches use ([`Lanes::add`]).
 //!
-//! A channel that a packet holds while it waits for the next one depends on that one. All dependencies of one LID go
-//! onto one lane: the first on which they close no cycle. Each lane is a graph that is kept without cycles ([`Dag`]),
-//! so a dependency that agrees with its order costs nothing, and one that does not moves only the channels between its
-//! ends.
+//! While a packet holds a channel and waits for the next one, the first channel depends on the second. All dependencies
+//! of one LID are on one lane: the first lane on which they close no cycle. Each lane is a graph that is kept without
+//! cycles ([`Dag`]). So a dependency that agrees with its order costs nothing, and any other moves only the channels
+//! between its ends.
 //!
 //! OpenSM assigns lanes to pairs of source and destination. With a lane per destination, path records of all sources
 //! agree.
@@ -53,12 +53,12 @@ impl<'a> Lanes<'a> {
         u8::try_from(self.lanes.len().max(1)).unwrap_or(u8::MAX)
     }
 
-    /// Assigns the part of a path that packets of hosts use to a lane: returns the lane and the path, `None` if the
+    /// Assigns the part of a path that packets of hosts use to a lane. Returns the lane and the path; `None` if the
     /// lanes do not suffice.
     ///
-    /// Takes the first lane in use that fits the path; else the first that fits another path; else a new one. `packed`:
-    /// the first that fits either. `find` searches for a path with dependencies that fit a lane, adds them there, and
-    /// returns the new ones.
+    /// Takes the first lane in use that fits the path; else the first lane in use that fits another path; else a new
+    /// lane. With `packed`, takes the first lane in use that fits this or another path. `find` searches for a path with
+    /// dependencies that fit a lane, adds them there, and returns the new ones.
     pub fn place(
         &mut self,
         way: &[u32],
@@ -97,8 +97,8 @@ impl<'a> Lanes<'a> {
         self.open(&all).map(|lane| (lane, way))
     }
 
-    /// Assigns more of a path to the lane of its first part, or the whole path to the first other lane that fits both,
-    /// or to a new one.
+    /// Assigns a further part of a path to the lane of its first part. If that lane does not fit, the whole path goes
+    /// to the first other lane that fits both parts, or to a new one.
     pub fn add(&mut self, way: &[u32], lane: u8, mut more: impl FnMut(&mut Lane, &mut Added) -> bool) -> Option<u8> {
         let all = dependencies(self.graph, way);
         let others = (0..self.used()).filter(|&other| other != lane);

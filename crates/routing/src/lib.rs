@@ -4,11 +4,11 @@
 //! gives the same bytes on any number of threads. The engine does not judge its tables: the judge of `selvedge-verify`
 //! does that.
 //!
-//! All engines share a core. Crate `graph` has the fabric as arrays; `destinations` is what is routed, in what order;
-//! `paths` is what an engine decides (which hops are allowed towards which switch); `balance` turns that into table
-//! entries, spreading destinations over equal hops. So an engine of this family (minhop, updn, dnup, dor) is only a
-//! rule that fills `paths`. `ftree`, `sssp` and `weave` look at the whole fabric for each destination and write tables
-//! themselves; `fat_tree` needs no paths, it knows a formula. `auto` chooses among them.
+//! All engines share a core. Crate `graph` has the fabric as arrays. `destinations` lists the LIDs to be routed, in
+//! their order. `paths` is what an engine decides: which hops are allowed towards which switch. `balance` turns that
+//! into table entries, spreading destinations over equal hops. So an engine of this family (minhop, updn, dnup, dor) is
+//! only a rule that fills `paths`. `ftree`, `sssp` and `weave` consider the whole fabric for each destination and write
+//! tables themselves; `fat_tree` computes entries by a formula. `auto` chooses among them.
 //!
 //! ```
 //! use selvedge_fabric::Fabric;

@@ -16,21 +16,21 @@ use crate::ports::{HopWeight, PortOrder};
 /// How to route. The default is what a fabric without a configuration gets.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The tables in force, with this fabric's switch indices ([`carry_over`](crate::carry_over)): an entry that is
-    /// still one of the best is kept, so a change moves as few entries as possible. `None` (default): balance from
+    /// The tables in force, with this fabric's switch indices ([`carry_over`](crate::carry_over)). An entry that is
+    /// still among the best is kept, so a change moves as few entries as possible. `None` (default): balances from
     /// scratch, as OpenSM does when a switch is new or a port was reset. Used by minhop, updn, dnup, fat-tree and file
     /// with hop counts; the others always balance the whole fabric from scratch.
     pub previous: Option<Arc<Tables>>,
     /// Whether load may be spread anew. Default: minimal. Of `fat-tree` only.
     pub rebalance: Rebalance,
-    /// Count routes to switches when spreading load (OpenSM's `port_profile_switch_nodes`). Default false: switches
-    /// receive next to no traffic. Of the same engines.
+    /// Counts routes to switches when spreading load (OpenSM's `port_profile_switch_nodes`). Default false, because
+    /// switches receive next to no traffic. Used by minhop, updn, dnup and file with hop counts.
     pub count_switches: bool,
-    /// GUIDs of ports that are routed first, in this order (`guid_routing_order_file`). Default: none. Of the same
-    /// engines.
+    /// GUIDs of ports that are routed first, in this order (`guid_routing_order_file`). Default: none. Used by minhop,
+    /// updn, dnup and file with hop counts.
     pub guid_order: Vec<Guid>,
-    /// The order in which the ports of a switch are tried (`port_search_ordering_file`). Default: by number. Of the
-    /// same engines.
+    /// The order in which the ports of a switch are tried (`port_search_ordering_file`). Default: by number. Used by
+    /// the same engines as `guid_order`, and by dor.
     pub port_order: Vec<PortOrder>,
     /// Of `minhop` only: what a hop by a port counts for (`hop_weights_file`). Default: 1 each.
     pub hop_weights: Vec<HopWeight>,
@@ -62,8 +62,8 @@ impl Options {
 /// What a change of the fabric may move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rebalance {
-    /// With `previous`, only necessary changes: entries that led over lost links. Without it, a first plan: no entry is
-    /// in force, and the load of the busiest links of a damaged tree is lowered.
+    /// With tables in force, only necessary changes are made: to entries that led over lost links. In a first plan,
+    /// without tables in force, the load of the busiest links of a damaged tree is lowered.
     #[default]
     Minimal,
     /// As a first plan, whatever `previous` says, and in trees of two levels so that fewer packets meet.

@@ -28,9 +28,10 @@ impl Entry {
     }
 }
 
-/// Entries from every switch towards every switch, and what "down" means.
+/// Entries from every switch towards every switch, with the meaning of "down" for the engine.
 ///
-/// A channel is a good next hop if one hop less is left behind it, and
+/// A channel is a good next hop if one hop less remains after it, and
+///
 /// - it leads down, and from there on the packet may only go down; or
 /// - it leads up, and here the packet may still go up.
 ///
@@ -38,7 +39,8 @@ impl Entry {
 ///
 /// Memory: two bytes per pair of switches: 1.9 MB for 972 switches, 17 MB for 2,880, 200 MB for 10,000.
 ///
-/// With weights (minhop's hop weights) a channel is a good next hop if as much less is left behind it as it weighs.
+/// With weights (minhop's hop weights) a channel is a good next hop if the remaining weight falls by the channel's
+/// weight.
 #[derive(Clone, Debug)]
 pub(crate) struct Levels {
     switches: usize,
@@ -50,8 +52,8 @@ pub(crate) struct Levels {
 /// No path by this channel, in [`Hops`].
 pub(crate) const NO_WAY: u8 = u8::MAX;
 
-/// Hops left by every channel towards every switch, for engines where the number at a switch does not decide which of
-/// its channels are good: those with the fewest hops are.
+/// Hops that remain from every channel towards every switch, for engines in which the hops of a switch do not decide
+/// which of its channels are good. The channels with the fewest hops are good.
 ///
 /// Memory: a byte per switch and channel: 34 MB for 972 switches of 36 ports, 200 MB for 2,880.
 #[derive(Clone, Debug)]
@@ -109,8 +111,8 @@ impl Hops {
 }
 
 impl Levels {
-    /// Rows that `fill(target, scratch, row)` fills; a row starts with [`Entry::NONE`] everywhere. `position` is the
-    /// place of each switch in the order from top to bottom.
+    /// Makes the rows: calls `fill(target, scratch, row)` for each target; a row starts with [`Entry::NONE`]
+    /// everywhere. `position` is the place of each switch in the order from top to bottom.
     pub fn new<S: Default>(
         switches: usize,
         position: Option<Vec<u32>>,

@@ -24,8 +24,8 @@ pub struct HopWeight {
 pub struct PortOrder {
     /// GUID of the switch.
     pub switch: Guid,
-    /// The ports, each once; those that are not listed follow by number. With a port that the switch does not have, or
-    /// that is named twice, the whole order is left out.
+    /// The ports, each once; ports that are not listed follow in ascending order. If a port does not exist on the
+    /// switch or is named twice, the whole order is ignored.
     pub ports: Vec<u8>,
 }
 

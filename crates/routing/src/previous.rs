@@ -4,8 +4,8 @@ use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{NO_PATH, Tables};
 use selvedge_types::Lid;
 
-/// The tables that were in force on `old`, with the switch indices of `new`: rows follow their switch's GUID; a switch
-/// that `old` does not have gets a row without entries.
+/// Returns the tables that were in force on fabric `old`, with the switch indices of fabric `new`. Rows follow the GUID
+/// of their switch; a switch that is not in `old` gets a row without entries.
 #[must_use]
 pub fn carry_over(old: &Fabric, tables: &Tables, new: &Fabric) -> Tables {
     let mut carried = Tables::new(new.switches().len(), tables.top());

@@ -50,8 +50,8 @@ pub fn difference(fabric: &Fabric, lids: &Lids, old: &Tables, new: &Tables) -> D
     found
 }
 
-/// A step from the tables in force to `goal` (of the same switches, LIDs up to the same) that writes at most `blocks`
-/// LFT blocks, those first that take most from the busiest links; `None` if there is none.
+/// Returns a step from the tables in force to `goal`, for the same switches and LIDs. It writes at most `blocks` LFT
+/// blocks, first those that take most load off the busiest links. `None` if there is no such step.
 #[must_use]
 pub fn step_towards(
     fabric: &Fabric,
@@ -168,8 +168,8 @@ impl Net {
         net
     }
 
-    /// The switches that packets pass from `from` to the LID's, each with the port they leave by. Ends early where they
-    /// are lost or go round.
+    /// Returns the switches that packets for a LID pass, beginning at `from`, each with its egress port. Ends early
+    /// where packets are dropped or loop.
     fn way(&self, tables: &Tables, lid: usize, from: u32) -> impl Iterator<Item = (u32, u8)> {
         let home = self.home.get(lid).copied().unwrap_or(NOBODY);
         let mut at = from;
@@ -418,8 +418,8 @@ fn merged(shifts: &[(usize, i64)]) -> Vec<(usize, i64)> {
     sums
 }
 
-/// The goal, but LIDs that no port has, and those of ports without a link, keep their entries: no route needs the
-/// change.
+/// Returns the goal of rebalancing: the wanted tables, except that LIDs of no port, and of ports without a link, keep
+/// their entries in force. No route needs those changes.
 #[must_use]
 pub fn goal_for(fabric: &Fabric, lids: &Lids, in_force: &Tables, wanted: &Tables) -> Tables {
     let mut goal = in_force.clone();

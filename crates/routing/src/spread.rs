@@ -69,9 +69,9 @@ impl<'a> Spread<'a> {
         next
     }
 
-    /// Returns the least loaded of the shortest paths with dependencies that fit the lane, and adds these to it; `None`
-    /// if a switch with hosts has none. A switch without hosts that has none, or only behind such a switch, gets no
-    /// path.
+    /// Returns the least loaded of the shortest paths with dependencies that fit the lane, and adds these to the lane.
+    /// `None` if a switch with hosts has no such path. A switch without hosts gets no path if it has none, or if its
+    /// path would pass a switch without one.
     pub fn fitting(&mut self, attach: usize, lane: &mut Lane, room: &mut Added) -> Option<Vec<u32>> {
         self.search(attach);
         let mut next = vec![NONE; self.graph.switches()];
@@ -96,11 +96,11 @@ impl<'a> Spread<'a> {
         Some(next)
     }
 
-    /// Gives every switch without a path one that fits the lane: a shortest one if possible. False if a switch gets
-    /// none.
+    /// Gives every switch without a path one that fits the lane: a shortest one if possible. Returns false if a switch
+    /// gets none.
     ///
-    /// These are switches that no packet of a host passes, so their load does not count. Paths along dependencies that
-    /// are already on the lane are preferred, so that destinations share their turns.
+    /// No packet of a host passes these switches, so their load does not count. Paths along dependencies that are
+    /// already on the lane are preferred, so that destinations share their turns.
     pub fn complete(&mut self, attach: usize, next: &mut [u32], lane: &mut Lane, room: &mut Added) -> bool {
         self.search(attach);
         let graph = self.graph;
@@ -155,10 +155,10 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// Moves single next hops of a LID off loaded channels, each with all packets through its switch. True if any
-    /// moved.
+    /// Moves single next hops of a LID off loaded channels; all packets through the switch move with them. Returns true
+    /// if any has moved.
     ///
-    /// A move must lower the sum of fourth powers of loads, so the peak counts most and rounds come to an end.
+    /// A move must lower the sum of fourth powers of loads. So the peak counts most, and the rounds come to an end.
     pub fn relieve(&mut self, attach: usize, next: &mut [u32]) -> bool {
         self.search(attach);
         self.below.copy_from_slice(&self.hosts);

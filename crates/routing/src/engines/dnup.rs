@@ -70,8 +70,9 @@ fn paths(fabric: &Fabric, graph: &Graph, par: Par) -> Option<Paths> {
     Some(Paths::Hops(hops))
 }
 
-/// Searches from the target outwards. A switch is searched again when one of its ports first gets a number, with the
-/// path of that step: OpenSM's rule, which decides its tables where ranks are not clean.
+/// Searches paths to the target, from the target outwards. A switch is searched again when one of its ports gets a hop
+/// count for the first time, with the path that gave it. This is OpenSM's rule, and it decides OpenSM's tables where
+/// ranks are irregular.
 fn search(graph: &Graph, rank: &[u32], reverses: &[u32], target: usize, scratch: &mut Scratch, row: &mut [u8]) {
     let Scratch {
         least,

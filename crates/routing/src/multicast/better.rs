@@ -9,12 +9,12 @@ use selvedge_types::{Idx, Lid};
 use super::net::Net;
 use super::{TreeRequest, Trees, trees};
 
-/// How good a tree is, less is better: members that it does not join, links between the two switches that are farthest
-/// apart in it, links in all.
+/// The cost of a tree; less is better. Compared in this order: members that it does not join, links between its two
+/// farthest switches, links in all.
 type Cost = (usize, usize, usize);
 
-/// Trees of which those are moved that would be better if all were planned afresh: the first as many as `fits` allows,
-/// and one at least. Beside them how many are moved, and how many could be after them.
+/// Moves trees that would be better if all were planned afresh: as many as `fits` allows, at least one. Also returns
+/// the number of trees moved, and the number that could still be moved.
 #[must_use]
 pub fn better(request: &TreeRequest<'_>, fits: impl Fn(&MulticastTables) -> bool) -> (Trees, (usize, usize)) {
     let empty = MulticastTables::new(request.held.switches());

@@ -8,7 +8,7 @@
 //! multicast table lies between), each part has a tree of its own.
 //!
 //! Such trees are laid without regard to routes. If copies and packets of routes could then form a credit loop, trees
-//! are laid `beside` routes: along one trunk, a tree over all switches with turns that all fit into the `order` of the
+//! are laid by `beside`: along one trunk, a tree over all switches with turns that all fit into the `order` of the
 //! routes' dependencies. Every group gets the part of the trunk that its members need.
 //!
 //! Work: per planned group one scan of all links; per root one scan for each of at most eight members.

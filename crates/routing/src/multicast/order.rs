@@ -47,8 +47,8 @@ impl Order {
         Some(Self { channel, waits })
     }
 
-    /// Adds the turns between a link and others at one of its ends, in both directions; all links are given from that
-    /// end. False if one of the turns closes a cycle: then nothing has changed.
+    /// Adds the turns between `link` and other links at one of its ends, in both directions. All links are directed
+    /// away from that end. Returns false if one of the turns closes a cycle; then nothing has changed.
     pub fn join(&mut self, link: Arc, others: &[Arc]) -> bool {
         let mut added = Vec::new();
         for other in others.iter().filter(|other| other.cable != link.cable) {

@@ -70,8 +70,8 @@ impl World {
         }
     }
 
-    /// Number of Sets of each phase. If trees could deadlock among themselves, they are laid along one trunk; if the
-    /// change could deadlock, the old trees are removed first.
+    /// Returns the number of Sets of each phase. If trees could deadlock with each other, they are laid along one
+    /// trunk. If the change could deadlock, the old trees are removed first.
     fn turn(&mut self) -> Vec<usize> {
         let stale = self.groups.iter().map(|group| group.mlid).collect();
         let none = Routes {

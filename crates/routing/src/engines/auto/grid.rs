@@ -1,12 +1,13 @@
 //! Recognises meshes, tori and hypercubes, whole or damaged, from the neighbours of each switch alone.
 //!
-//! In a product of rings and lines two links of different dimensions at a switch span exactly one square, with parallel
-//! opposite sides; two links that span none lie in one line. From squares come classes of parallel links, from straight
-//! lines dimensions; links of a dimension then give coordinates, and circles that do not close give the length of a
-//! ring. In the end every link is checked against the coordinates, so that no other graph is called a torus.
+//! In such a grid, two links of different dimensions at a switch belong to exactly one square of four switches, and
+//! opposite sides of a square are parallel. Two links that belong to no square lie in one line. The squares give
+//! classes of parallel links; the lines give dimensions. The links of a dimension then give coordinates, and a ring
+//! gives its length. In the end every link is checked against the coordinates, so that no other graph is called a
+//! torus.
 //!
-//! Work: a few steps per switch and pair of neighbours of each of its pairs of neighbours; none above
-//! [`NEIGHBOURS_MAX`].
+//! Work: a few steps per switch and pair of neighbours of each of its pairs of neighbours. A fabric in which a switch
+//! has more than [`NEIGHBOURS_MAX`] neighbours is not analysed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -32,8 +33,8 @@ pub struct Side {
 /// A mesh, torus or hypercube.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grid {
-    /// Its dimensions, longest first. A ring of four that crosses another dimension is two of length two: the same
-    /// graph.
+    /// The dimensions of the grid, longest first. A ring of four that crosses another dimension is reported as two
+    /// dimensions of length two, because the graph is the same.
     pub sides: Vec<Side>,
     /// Places without a switch.
     pub switches_missing: u64,
@@ -194,8 +195,8 @@ fn squares(graph: &Graph, members: &[usize], edges: &Edges, parallel: &mut Paral
     Some(straight)
 }
 
-/// Joins classes that follow each other along lines, if a quarter of their links agree: around a missing link there is
-/// no evidence, at corners a little wrong evidence.
+/// Joins classes of links that follow each other along lines, if at least a quarter of their links agree. Around a
+/// missing link there is no evidence, and at corners some evidence is wrong.
 fn join_lines(edges: &Edges, straight: &Straight, parallel: &mut Parallel) -> Option<()> {
     let mut size: BTreeMap<usize, usize> = BTreeMap::new();
     for edge in 0..edges.count {

@@ -15,15 +15,15 @@ pub(super) struct Unjoined {
     pub stranded: usize,
 }
 
-/// Refuses a tree in which leaves with hosts cannot reach each other up, then down, although links join them. Finds the
-/// meeting leaf, over which stranded switches are reached: if no switch above or below leads to the destination of a
-/// packet, the packet goes to that leaf, which has a route.
+/// Refuses a tree in which leaves with hosts have no path up, then down, to each other, although links join them.
+/// Chooses the *meeting leaf*, through which stranded switches are reached: if no switch above or below leads to the
+/// destination of a packet, the packet goes to that leaf, which has a route.
 ///
 /// This makes no credit loop. Imagine the meeting leaf and all switches above it, upside down, on top of the tree. All
 /// paths then still go up first and down last, also those to and from the leaf, as long as each switch above the leaf
-/// leads down to it by one neighbour only, as in a tree; if not, the pairs count as stranded. A switch that does not
-/// even reach the meeting leaf on the tree sends by a neighbour that does, always the same: imagine this neighbour
-/// above it. That needs a switch with nothing above it.
+/// leads down to it by one neighbour only, as in a tree. Where this does not hold, the pairs count as stranded. A
+/// switch that does not even reach the meeting leaf on the tree always sends by the same neighbour that does reach it:
+/// imagine this neighbour above it. That needs a switch with nothing above it.
 ///
 /// Returns the pairs that remain without a path.
 pub(super) fn connect(rule: &mut Rule) -> Result<Unjoined, NotATree> {
@@ -155,8 +155,9 @@ fn climbs(rule: &Rule, part: &[usize], meeting: &[u32]) -> Vec<u32> {
     }
 }
 
-/// The entries of routes from the meeting leaf to stranded switches that it does not reach on the tree: on the tree to
-/// the first switch of their climb that it reaches, from there back down the climb.
+/// Returns the entries on routes from the meeting leaf to stranded switches that it does not reach up, then down. Such
+/// a route is the reverse of the path by which the stranded switch sends to the meeting leaf: up, then down to the
+/// first switch of that path that the leaf reaches, and from there back along the path.
 fn descents(rule: &Rule) -> Vec<((u32, u32), u8)> {
     let mut all = Vec::new();
     for to in (0..rule.net.real).filter(|&to| rule.stranded[to] && rule.climb[to] != NONE) {

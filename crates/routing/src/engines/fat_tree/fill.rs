@@ -42,8 +42,8 @@ struct Block {
     egress: [u8; 2 * BLOCK_LIDS],
 }
 
-/// A row that is being written. It is always written by whole blocks, as copies of a known length are the quickest:
-/// surplus entries are overwritten by the next copy, or fall off the end.
+/// A row that is being written. It is always written in whole blocks, because copies of a known length are the
+/// quickest. The next copy overwrites surplus entries, and entries beyond the end of the row are dropped.
 struct Draft([u8; 2 * BLOCK_LIDS]);
 
 impl Draft {

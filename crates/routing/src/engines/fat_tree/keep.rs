@@ -1,5 +1,5 @@
-//! Keeps entries in force that are still right: if a fault hits a fabric that was taken over, or that was spread anew,
-//! only the entries change that led over the fault.
+//! Keeps entries in force that are still correct. If a fault hits a fabric that was taken over or rebalanced, only the
+//! entries that led over the fault change.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};

@@ -8,11 +8,11 @@ use super::targets::Target;
 use crate::error::EngineError;
 
 impl FatTree {
-    /// Service levels that put destinations on `lanes` (1–15) data lanes: those that share a link go by different ones,
-    /// evenly, on every level of the tree (the idea of vFtree).
+    /// Returns service levels that put destinations on `lanes` (1–15) data lanes. Destinations that share a link use
+    /// different lanes, evenly, on every level of the tree (the idea of vFtree).
     ///
-    /// Destinations of one link have the digits of their number in common that say which positions they take; so the
-    /// sum of all digits decides.
+    /// Destinations on one link have those digits of their number in common that choose the positions, so the sum of
+    /// all digits decides.
     pub fn service_levels(&self, lids: &Lids, lanes: u8) -> Result<ServiceLevels, EngineError> {
         if lanes <= 1 {
             return Ok(ServiceLevels::default());
@@ -31,9 +31,10 @@ impl FatTree {
         Ok(ServiceLevels::PerDestination(levels))
     }
 
-    /// Sum of a number's digits; each level of the tree has as many values for its digit as it has positions. With
-    /// parallel links, the rest at each level counts once more, divided by their number: the remainder chooses among
-    /// these links, and the destinations of one link have it in common too.
+    /// Returns the sum of the digits of a destination's number. Level i of the tree takes one digit, to the base of its
+    /// number of positions. Where a position has several parallel links, the quotient chooses among them modulo their
+    /// number, so destinations on one link have this remainder in common. Therefore the quotient divided by the number
+    /// of links is added too.
     fn digits(&self, number: u32, widths: &[u32]) -> u32 {
         let (mut rest, mut sum) = (number, 0);
         for (pair, &width) in self.rule.shape.power.windows(2).zip(widths) {

@@ -47,8 +47,9 @@ use super::shape::NONE;
 use super::targets::{Target, Upper};
 
 impl FatTree {
-    /// End ports in the order in which they should get LIDs, with `2^lmc` LIDs a host port; of a fabric without
-    /// LIDs. `None` where any order is as good: a tree of less than two levels, or tables of one block.
+    /// Returns the end ports in the order in which they should get LIDs, with `2^lmc` LIDs for each host port. The
+    /// fabric must have no LIDs yet. `None` if the order does not matter: a tree with fewer than two levels, or tables
+    /// of one block.
     #[must_use]
     pub fn lid_order(&self, lmc: Lmc) -> Option<Vec<PortRef>> {
         if self.shape.levels < 2 {
@@ -192,8 +193,8 @@ impl Places<'_> {
         0..self.tree.shape.levels - 1
     }
 
-    /// The position taken above a leaf, and above each further level, towards a host with this number: as in
-    /// [`Rule::towards_leaf`].
+    /// Returns the positions taken above a leaf, and above each further level, on the way to the host with this number:
+    /// as in [`Rule::towards_leaf`].
     fn positions_of_number(&self, number: u32) -> (u32, Vec<u32>) {
         let power = &self.tree.rule.shape.power;
         let position = |l: usize| number / power[l] % self.positions_above(l);
@@ -205,8 +206,8 @@ impl Places<'_> {
         number / self.tree.rule.shape.power[1].max(1) % self.width()
     }
 
-    /// As `positions_of_number`, towards an upper switch or a host there: as in [`Rule::towards_upper`], and from below
-    /// to it.
+    /// Returns the positions taken on the way to an upper switch, or to a host attached to it: as in
+    /// [`Rule::towards_upper`], with the path from below to that switch.
     fn positions_of_upper(&self, to: Upper, number: u32) -> (u32, Vec<u32>) {
         let shape = &self.tree.rule.shape;
         let mut positions: Vec<u32> = self.levels().map(|l| number % self.positions_above(l)).collect();
@@ -260,8 +261,8 @@ mod tests {
         (fabric, tree)
     }
 
-    /// Blocks in which some entry of a switch leads to a port, on average over the ports to other switches: of
-    /// switches with hosts, and of the others.
+    /// Returns the average number of blocks in which some entry of a switch leads to one port towards another switch:
+    /// first for switches with hosts, then for the others.
     fn blocks_of_a_port(fabric: &Fabric, tree: &FatTree, order: &[PortRef], lmc: Lmc) -> [f64; 2] {
         let mut lids = Lids::new();
         let mut next = 1;

@@ -1,17 +1,20 @@
 //! Repairs a tree with tables in force after links are lost: which entries must change, and to what.
 //!
 //! Only destinations with an entry over a lost link are examined. For each of them, the switches that sent there are
-//! followed backwards from the lost link. A switch from which a path up, then down is left keeps its entry; the others
-//! take the entry of the rule for the tree as it is now. One exception: if only packets of a switch's own agent use the
-//! entry, and they still arrive by a detour of a switch further on, the entry stays: entries for agents are many, and
-//! no route gets better without the detour. If no path up, then down leads on from a switch, as on routes between
-//! agents of upper switches, it keeps its entry if the switch behind it found a route. Else it sends to the first
-//! neighbour that has one, chosen so that such detours make no cycle (`turns`). Where necessary, the switch at which a
-//! detour turns sends elsewhere from now on. The judge decides whether the result is free of cycles.
+//! followed backwards from the lost link. A switch that still has a path up, then down, keeps its entry if that path
+//! uses it. The others take the entry of the rule for the tree as it is now.
+//!
+//! There is one exception. If only packets of a switch's own agent use the entry, and they still arrive by a detour
+//! further on, the entry stays: entries for agents are many, and the change would improve no route.
+//!
+//! On routes between agents of upper switches there may be no path up, then down. Then the switch keeps its entry if
+//! the next switch has found a route. Otherwise it sends to the first neighbour that has a route, chosen so that such
+//! detours make no cycle (`turns`). If necessary, the switch at which a detour turns gets another entry. The judge
+//! decides whether the result is free of cycles.
 //!
 //! A switch that has lost all its links is gone: it gets no entries, and hosts behind it get no route.
 //!
-//! Unlike in [`FatTree::fill`], the other links of a bundle carry what one of them has lost: that changes one switch
+//! Unlike in [`FatTree::fill`], the other links of a bundle carry the load of a lost link: that changes one switch
 //! instead of all that send there.
 //!
 //! Work: the sets of switches below and above, where they change; a scan of two rows of the tables; per destination,
@@ -42,8 +45,8 @@ pub struct TreeMender {
     tree: FatTree,
     /// Switches of the lowest level first.
     order: Vec<usize>,
-    /// By switch and port, `stride` ports a switch: the neighbour behind the port, over a live link or not; [`NONE`]:
-    /// none.
+    /// The neighbour behind each port, whether its link is live or not, at index switch × `stride` + port. [`NONE`] if
+    /// the port leads to no switch.
     behind: Vec<u32>,
     /// As `behind`, over live links only.
     live: Vec<u32>,
@@ -95,8 +98,8 @@ pub struct LikelyTurn {
     pub onward: PortNum,
 }
 
-/// The target of a LID (`None`: its port is of another fabric), and the LID with each switch at which its entry leads
-/// over a lost link.
+/// All entries over lost links towards one destination: the target of the LIDs (`None` if their port is of another
+/// fabric), then each LID with each switch at which its entry leads over a lost link.
 type Group<'a> = (Option<Target>, &'a [(Lid, usize)]);
 
 impl TreeMender {
@@ -136,9 +139,9 @@ impl TreeMender {
         }
     }
 
-    /// Notes the detours that tables have already: tables of a damaged tree have some, and so have repaired tables
-    /// after lost links have come back. `by_hosts` says whether packets of hosts to a LID leave a switch: traffic
-    /// between switches may turn anywhere, and the judge reports it apart. Reads all entries.
+    /// Records the detours that the tables already have: tables of a damaged tree have some, and so have repaired
+    /// tables after lost links have come back. `by_hosts` says whether packets of hosts to a LID leave a switch.
+    /// Traffic between switches may turn anywhere, and the judge reports its cycles separately. Reads all entries.
     ///
     /// Later detours turn at the leaf at which most detours turn now, those of agents included: packets that go up from
     /// this leaf by old or new detours do not come back down to it.
@@ -446,8 +449,8 @@ impl Repair<'_> {
         Some(())
     }
 
-    /// Adds to `open` the switches that send packets for a LID to this switch and were not met in this round: all of
-    /// them, or only those above.
+    /// Adds to `open` the switches that send packets for a LID to this switch and have not been visited in this round:
+    /// all of them, or only those above.
     fn look_behind(&mut self, s: usize, lid: Lid, only_above: bool, open: &mut Vec<usize>) {
         let (rows, column) = (self.tables.tile(lid.index() / BLOCK_LIDS), lid.index() % BLOCK_LIDS);
         let facing = self.mender.facing.get(s).iter();
@@ -512,8 +515,8 @@ impl Repair<'_> {
         }
     }
 
-    /// Live neighbours on the levels that `wanted` accepts (own level, level of the neighbour), each with the port to
-    /// it, by number.
+    /// Returns the live neighbours, each with the port to it, in ascending order. `wanted` accepts a pair of levels:
+    /// that of this switch and that of the neighbour.
     fn neighbours(&self, s: usize, wanted: impl Fn(u32, u32) -> bool) -> impl Iterator<Item = (usize, u8)> {
         let level = &self.rule().shape.level;
         let live = self.mender.near.get(s).iter().filter(|k| k.alive);

@@ -2,10 +2,10 @@
 //!
 //! [`FatTree::detect`] finds the tree in a fabric: whole or damaged, of uneven leaves, with parallel links, missing
 //! switches, hosts on upper switches, several tops. A missing link or switch is a hole in the tree, so tables of a
-//! damaged tree differ from those of the whole one only where they must. [`FatTree::fill`] writes the tables,
-//! [`FatTree::backup`] returns, before a link is lost, the entry that will replace one over it. The rule itself stands
-//! in `rule`. [`FatTree::keep`] puts entries in force back where they are still right, [`FatTree::spread`] moves
-//! entries so that the fullest links are less full.
+//! damaged tree differ from those of the whole one only where they must. [`FatTree::fill`] writes the tables.
+//! [`FatTree::backup`] returns, before a link is lost, the entry that will replace one over it. The rule itself is in
+//! `rule`. [`FatTree::keep`] restores entries in force that are still correct. [`FatTree::spread`] moves entries so
+//! that the fullest links carry less.
 //!
 //! Deadlock: all paths go up, then down, so one lane suffices. Work: detection is the cost of two sets of switches per
 //! switch, links × switches / 64 word operations: 5 M for 972 switches, 25 M for 2,880, 300 M for 10,000; filling is
@@ -56,12 +56,12 @@ use targets::{Target, Targets};
 /// Options of `fat-tree`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FatTreeOptions {
-    /// Roots: GUIDs of switches, or of host nodes or ports, which stand for the switch that they are attached to; all
-    /// of the top level, or none. Default: none, the levels are counted from the hosts.
+    /// GUIDs of the switches of the top level: all of them, or none. The GUID of a host node or port stands for the
+    /// switch that it is attached to. Default: none; the levels are then counted from the hosts.
     pub roots: Vec<Guid>,
-    /// The fabric as it should be, or as it was: its links and switches that are missing now keep their positions.
-    /// Default: none; missing links then show in the shape of the rest of the tree, missing switches in other pods that
-    /// have them.
+    /// The fabric as it should be, or as it was before faults: its missing links and switches keep their positions.
+    /// Default: none. A missing link is then found by the shape of the rest of the tree, a missing switch by other pods
+    /// that have one in that place.
     pub nominal: Option<Arc<Fabric>>,
     /// The hosts that are compute nodes, and those that are not: leaves are the switches with compute nodes, and both
     /// kinds are spread on their own. Default: all hosts are compute nodes, or those of
@@ -166,8 +166,8 @@ pub struct TreeShape {
     /// Pairs of upper switches without hosts that no path of the tree joins. Top switches are never joined by such a
     /// path.
     pub unreached: usize,
-    /// Pairs of a switch with hosts (or a leaf) and another switch, without a path between them: the judge refuses such
-    /// tables, as hosts must reach the agents of all switches. Only in trees that have lost many links.
+    /// Pairs of a switch with hosts (or a leaf) and another switch, without a path between them. The judge refuses such
+    /// tables, because hosts must reach the agents of all switches. Not 0 only in trees that have lost many links.
     pub stranded: usize,
 }
 
@@ -260,8 +260,8 @@ impl FatTree {
         self.shape
     }
 
-    /// Writes every entry of `tables`, whatever they held: they may be used again and again. LIDs above
-    /// [`Tables::top`] get no entry.
+    /// Writes every entry of `tables`, whatever they held before: the same memory may be filled again and again. LIDs
+    /// above [`Tables::top`] get no entry.
     pub fn fill(&self, lids: &Lids, tables: &mut Tables, par: Par) -> Result<(), EngineError> {
         if tables.switches() != self.rule.net.real {
             return Err(EngineError::ForeignPrevious {
@@ -272,9 +272,9 @@ impl FatTree {
         self.write(lids, tables.tiles_mut(), par)
     }
 
-    /// Returns the port by which `switch` sends packets for `lid` once its link at port `lost` is gone: the entry that
-    /// [`Self::fill`] would write for the fabric without this link, known before. An entry that does not use `lost`
-    /// stays as it is.
+    /// Returns the port by which `switch` sends packets for `lid` once its link at port `lost` is gone. This is the
+    /// entry that [`Self::fill`] would write for the fabric without this link, computed before the link is lost. An
+    /// entry that does not use `lost` stays as it is.
     ///
     /// The port depends on the switch as well as on the destination, so that the routes of one lost link are spread
     /// over all other positions. `None`: no port has the LID, or this switch has no other route; then switches further

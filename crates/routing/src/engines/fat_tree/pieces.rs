@@ -147,10 +147,10 @@ fn place(
     }
 }
 
-/// Number of positions of each piece, and the position of each of its upper switches.
+/// Returns the number of positions of each piece, and the position of each of its upper switches.
 ///
-/// Pieces that share keys (the same switch at the top) are of one kind: a key that most of them have is a position in
-/// all.
+/// A key names a switch at the top. Pieces that have keys in common are of one kind. A key that most of them have gets
+/// a position in all of them.
 fn families(pieces: &BTreeMap<usize, Piece>, top_key: &[u32]) -> BTreeMap<usize, (u32, Vec<u32>)> {
     let keys_of = |piece: &Piece| -> Vec<u32> { piece.parents.iter().map(|&p| top_key[p]).collect() };
     let distinct = |keys: &[u32]| keys.windows(2).all(|w| w[0] != w[1]);

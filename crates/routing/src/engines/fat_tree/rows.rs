@@ -13,8 +13,8 @@ use super::targets::Targets;
 
 /// Longest period of a pattern; entries of a longer one are worked out one by one. 16 KiB: it should stay in a cache.
 const PERIOD_MAX: u64 = 1 << 14;
-/// Entries after the end of a pattern: a block starts anywhere in it, and a whole block is copied from anywhere in the
-/// block.
+/// Entries that follow the end of a pattern. A block may start at any entry of the pattern, and a whole block may be
+/// copied from any entry of that block.
 const OVERHANG: usize = 128;
 /// Class of a piece without a pattern.
 pub(super) const SLOW: u32 = u32::MAX;
@@ -123,8 +123,8 @@ impl Known {
 struct Leads {
     /// The place of the neighbour below behind which a switch is, [`NOBODY`] or [`SEVERAL`].
     down: Vec<u16>,
-    /// The position upwards that is above a switch, or from which it is reached, [`NOBODY`], [`SEVERAL`] or
-    /// [`SEVERAL_FAR`].
+    /// The position upwards of the only neighbour that is above the destination, or else of the only one that reaches
+    /// it. [`NOBODY`], [`SEVERAL`] or [`SEVERAL_FAR`] if there is not exactly one.
     up: Vec<u16>,
     once: Vec<u64>,
     more: Vec<u64>,
@@ -159,8 +159,8 @@ impl Leads {
         (self.down, self.up) = (down, up);
     }
 
-    /// Notes in `lead`, for each switch in the sets of the neighbours `slots`, the one neighbour with a set that has
-    /// it; `several` if there are more.
+    /// For each switch in the sets of the neighbours `slots`: writes to `lead` the only neighbour with that switch in
+    /// its set, or `several` if there is more than one such neighbour.
     fn look(&mut self, slots: &[Slot], sets: &BitSets, several: u16, lead: &mut [u16]) {
         let live = || slots.iter().enumerate().filter(|(_, slot)| slot.live);
         self.once.fill(0);

@@ -1,12 +1,13 @@
 //! The rule itself: the egress of a switch towards a destination, in closed form.
 //!
-//! With t the destination's number and P the product of the positions on the levels below a switch, `q = t / P`:
-//! upwards position `q mod n` of n, link `q / n`; downwards link `q` of the bundle that leads there. The parallel link
-//! of a bundle counts modulo its width. In a full tree each downward link then carries one destination.
+//! Let t be the destination's number, P the product of the numbers of positions on the levels below a switch, and `q =
+//! t / P`. Upwards, the packet takes position `q mod n` of n, and link `q / n` of it. Downwards it takes link `q` of
+//! the bundle that leads there. Link numbers count modulo the width of the bundle. In a full tree each downward link
+//! then carries one destination.
 //!
 //! If the position is a hole, or nothing behind it leads there, the packet takes another position. It is the first good
 //! one from `1 + (q / n + place of the switch among its peers) mod (n - 1)` further on. So only destinations that used
-//! the position move, and the routes that one destination loses are spread over all other positions, since every switch
+//! the position move. The routes that one destination loses are spread over all other positions, since every switch
 //! begins elsewhere. The same is done where one of several parallel links is lost, at the switch itself or on the first
 //! way down behind the position: the other links of its bundle would have to carry twice as much.
 
@@ -30,15 +31,15 @@ pub(super) struct Rule {
     pub reach: BitSets,
     /// Switches below each switch behind bundles that have lost a link.
     pub frayed: BitSets,
-    /// By switch: the leaf over which it reaches destinations that no path up, then down leads to; [`NONE`] if there is
-    /// none.
+    /// By switch: the leaf through which the switch reaches destinations that no path up, then down, leads to. [`NONE`]
+    /// if there is none.
     pub meeting: Vec<u32>,
     /// By switch: true for a destination that some switch reaches only over the meeting leaf.
     pub stranded: Vec<bool>,
     /// For each switch that does not reach its meeting leaf on the tree: the neighbour that is nearer to that leaf.
     pub climb: Vec<u32>,
     /// By (switch, destination), sorted: the egress on routes from the meeting leaf to destinations that it does not
-    /// reach on the tree.
+    /// reach up, then down.
     pub descent: Vec<((u32, u32), u8)>,
 }
 
@@ -88,8 +89,8 @@ impl Rule {
         }
     }
 
-    /// Brings the sets `below` and `reach` up to date after the switches `ends` have lost links; `order` has the lowest
-    /// switches first. Sets that do not depend on these links are left alone.
+    /// Updates the sets `below` and `reach` after the switches `ends` have lost links; `order` lists the lowest
+    /// switches first. Sets that do not depend on these links stay as they are.
     pub fn shrink_sets(&mut self, order: &[usize], ends: &[usize]) {
         let Self {
             net,
@@ -199,8 +200,8 @@ impl Rule {
         self.detour(s, to, lost)
     }
 
-    /// Whether packets of `s` for switch `to` may go to its neighbour `peer`: down if `to` is below `s`, else up; and
-    /// only to neighbours straight above `to` if there are any.
+    /// True if `s` may send packets for switch `to` to its neighbour `peer`. If `to` is below `s`, the neighbour must
+    /// be below. Otherwise it must be above, and directly above `to` if any such neighbour exists.
     pub fn leads(&self, s: usize, peer: usize, to: usize) -> bool {
         let level = &self.shape.level;
         if self.below.has(s, to) {
@@ -324,8 +325,8 @@ impl Rule {
         }
     }
 
-    /// Egress upwards by any live link, also to useless switches (`stray`): to one directly above the destination if
-    /// possible.
+    /// Returns an egress upwards by any live link, even to a switch that adds no route (`stray`). A link to a switch
+    /// directly above the destination is preferred.
     fn any_up(&self, s: usize, t: u32, lost: Lost, to: usize) -> u8 {
         let live = || {
             let links = self.net.links.get(s).iter();

@@ -155,8 +155,8 @@ fn groups(net: &Net, s: usize, wanted: impl Fn(usize) -> bool) -> Vec<(u32, Vec<
     groups.into_iter().collect()
 }
 
-/// If the ports of every complete bundle follow each other and start at the same remainder, that remainder: it tells
-/// which link of an incomplete bundle is missing.
+/// Returns the remainder at which the ports of complete bundles begin, if the ports of every complete bundle follow
+/// each other and all begin at the same remainder. It shows which link of an incomplete bundle is missing.
 fn residue(groups: &[(u32, Vec<(u8, bool)>)], width: u32) -> Option<u32> {
     let complete = groups.iter().filter(|(_, links)| links.len() == width as usize);
     let mut starts = complete.map(|(_, links)| {
@@ -186,8 +186,8 @@ fn ranks(net: &Net) -> Vec<u32> {
     rank
 }
 
-/// The order of leaves: leaves of the same pod of the highest level stand together, within it those of the same smaller
-/// pod, and so on; by GUID where the tree makes no difference.
+/// Returns the order of leaves: leaves of one pod of the highest level stand together, within it those of one smaller
+/// pod, and so on. Leaves that the tree does not distinguish are ordered by GUID.
 fn leaf_order(net: &Net, level: &[u32], count: usize, by_guid: &[u32]) -> Vec<u32> {
     let mut leaves: Vec<u32> = (0..net.total() as u32).filter(|&s| level[s as usize] == 0).collect();
     let mut keys: BTreeMap<u32, Vec<u32>> = leaves.iter().map(|&s| (s, vec![by_guid[s as usize]])).collect();
@@ -217,8 +217,8 @@ fn leaf_order(net: &Net, level: &[u32], count: usize, by_guid: &[u32]) -> Vec<u3
     leaves
 }
 
-/// Finds upper switches without hosts and with nothing above them, if all their lower neighbours reach the same leaves
-/// without them.
+/// Finds stray switches: upper switches without hosts and with nothing above them, if all their lower neighbours reach
+/// the same leaves without them.
 fn strays(net: &Net, level: &[u32], count: usize) -> Vec<bool> {
     let mut below = BitSets::new(net.total(), net.total());
     let order = by_level(level, count);

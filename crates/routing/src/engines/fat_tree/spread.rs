@@ -1,10 +1,10 @@
 //! Spreads loads anew in a tree that has lost links, when no entries in force have to stay.
 //!
-//! It starts from the closed form, the optimum of a whole tree. If asked to be thorough, `meet` changes entries of a
-//! tree of two levels so that few packets meet. Then channels are relieved: a switch from which packets for one
-//! destination cross a full channel sends them by another legal route, on which no channel carries more than a limit
-//! afterwards. The limit is the load that some link must carry at least; where that cannot be reached, the least that
-//! can, by bisection.
+//! It starts from the closed form, which is the optimum of a whole tree. On request, `meet` changes entries of a tree
+//! of two levels so that fewer flows share a link. Then full channels are relieved: a switch with packets that cross a
+//! full channel sends them by another legal route, on which no channel then carries more than a limit. The limit is the
+//! load that some link must carry at least. If that cannot be reached, the least limit that can be reached is found by
+//! bisection.
 //!
 //! Work: counting follows each destination's packets over the switches that they pass. Relief of a channel goes through
 //! the destinations behind it, and for each through the switches in front of it, nearest first, as most packets come
@@ -26,8 +26,8 @@ use crate::error::EngineError;
 use meet::Meet;
 use relief::Source;
 
-/// Destinations of one kind: hosts by the same offset from their base LID. They are spread on their own, since a host
-/// uses one of its LIDs at a time.
+/// Destinations of one kind: LIDs of hosts with the same offset from their base LID. Each kind is spread on its own,
+/// because a host uses one of its LIDs at a time.
 struct Layer {
     lids: Vec<Lid>,
     /// All LIDs of the same host port.
@@ -87,8 +87,8 @@ impl Column<'_> {
 const NOWHERE: u32 = u32::MAX;
 
 impl FatTree {
-    /// Whether something is missing, as far as can be seen: there are holes, or switches of one level have different
-    /// numbers of links up.
+    /// True if the tree seems to lack something: it has holes, or switches of one level have different numbers of links
+    /// up.
     pub(super) fn is_damaged(&self) -> bool {
         let (net, level) = (&self.rule.net, &self.rule.shape.level);
         let mut known: Vec<Option<usize>> = vec![None; self.shape.levels];
@@ -103,13 +103,13 @@ impl FatTree {
     }
 
     /// Spreads the loads of `tables`, which [`Self::fill`] wrote, as evenly as it can: for a tree with missing links.
-    /// Entries towards switches stay, and entries for which the tree has only one route.
+    /// Entries towards switches stay. Entries for which the tree has only one route stay too.
     pub fn spread(&self, lids: &Lids, tables: &mut Tables, par: Par) -> Result<(), EngineError> {
         self.spread_layers(lids, tables, true, par)
     }
 
-    /// Relieves the fullest links of `tables`, which [`Self::fill`] wrote, and does nothing against packets that meet:
-    /// for the first plan of a tree with missing links, which should not wait.
+    /// Relieves the fullest links of `tables`, which [`Self::fill`] wrote, without the search for fewer shared links
+    /// (`meet`): for the first plan of a tree with missing links, which should not wait.
     pub fn relieve(&self, lids: &Lids, tables: &mut Tables, par: Par) -> Result<(), EngineError> {
         self.spread_layers(lids, tables, false, par)
     }
@@ -266,8 +266,9 @@ impl<'a> Spread<'a> {
         self.column(d).hop(s).map(|(channel, _)| channel)
     }
 
-    /// The load that some link must carry: hosts of a leaf × destinations elsewhere, divided by the links up that the
-    /// leaf has left. Channels that carry no more stay as they are, so that entries move only to relieve the fullest.
+    /// Returns the load that some link must carry: hosts of a leaf × destinations elsewhere, divided by the links up
+    /// that the leaf has left. Channels with no more than this load are not relieved, so that entries move only to
+    /// relieve the fullest.
     fn floor(&self) -> u64 {
         let leaves = || self.rule.shape.leaves.iter().map(|&leaf| leaf as usize);
         let of_leaf = |s: usize| {

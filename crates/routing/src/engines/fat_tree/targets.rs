@@ -131,7 +131,7 @@ fn own_port(fabric: &Fabric, switch: u32) -> PortRef {
 /// Numbers the hosts of leaves: compute nodes on their own and other hosts on their own, so that both are balanced.
 struct Numbering {
     compute: bool,
-    /// By port: the place of each, and the number of places. `None`: hosts are numbered one after another, as leaves
+    /// By port: its place, and the number of places. `None`: hosts are numbered one after another, because the leaves
     /// differ so much that numbers by port would load few planes.
     by_port: Option<(Vec<u32>, u32)>,
     /// Number of hosts of the leaves before.

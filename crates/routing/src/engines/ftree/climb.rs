@@ -84,8 +84,9 @@ impl Climb {
         self.real = real;
     }
 
-    /// Gives everything below `step` its path through it, then goes on to the switches above it: by the least used link
-    /// if `counted`, then to the others without a path, then to those beside it.
+    /// Gives all switches below `step` their path through it, then goes on to the switches above it: with `counted`
+    /// first by the least used link, which is then counted; then to the other switches above without a path; then to
+    /// those of the same level.
     fn climb(&mut self, step: Step, counted: bool) -> bool {
         let mut made = self.gather(step);
         if self.tree.rank[step.at] == 0 || step.hops >= HOPS_MAX {
@@ -132,8 +133,8 @@ impl Climb {
         made
     }
 
-    /// Gives the switch behind a link its path through it. `None` if it already has one that is as short; `always`
-    /// continues from it even then, as the main path does.
+    /// Gives the switch behind a link its path through the link. `None` if it already has a path that is as short. With
+    /// `always` the search goes on from this switch even then, as the main path does.
     fn reach(&mut self, group: usize, link: usize, step: Step, always: bool) -> Option<Step> {
         let Group { to, ref links, .. } = self.tree.groups[group];
         let hops = step.hops + 1;

@@ -49,11 +49,11 @@ impl RoutingEngine for Ftree {
 /// Options of `ftree`. OpenSM's `max_reverse_hops` and `quasi_ftree_indexing` have no counterpart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FtreeOptions {
-    /// Switches of rank 0. With roots the tree need not be pure: links and switches may be missing. Without (default)
-    /// ranks are counted from the hosts, and all switches of one rank must be alike.
+    /// Switches of rank 0. With roots, links and switches of the tree may be missing. Without (default), ranks are
+    /// counted from the hosts, and all switches of one rank must be alike.
     pub roots: Vec<Guid>,
-    /// Join switches that no path up, then down, joins (two roots), through the last leaf. Default false, as OpenSM.
-    /// It makes turns from down to up, all at one leaf.
+    /// Connects pairs of switches without a path up, then down (two roots, for example) through the last leaf. Default
+    /// false, as in OpenSM. These routes turn from down to up, all at that leaf.
     pub connect_roots: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Where in the tree each switch stands: its rank, then a number per level, as on a street map. They order port groups
-//! and leaves, so they decide which destination gets which of several equal links.
+//! The place of each switch in the tree: its rank, then a number per level, as on a street map. Places order port
+//! groups and leaves, so they decide which destination gets which of several equal links.
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -8,8 +8,8 @@ use crate::paths::Entry;
 /// No path, in hop counts.
 const NONE: u16 = u16::MAX;
 
-/// The switches in their order from top to bottom, each with the neighbours above and below it. Everything in here is
-/// a place in that order.
+/// The switches in their order from top to bottom, each with the neighbours above and below it. All indices in this
+/// type are places in that order.
 #[derive(Debug)]
 pub(crate) struct Levels {
     at: Vec<u32>,

@@ -1,13 +1,13 @@
 //! Up*/down*: every path goes up towards a top, then down, and never up again.
 //!
-//! All switches stand in one order from top to bottom ([`order`]); a channel leads up or down in it, never level. Per
-//! target one computation ([`legal`]) decides at which switches packets may still go up, so that no entry can send a
-//! packet up that another entry had sent down. Channel dependencies then only go from up to up, up to down and down to
-//! down, each strictly along the order: no cycle on one lane, for any fabric and any senders.
+//! All switches stand in one order from top to bottom ([`order`]); a channel leads up or down in it, never level. For
+//! each target, one computation ([`legal`]) decides at which switches packets may still go up. So no entry sends a
+//! packet up that another entry had sent down. Channel dependencies then only go from up to up, from up to down and
+//! from down to down, each strictly along the order: no cycle on one lane, for any fabric and any senders.
 //!
-//! OpenSM's engine of this name differs in two ways that this one does not copy: on fabrics with links inside a rank
-//! its tables can contain the forbidden turn, and switches that have no common top do not reach each other. On clean
-//! trees the tables are the same (with `connect_roots` off: also in what is not reachable).
+//! OpenSM's `updn` has two weaknesses that this engine avoids. On fabrics with links inside a rank its tables can
+//! contain the forbidden turn, and switches without a common top do not reach each other. On clean trees the tables are
+//! the same (with `connect_roots` off, also the pairs that are not reachable).
 
 mod legal;
 mod order;
@@ -32,8 +32,9 @@ pub struct UpDnOptions {
     /// Roots: GUIDs of switches, or of host nodes or ports that stand for their switch. Parts of the fabric without a
     /// given root get computed ones. Default: none.
     pub roots: Vec<Guid>,
-    /// Give every pair of switches of a connected fabric a path, by raising a few switches to the roots, so that there
-    /// is one top. Default true. False: as OpenSM, switches without a common top (two spines) do not reach each other.
+    /// Gives every pair of switches of a connected fabric a path: a few switches are ranked with the roots, so that
+    /// there is one top. Default true. False, as in OpenSM: switches without a common top (two spines) do not reach
+    /// each other.
     pub connect_roots: bool,
 }
 

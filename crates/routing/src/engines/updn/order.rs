@@ -25,10 +25,10 @@ type Depths = Vec<Option<u32>>;
 impl Order {
     /// Orders all switches.
     ///
-    /// If roots are to be connected, each part has one top, the first of its roots. The other roots are joined to it by
-    /// a tree of shortest paths; the switches on these paths are ordered among the roots, by their depth in the tree.
-    /// So every switch has a neighbour above it, except the one top, and every pair has at least a path up and down
-    /// through the top. On a tree this raises one leaf (and the switches above it), which costs no host a hop.
+    /// If roots are to be connected, each part of the fabric has one top, the first of its roots. The other roots are
+    /// joined to it by a tree of shortest paths. The switches on these paths are ordered among the roots, by their
+    /// depth in the tree. So every switch but the top has a neighbour above it, and every pair has at least a path up
+    /// and down through the top. On a tree this raises one leaf (and the switches above it), which costs no host a hop.
     pub fn new(graph: &Graph, ranking: &Ranking, connect: bool) -> Self {
         let mut depth: Depths = vec![None; graph.switches()];
         for roots in &ranking.roots {

@@ -12,10 +12,10 @@ use super::net::{NONE, Net};
 /// Searches for the root of a lane start from at most this number of its switches: more would not change it.
 const SAMPLES_MAX: usize = 64;
 
-/// The lane of every switch as a destination: clusters of near ones, of equal numbers of hosts.
+/// Assigns every destination switch to a lane: clusters of near switches, with equal numbers of hosts.
 ///
-/// `before` is the assignment in force, by GUID: switches it names keep their lane, so that hosts need not ask again;
-/// others join the nearest cluster that has room.
+/// `before` is the assignment in force, by GUID. Switches in it keep their lane, so that hosts need not query their
+/// paths again; other switches join the nearest cluster that has room.
 pub(super) fn lanes(net: &Net, fabric: &Fabric, lanes: u8, before: Option<&BTreeMap<Guid, u8>>) -> Vec<u8> {
     let mut lane = vec![0; net.switches];
     if lanes <= 1 {
@@ -90,22 +90,22 @@ fn assign(net: &Net, members: &[usize], lanes: u8, kept: &impl Fn(usize) -> Opti
 pub(super) enum Layout {
     /// By their distance from it: most paths lead over the top.
     Rings,
-    /// One at a time: each time the switch with the most neighbours among those already ordered, and of these the one
-    /// met last.
+    /// One switch at a time: always the switch with the most neighbours among those already ordered, and among equals
+    /// the one that was reached last.
     ///
     /// Paths may not turn from down to up, and a switch with `n` neighbours above forbids `n · (n - 1)` turns. All
     /// switches together have as many neighbours above as there are links, so the fewest turns are lost if all have
-    /// equally many. By rings, the lowest switches have only neighbours above, and no path passes them; in this order
-    /// nearly all switches have half of their neighbours above (measured: a quarter of the load on the busiest channel
-    /// of 256 switches on one lane).
+    /// equally many. In an order by rings, the lowest switches have only neighbours above, and no path passes them. In
+    /// this order nearly all switches have half of their neighbours above (measured: a quarter of the load on the
+    /// busiest channel of 256 switches on one lane).
     Line,
 }
 
-/// The place of every switch from top to bottom for each lane: first by [`Layout::Line`], then by [`Layout::Rings`];
-/// `count` has the number of each.
+/// Returns orders of all switches from top to bottom, for each lane: first by [`Layout::Line`], then by
+/// [`Layout::Rings`]. `count` has the number of orders of each kind.
 ///
-/// The first top is the switch nearest in the square to the destinations of the lane, so each lane has its own
-/// bottleneck.
+/// The first top is the switch with the least sum of squared distances to the destinations of the lane, so each lane
+/// has its own bottleneck.
 pub(super) fn tops(net: &Net, lane: &[u8], lanes: u8, count: [usize; 2]) -> Vec<Vec<Arc<Vec<u32>>>> {
     let mut queue = Vec::new();
     let of_layout = |layout, count: usize| (0..count).map(move |i| (layout, i));

@@ -1,5 +1,5 @@
-//! Repairs of lost links in place: entries that lead around them, and that may be written while packets are still in
-//! flight by the old ones.
+//! Repairs of lost links in place: entries that lead around the links, and that may be written while packets are still
+//! in flight by the old entries.
 //!
 //! The dependency graph of each lane is kept, with an order that follows it ([`Order`]). If the tree of a destination
 //! led over a lost link, a part of it is cut off, below one switch: its root. The root gets another next hop, outside
@@ -7,13 +7,13 @@
 //! root first gets a next hop outside, or a switch outside gets another next hop, and the root follows ([`rehang`]). If
 //! links then carry more than any did before, further entries in the part relieve them ([`ease`]).
 //!
-//! Packets that entered a switch before its entry changed may still be there afterwards. So the turns from all old
-//! channels into the switch to the new one are in the graph too, and old turns stay in it until those packets are gone.
+//! Packets that entered a switch before its entry changed may still be there afterwards. So the graph also contains the
+//! turns from all old channels into the switch to the new one, and old turns stay in it until those packets are gone.
 //! No mixture of old and new entries has a cycle, provided that the entries of one step are written before the next
 //! begins. No write waits for packets to drain.
 //!
 //! If there is no such path (the old channels into a switch and the graph leave none), packets must drain first: see
-//! [`late`]; some LIDs may then have to be routed again as a whole, see [`anew`]. If that would close a cycle as well,
+//! [`late`]. Some LIDs may then have to be routed again as a whole: see [`anew`]. If that would close a cycle as well,
 //! nothing is repaired here, and [`super::repair`] is used.
 //!
 //! Work: a scan of two rows of the tables; per destination and switch cut off, its neighbours and some short searches
@@ -199,8 +199,8 @@ impl WeaveMender {
         Some(())
     }
 
-    /// Removes links, given by their ends, and routes around them each LID that `tables`, the tables in force, sent
-    /// over them. `is_quiet`: no packet is in flight by entries that earlier repairs replaced.
+    /// Removes links, given by their ends, and routes around them each LID with an entry over them in `tables`, the
+    /// tables in force. `is_quiet`: no packet is in flight by entries that earlier repairs replaced.
     ///
     /// `None` if that would close a cycle: `tables` are then unchanged, but this value must not be used again.
     pub fn lose(&mut self, tables: &mut Tables, ends: &[(SwitchIdx, PortNum)], is_quiet: bool) -> Option<Vec<Rehung>> {
@@ -297,8 +297,8 @@ struct Loss<'a> {
 }
 
 impl Loss<'_> {
-    /// Routes around the loss where that is possible while packets are in flight: first by one entry, then by several.
-    /// Returns the rest, by LID.
+    /// Routes LIDs around the loss where that is possible while packets are in flight: first by one entry, then by
+    /// several. Returns the LIDs for which it is not possible.
     fn lead_now(&mut self, lost: Vec<Victim>) -> Vec<Victim> {
         let mut one = Vec::new();
         let mut many = Vec::new();

@@ -66,8 +66,8 @@ pub(super) struct Loom<'a> {
     /// The lane of each errand: not always the one it began with.
     pub lane: Vec<u8>,
     apart: Apart,
-    /// Host pairs of first LIDs on each channel, and the most that a channel may have, priced; once further LIDs are
-    /// made.
+    /// Host pairs of first LIDs on each channel, and the most that a channel may have, both weighted by price. Filled
+    /// when further LIDs are routed.
     first_load: Vec<u64>,
     first_peak: u64,
     /// Trees that only the base could make.
@@ -150,12 +150,12 @@ impl<'a> Loom<'a> {
         }
     }
 
-    /// Chooses a channel into the goal that the first LID of a port leaves free for further LIDs, if it has any.
+    /// Chooses a channel into the goal that the first LID of a port leaves free for its further LIDs, if it has any.
     ///
     /// If all channels into the goal were in use, each neighbour of the goal would use its own link for both LIDs, or
-    /// the second tree could not enter: about one path in twenty would share a link, on random graphs (measured). Of
-    /// the channels by which most paths can end in the order of the next lane, the topmost is spared; in a tree, where
-    /// all downward channels are equal, the busiest.
+    /// the second tree could not enter: about one path in twenty would share a link, on random graphs (measured). The
+    /// channel that is spared begins at the topmost switch in the order of the next lane, because most paths can end
+    /// there. In a tree, where all downward channels are equal, the busiest channel is spared.
     fn choose_spare(&mut self, e: usize) -> Option<usize> {
         let net = self.work.net;
         let errand = self.work.errands[e];
@@ -179,11 +179,11 @@ impl<'a> Loom<'a> {
         spare
     }
 
-    /// Moves the new tree of a further LID off the links of the first LID's tree; for the second LID, the first tree
-    /// moves too. The load of the first LIDs stays below its peak from before.
+    /// Moves the new tree of a further LID off the links of the first LID's tree. For the second LID, the first tree
+    /// moves too. The load of the first LIDs stays below its earlier peak.
     ///
-    /// Returns the weighted number of sources for which the trees still share a link; sources with another path apart
-    /// are not counted.
+    /// Returns the weighted number of sources for which the trees still share a link. Sources that have another
+    /// disjoint path are not counted.
     fn part(&mut self, e: usize, may_move_first: bool) -> u64 {
         let net = self.work.net;
         let mut first = self.work.errands[e].before as usize;
@@ -275,8 +275,8 @@ impl<'a> Loom<'a> {
         self.lane[to] = self.lane[from];
     }
 
-    /// One round over some errands: each is taken out and routed again around the busy channels, and the new tree is
-    /// kept if it is no worse. Returns how many were changed.
+    /// Makes one round of improvement over some errands. Each tree is taken out and routed again around the busy
+    /// channels, and the new tree is kept if it is no worse. Returns the number of changed trees.
     pub fn improve(&mut self, errands: core::ops::Range<usize>, steepness: u32) -> usize {
         for order in &mut self.orders {
             order.unblock();

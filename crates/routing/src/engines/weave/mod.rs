@@ -1,15 +1,15 @@
 //! `weave`: any topology on any number of lanes, without deadlock.
 //!
 //! Destination switches are distributed over the lanes in clusters ([`cluster`]). Each lane has a channel dependency
-//! graph that is kept free of cycles turn by turn ([`order`]); each LID gets a tree of next hops by a search along
+//! graph that is kept free of cycles turn by turn ([`order`]). Each LID gets a tree of next hops by a search along
 //! legal turns ([`search`]), weighted by the load so far. Up*/down* turns around a root are in the graph from the
 //! start, so a tree is always found, on one lane as well ([`loom`]). Several variants are made, and the best is
 //! improved by taking trees out and routing them again around the busiest channels.
 //!
 //! With more than one LID per port, the paths to them are moved off each other's links and switches ([`apart`]).
 //!
-//! The tree of a switch's own LID is one of its host's, or is made in the same graph, and every tree covers all
-//! switches: traffic of switches is free of deadlock too.
+//! The LID of a switch gets the tree of one of its hosts, or a tree made in the same graph, and every tree covers all
+//! switches. So traffic of switches is free of deadlock too.
 //!
 //! Work of one variant: LIDs × channels steps of about 15 ns; memory: LIDs × switches bytes for each variant that runs
 //! at a time, and four bytes per turn and lane.
@@ -100,8 +100,8 @@ impl FromStr for Effort {
 pub struct WeaveOptions {
     /// How long to search for a better routing. Default: fast.
     pub effort: Effort,
-    /// The lane of each destination switch in force, by GUID: kept where it is still a lane, so that hosts need not
-    /// ask for their paths again. Default: none.
+    /// The lane in force of each destination switch, by GUID. It is kept if the lane still exists, so that hosts need
+    /// not query their paths again. Default: none.
     pub previous_lanes: Option<Arc<BTreeMap<Guid, u8>>>,
     /// The service levels in force. Together with [`Options::previous`](crate::Options::previous) and the same number
     /// of lanes, the tables are repaired: only switches that lost their route are routed again, and every LID keeps its
@@ -222,17 +222,17 @@ fn repaired(
 const FAST_STEPS: usize = 1_100_000;
 /// Steps that the best routing spends on variants, and half as many on improvement: about 0.3 s.
 const BEST_STEPS: usize = 12_000_000;
-/// Steps from which a variant does not search for turns beyond its base: in a large fabric searches take most of the
-/// time, and turns that they add early block later ones.
+/// Number of steps from which a variant does not search for turns beyond its base. In a large fabric searches take most
+/// of the time, and turns that they add early block later ones.
 const LARGE_STEPS: usize = 20_000_000;
-/// How far back a turn may lead at first, in percent of the order, for orders by line and by rings: the best first
-/// (measured).
+/// How far back in the order a turn may lead at first, in percent of its length, for orders by line. [`RINGS`]: the
+/// same for orders by rings. The best value comes first (measured).
 const LINE: [u32; 2] = [0, 10];
 const RINGS: [u32; 3] = [60, 50, 70];
 /// More variants than these are not worth their time even in a small fabric.
 const VARIANTS_MAX: usize = 48;
-/// Rounds of improvement of the best variants: first towards equal loads, then against the highest load alone. After
-/// these nothing improves (measured).
+/// Rounds of improvement of the best variants: first towards equal loads, then against the highest load alone. More
+/// rounds improve nothing (measured).
 const ROUNDS: [u32; 3] = [2, 3, 4];
 
 /// The variants to be tried.
@@ -324,8 +324,8 @@ fn make<'a>(work: &'a Work<'a>, plan: &Plan, par: Par) -> Loom<'a> {
     loom
 }
 
-/// The remaining trees: further LIDs of hosts, which may move next hops of the first, then switches. A switch with
-/// hosts is reached as its first host is.
+/// Makes the remaining trees: first those of further LIDs of hosts, which may move next hops of the first LIDs' trees,
+/// then those of switches. A switch with hosts gets the tree of its first host.
 fn finish(work: &Work<'_>, plan: &Plan, loom: &mut Loom<'_>) {
     let is_host = |e: usize| work.goals[work.errands[e].goal as usize].egress != 0;
     let rest = plan.first..work.errands.len();

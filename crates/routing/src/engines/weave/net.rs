@@ -173,10 +173,10 @@ impl Errand {
     }
 }
 
-/// All errands in the order in which they are routed: first LIDs before second ones, hosts before switches, and among
-/// hosts the first of every switch before the second of any, so that load spreads.
+/// Returns all errands in the order in which they are routed: first LIDs before second ones, hosts before switches.
+/// Among hosts, the first host of every switch comes before the second of any, so that load spreads.
 ///
-/// `lane` is the lane of each switch as a destination. Further LIDs of a port go on the next lanes: those have other
+/// `lane` is the lane of each switch as a destination. Further LIDs of a port use the next lanes: those have other
 /// tops, so the paths differ.
 pub(super) fn errands(goals: &[Goal], lane: &[u8], lanes: u8) -> Vec<Errand> {
     let mut rank = vec![0_u32; goals.len()];

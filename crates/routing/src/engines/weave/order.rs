@@ -1,8 +1,8 @@
 //! The channel dependency graph of one lane, with a topological order kept up to date turn by turn.
 //!
-//! A turn is legal if adding it leaves the graph without a cycle. Most turns agree with the order and cost one
-//! comparison; the others need a search between the two places; if it finds no cycle, the visited channels move
-//! ([`reorder`]). Turns of the base are always in the graph, so the base's own paths stay legal.
+//! A turn is legal if the graph with the turn has no cycle. Most turns agree with the order and cost one comparison.
+//! The others need a search between the two places; if it finds no cycle, the visited channels move ([`reorder`]).
+//! Turns of the base are always in the graph, so the base's own paths stay legal.
 
 mod reorder;
 mod sweep;
@@ -53,13 +53,13 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// The graph of a base alone. Channels are ordered: those that lead up, from the bottom; then those that lead down,
-    /// from the top.
+    /// Returns the graph of a base alone. First in the order are the channels that lead up, from the bottom; then those
+    /// that lead down, from the top.
     ///
-    /// `position` is the place of each switch from top to bottom; all but the top of each part must have a neighbour
-    /// above.
+    /// `position` is the place of each switch from top to bottom. Every switch must have a neighbour above it, except
+    /// the top of each part.
     ///
-    /// A turn may lead back by at most `window` percent of the order at first. Without a limit the first trees take
+    /// At first a turn may lead back by at most `window` percent of the order. Without this limit the first trees take
     /// turns from down to up anywhere, and these block many more important ones (measured).
     pub fn new(net: &Net, base: Base, window: u32, position: &[u32]) -> Self {
         let key = |s: u32| position[s as usize];
@@ -155,8 +155,8 @@ impl Order {
     }
 
     /// Searches for a spanning tree from `root` over `want` switches with turns that can all be in the graph, and adds
-    /// them: then there is a path to any switch. If there is none, nothing has changed. `is_up` decides which channels
-    /// may be used.
+    /// these turns: then there is a path to any switch. If there is no such tree, nothing changes. `is_up` says which
+    /// channels may be used.
     pub fn find_base(&mut self, net: &Net, root: u32, want: usize, is_up: impl Fn(u32) -> bool) -> bool {
         let mut parent = vec![NONE; net.switches];
         let mut tree = vec![root];

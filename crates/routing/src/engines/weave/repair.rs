@@ -183,8 +183,8 @@ impl<'a> Mender<'a> {
         }
     }
 
-    /// All LIDs with their lanes. A LID without a lane joins the others of its switch, or else the lane with the
-    /// fewest.
+    /// Returns all LIDs with their lanes. A LID without a lane gets that of the other LIDs of its switch, or else the
+    /// lane with the fewest LIDs.
     fn jobs(&self, goals: &[Goal]) -> Vec<Job> {
         let lanes = self.in_force.lanes;
         let lane_of = |lid: Lid| self.in_force.levels.to(lid).get() % lanes;
@@ -229,8 +229,8 @@ impl<'a> Mender<'a> {
         self.settle_column(job);
     }
 
-    /// Reads the column of a LID in force; true if no switch needs another path. If the graph has no cycle, the column
-    /// then leads to the goal.
+    /// Reads the entries of all switches for a LID from the tables in force. Returns true if no switch needs another
+    /// path: every entry leads on, so the LID is reached unless there is a loop.
     fn read_column(&mut self, job: Job) -> bool {
         let (goal, net) = (job.goal.at, self.net);
         let (block, i) = (job.lid.index() / BLOCK_LIDS, job.lid.index() % BLOCK_LIDS);
@@ -278,8 +278,8 @@ impl<'a> Mender<'a> {
         }
     }
 
-    /// Calls `f` for the turns of the current column, whether they reach the goal or not: packets may still use them.
-    /// False if some switch sends packets back to where they came from, which is no turn.
+    /// Calls `f` for the turns of the LID's entries, also of those that do not reach the goal: packets may still use
+    /// them. Returns false if a switch sends packets back to the switch that they came from, which is no turn.
     fn for_turns(&self, mut f: impl FnMut(u32, u32)) -> bool {
         let mut is_straight = true;
         for &from in self.next.iter().filter(|&&c| c != NONE) {
@@ -346,8 +346,8 @@ impl<'a> Mender<'a> {
         is_mended
     }
 
-    /// Routes one LID as if it were new, first near its old paths, then freely. If it fails, its turns are out of the
-    /// graph.
+    /// Routes one LID as if it were new, first near its old paths, then freely. If it fails, the turns of the LID are
+    /// no longer in the graph.
     fn move_alone(&mut self, job: Job) -> bool {
         self.read_column(job);
         let (net, want) = (self.net, self.want(job));
@@ -372,8 +372,8 @@ impl<'a> Mender<'a> {
         is_found
     }
 
-    /// Starts a lane again with a spanning tree that fits its graph, if there is one: every LID that lost a path has at
-    /// least one along that tree.
+    /// Routes the LIDs of a lane that lost a path again, on top of a spanning tree that fits the lane's graph, if there
+    /// is one: each LID has at least one path along that tree.
     fn by_base(&mut self, lane: usize, lost: &[Job], jobs: &[Job]) -> bool {
         /// Number of switches tried as its root.
         const ROOTS: usize = 8;

@@ -15,8 +15,8 @@ pub(super) struct Search {
     stamp: u32,
     cost: Vec<u32>,
     queue: Queue,
-    /// Paths that the next tree avoids: other trees to the same goal, by the egress channel of each switch. The first
-    /// of them counts most.
+    /// Paths that the next tree avoids: those of other trees to the same goal, by the egress channel of each switch.
+    /// The first of these trees counts most.
     pub others: Vec<Vec<u32>>,
     /// Switches of which one of the others shares no link with the first.
     parted: Vec<bool>,
@@ -52,8 +52,8 @@ impl Search {
         }
     }
 
-    /// Finds a tree from all `want` switches of the part to `goal` and counts its turns. The base makes sure that there
-    /// is one.
+    /// Finds a tree from all `want` switches of the part to `goal`, and adds its turns to the graph. The base
+    /// guarantees that there is such a tree.
     pub fn route(&mut self, net: &Net, order: &mut Order, weight: &[u32], goal: u32, want: usize) -> Found {
         if self.attempt(net, order, weight, goal, want) {
             return Found::Freely;
@@ -87,8 +87,9 @@ impl Search {
         self.along_tree(net, order);
     }
 
-    /// Keeps the tree's settled switches (each after the one it sends to, with their next hops) and finds paths for the
-    /// lost ones; if it fails, nothing has changed.
+    /// Keeps the paths of the `settled` switches and finds paths for the `lost` ones. `settled` lists each switch after
+    /// the switch that it sends to; `next` has the next hops. Returns false if some switch gets no path; then nothing
+    /// has changed.
     pub fn resume(
         &mut self,
         net: &Net,
@@ -269,7 +270,7 @@ impl Search {
         }
     }
 
-    /// Commits the path from the base's root down to `goal`. Then every other switch has a path up that meets it: up
+    /// Adds the path from the base's root down to `goal`. Then every other switch has a path up to this path: up
     /// channels may follow each other, and any channel of the base may follow them.
     fn climb(&mut self, net: &Net, order: &mut Order, weight: &[u32], goal: u32) {
         let mut at = goal;

@@ -9,12 +9,12 @@ use selvedge_types::{Idx, Lid};
 use super::turns::{Arrow, Care};
 use super::{Facing, Repair};
 
-/// The degrees of care, the most careful first. Packets of earlier repairs may be in flight for seconds; if they leave
-/// no room for a detour, the repair may have to wait until they are gone.
+/// The degrees of care, the most careful first. Packets routed by earlier repairs may be in flight for seconds. If they
+/// leave no room for a detour, the repair may have to wait until they are gone.
 const CARES: [Care; 3] = [Care::Spare, Care::UnderWay, Care::InForce];
 
-/// The detours on the route of a packet, each with whether its switch may have sent such packets up into the piece that
-/// they come from.
+/// The detours on the route of a packet. The flag of each is true if its switch may have sent such packets up into the
+/// piece that they come down from.
 type OnTheWay = Vec<(Arrow, bool)>;
 
 /// A route down to the leaf at which detours meet: the switch above the leaf, the leaf, and the ports to them.
@@ -37,9 +37,9 @@ impl Repair<'_> {
             })
     }
 
-    /// Adds the detours that turn at switches with a changed entry. If a detour would close a cycle with others, its
-    /// switch sends up elsewhere if it can. If the destination is a switch, only detours count that packets of hosts
-    /// take now, or took until now.
+    /// Records the detours that turn at switches with a changed entry. If such a detour would close a cycle with
+    /// others, its switch is given another entry upwards, if there is one. If the destination is a switch, only detours
+    /// that packets of hosts take, or took before, are recorded.
     pub(super) fn note_turns(&mut self, lid: Lid, (to, is_of_host): (usize, bool)) {
         for i in self.first..self.moved.len() {
             let s = self.moved[i].switch.to_usize();
@@ -92,8 +92,8 @@ impl Repair<'_> {
         above.filter(sends).map(|from| from.peer as usize).collect()
     }
 
-    /// Whether an arrow closes no cycle. Many LIDs turn at one switch, so the answer for one LID holds for all. A
-    /// refusal holds for good, as arrows are only added; a permission holds until the next one is added.
+    /// True if a detour closes no cycle. Many LIDs turn at one switch, so the answer for one LID is kept for all. A
+    /// refusal stays valid, because detours are only added; a permission is valid until the next detour is added.
     fn allows(&self, arrow: Arrow, sends_back: bool, care: Care) -> bool {
         let (made, known) = &mut *self.known.borrow_mut();
         let turns = &self.mender.turns;
@@ -105,8 +105,8 @@ impl Repair<'_> {
             .or_insert_with(|| turns.allows(arrow, sends_back, care))
     }
 
-    /// The arrow of a turn, and whether the switch may have sent such packets up into the piece that they come from: it
-    /// may if the entry there has changed, or is to change.
+    /// Returns the turn as an arrow. The flag is true if the switch may have sent such packets up into the piece that
+    /// they come down from: if its neighbour's entry has changed or is about to change.
     fn turn(&self, at: usize, from: usize, to: usize, lid: Lid) -> Option<(Arrow, bool)> {
         let arrow = self.mender.arrow(at, from, to)?;
         let switch = SwitchIdx::from_usize(from);
@@ -125,8 +125,8 @@ impl Repair<'_> {
         !self.mender.is_above(to, at) || turns.all(|(arrow, sends_back)| self.allows(arrow, sends_back, care))
     }
 
-    /// Another neighbour above, and the port to it, for packets that come down to a switch from others: on the tree,
-    /// and in a piece that they may turn into.
+    /// Returns a neighbour above `s`, and the port to it, by which packets that come down to `s` can go up again. The
+    /// neighbour must lead to the destination up, then down, and the turn into its piece must be allowed.
     fn other_way_up(
         &self,
         s: usize,
@@ -145,10 +145,10 @@ impl Repair<'_> {
         good.get(lid.index() % good.len().max(1)).copied()
     }
 
-    /// Finds a detour for a switch from which no path up, then down leads on; false if there is none. Detours that
-    /// leave most room for others come first. The detour by the leaf at which detours meet takes more Sets: it comes
-    /// before those that may have to wait for packets in flight, and after the others. Last comes a detour by a switch
-    /// that is stuck as well.
+    /// Finds a detour for a switch that has no path up, then down; false if there is none. Detours that leave most room
+    /// for later ones are tried first. A detour through the leaf at which detours meet needs more Sets. It is tried
+    /// after the other kinds, but before detours that may have to wait for packets in flight. A detour through a switch
+    /// that has no path either is tried last.
     pub(super) fn any_detour(&mut self, s: usize, lid: Lid, to: usize) -> bool {
         let is_found = CARES.into_iter().any(|care| {
             self.detour(s, lid, to, care)
@@ -159,8 +159,8 @@ impl Repair<'_> {
         is_found || CARES.into_iter().any(|care| self.detour_below(s, lid, to, care))
     }
 
-    /// Finds a detour by a neighbour below: the first that turns where a turn closes no cycle, or that can be changed
-    /// to do so.
+    /// Tries to send packets of `s` to a neighbour below, where they turn up again. Takes the first neighbour at which
+    /// this turn closes no cycle, or at which another entry upwards avoids the cycle.
     fn detour(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         /// Switches below that are tried.
         const TRIED: usize = 4;
@@ -190,9 +190,9 @@ impl Repair<'_> {
         false
     }
 
-    /// As `detour`, by a neighbour above: one from which the route, as it is, turns only where turns close no cycle.
-    /// Routes with no turn but those of detours in force come first: they take no room from others. Otherwise the last
-    /// neighbour comes first, so that these detours come from few pieces.
+    /// Tries to send packets of `s` to a neighbour above. Its present route must turn from down to up only where the
+    /// turns close no cycle. Routes with turns that are already in force come first, because they take no room from
+    /// later detours. Then the neighbour of the last piece comes first, so that these detours start from few pieces.
     fn detour_above(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         let above = self.above_from_beside(s, to);
         let ways = above.into_iter().filter_map(|(peer, egress)| {
@@ -216,8 +216,9 @@ impl Repair<'_> {
         true
     }
 
-    /// As `detour_above`, if all switches above send back down to this one, as to the leaf at which agents of upper
-    /// switches meet: one of them sends down to another switch from now on.
+    /// Tries to send packets of `s` to a neighbour above that until now sends them back down to `s`, for example
+    /// because the meeting leaf is below `s`. That neighbour is given another entry down, to a switch at which the
+    /// packets may turn.
     fn detour_beside(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         for (peer, egress) in self.above_from_beside(s, to) {
             if self.next(peer, lid) != Some(s) {
@@ -238,8 +239,8 @@ impl Repair<'_> {
         false
     }
 
-    /// As `detour`, if all switches below send up to this one, or to others that are stuck like it: one of them turns
-    /// further down from now on.
+    /// Tries to send packets of `s` to a neighbour below that has no route itself and sends up to `s`, or to a switch
+    /// without a route. The neighbour first gets a detour of its own, through a switch further down.
     fn detour_below(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         let below: Vec<(usize, u8)> = self.below_to_turn_at(s).collect();
         for (peer, egress) in below {
@@ -251,9 +252,9 @@ impl Repair<'_> {
         false
     }
 
-    /// As `detour`, by the leaf at which detours meet, where detours of all pieces can be in force together: up, and
-    /// from there down to the leaf. All switches above that send down to this one also send to the leaf from now on,
-    /// each when the switch that it sends to does so.
+    /// Tries to send packets of `s` up, and from there down to the leaf at which detours meet. Detours of all pieces
+    /// can be in force there together. All switches above that send down to `s` then send to that leaf as well; the
+    /// entries are written from the leaf outwards.
     fn detour_at_meeting(&mut self, s: usize, lid: Lid, to: usize) -> bool {
         let above = self.above_from_last(s);
         let way = |&(peer, up): &(usize, u8)| Some((up, self.way_to_meeting(peer, s, lid, to)?));
@@ -283,8 +284,8 @@ impl Repair<'_> {
         true
     }
 
-    /// The route from switch `above` down to the leaf at which detours meet, not by switch `not_by`; `None` if the leaf
-    /// has no route on.
+    /// Returns the route from switch `above` down to the leaf at which detours meet, avoiding switch `not_by`. `None`
+    /// if the leaf has no route to the destination.
     fn way_to_meeting(&self, above: usize, not_by: usize, lid: Lid, to: usize) -> Option<ToMeeting> {
         let below = |s: usize| {
             let below = self.neighbours(s, |mine, peer| peer < mine);
@@ -314,8 +315,9 @@ impl Repair<'_> {
         of_kind(true).chain(of_kind(false))
     }
 
-    /// Live neighbours above a switch. If `to` is one of them, those beside it come first: detours that turned into the
-    /// one do not turn into the other any more, and LIDs that go by the two stand in the same blocks.
+    /// Returns the live neighbours above a switch. If `to` is one of the neighbours above, those with the nearest
+    /// positions come first. Detours that used to turn into `to` then no longer turn into the near one, and LIDs routed
+    /// through near positions stand in the same blocks.
     fn above_from_beside(&self, s: usize, to: usize) -> Vec<(usize, u8)> {
         let mut above = self.above_from_last(s);
         let slots = self.rule().shape.up.get(s);
@@ -335,8 +337,8 @@ impl Repair<'_> {
         above
     }
 
-    /// The detours on the route of a packet that goes from a switch to a neighbour and on, as [`Self::turn`] returns
-    /// them; `None` if it does not arrive.
+    /// Returns the detours on the route of a packet that goes from switch `from` to neighbour `first` and on, each as
+    /// [`Self::turn`] returns it. `None` if the packet does not arrive.
     fn turns_on(&self, from: usize, first: usize, lid: Lid, to: usize) -> Option<OnTheWay> {
         let (mut before, mut at) = (from, first);
         let mut turns = Vec::new();
@@ -358,10 +360,10 @@ impl Repair<'_> {
         None
     }
 
-    /// Finds a detour for packets of agents alone, if no path up, then down leads on: by the first neighbour below that
-    /// has a route; from a leaf, by the first switch above it and the first leaf below that switch. So all packets that
-    /// turn from down to up because of one lost link turn at one leaf: turns at several leaves could wait for each
-    /// other in a cycle.
+    /// Finds a detour for packets of agents alone, if there is no path up, then down. Takes the first neighbour below
+    /// that has a route. From a leaf, takes the first switch above it and the first leaf below that switch. So all
+    /// packets that turn from down to up because of one lost link turn at one leaf. Turns at several leaves could wait
+    /// for each other in a cycle.
     pub(super) fn unstick(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
         let found = self
             .neighbours(s, |mine, peer| peer < mine)
@@ -392,8 +394,8 @@ impl Repair<'_> {
             .or_else(|| self.unstick_by_others_below(s, lid, to))
     }
 
-    /// As `unstick`, if all switches below send up to this one, or to others that are stuck like it: one of them sends
-    /// further down.
+    /// Finds a detour for packets of agents if all switches below `s` send up to `s`, or to other switches without a
+    /// route. One of the switches below is given an entry to a switch further down that has a route.
     fn unstick_by_others_below(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
         let below: Vec<(usize, u8)> = self.below_to_turn_at(s).collect();
         for (peer, egress) in below {
@@ -420,7 +422,7 @@ impl Repair<'_> {
         self.set(s, lid, egress, step + 1);
     }
 
-    /// True if a neighbour below has no route on the tree and sends up, and its packets do not arrive unless they pass
+    /// True if the neighbour below, `peer`, has no path up, then down, sends up, and its packets arrive only through
     /// `s`.
     fn is_stuck_with(&self, s: usize, peer: usize, lid: Lid, to: usize) -> bool {
         let sends_up = self
@@ -429,8 +431,8 @@ impl Repair<'_> {
         peer != to && !self.has_way(peer, to) && sends_up && !self.arrives(peer, lid, &[s], to)
     }
 
-    /// As `unstick`, if all switches below send up to this one, since it led all of them to the leaf at which agents
-    /// meet: the first of them that can sends up to another switch from now on.
+    /// Finds a detour for packets of agents if all switches below `s` send up to `s` on their way to the meeting leaf.
+    /// The first of them that has another switch above with a route sends there from now on.
     fn unstick_by_others_above(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
         let below: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer < mine).collect();
         for (peer, egress) in below {

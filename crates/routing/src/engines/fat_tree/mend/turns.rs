@@ -1,17 +1,19 @@
 //! Decides which detours may be in force together.
 //!
-//! A detour turns from down to up. Without the switches of one level and those below, a tree falls into pieces (in a
-//! k-ary n-tree without its leaves, as many as a leaf has links up). Packets that go up, then down never pass from one
-//! piece to another: they come down from a piece only to end below it. So a cycle of channels needs detours, drawn as
-//! arrows from piece to piece, that follow each other back to the first. At one and the same switch no arrow follows
-//! another: packets that go up from a switch into a piece do not come down to it again, unless they are turned round
-//! once more further up in the piece. If no cycle of arrows is left, there is no cycle of channels, wherever the tree
-//! has a piece above each link of a switch. Turns within a piece are not seen at its level, but at the next level up.
-//! The judge has the last word in any case.
+//! A *detour* is a turn from down to up. If all switches up to some level are removed, the tree falls into *pieces* (a
+//! k-ary n-tree without its leaves: as many as a leaf has links up). Packets that go up, then down, never pass from one
+//! piece to another: they come down from a piece only to end below it. So a cycle of channels needs detours. Each
+//! detour is drawn as an *arrow* from the piece that the packet comes down from to the piece that it goes up into. A
+//! cycle of channels needs arrows that follow each other back to the first.
 //!
-//! Detours that turn only at one leaf and straight above it, on whatever level, make no cycle at all: packets that go
-//! up from there come down elsewhere. A plan of a damaged tree made from scratch has nearly all its detours there, so
-//! repairs put theirs there first.
+//! At one switch no arrow follows another: packets that go up from a switch into a piece do not come down to it again,
+//! unless another detour further up in the piece turns them round. If there is no cycle of arrows, there is no cycle of
+//! channels, provided that the tree has a piece above each link of a switch. Turns within a piece do not show at its
+//! level, but at the next level up. In any case the judge decides.
+//!
+//! Detours that turn only at one leaf and at the switches above it, on whatever level, make no cycle at all: packets
+//! that go up from there come down elsewhere. A plan of a damaged tree made from scratch has nearly all its detours
+//! there, so repairs try these places first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,11 +28,12 @@ pub type Arrow = (u32, u32, u32, u32);
 /// The degree of care: which arrows count as following each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Care {
-    /// As [`Self::UnderWay`], and some pieces are kept for later detours: a switch that loses its link to a piece still
-    /// has packets for the agents there. They must turn into this piece from one that its arrows do not lead to.
+    /// The rules of [`Self::UnderWay`]; in addition, some pieces are kept free for later detours. A switch that loses
+    /// its link to a piece still has packets for the agents in that piece. They must turn into it from a piece to which
+    /// no arrows lead from it.
     Spare,
-    /// All arrows that lead on from piece to piece: packets that went up from a switch by entries that a repair has
-    /// replaced may come back down to it, and be sent up again. Packets that come down by an older entry do not.
+    /// All arrows that lead on from piece to piece count. A packet that went up from a switch by an entry that a repair
+    /// has replaced may come back down to that switch, and be sent up again.
     UnderWay,
     /// All but arrows at one switch: right once such packets are gone.
     InForce,
@@ -46,18 +49,18 @@ pub struct Turns {
     /// By level, then piece: the pieces beside it, itself included, which together are one piece of the level below.
     beside: Vec<Vec<Arc<[u32]>>>,
     made: BTreeSet<Arrow>,
-    /// The arrows of `made` from the other end: the level, the piece that a detour goes to, the switch, the piece it
-    /// comes from.
+    /// The arrows of `made`, sorted by their end: the level, the piece that the detour goes to, the switch, the piece
+    /// that it comes from.
     into: BTreeSet<Arrow>,
     /// Arrows of packets that the switch itself, until a repair, sent up into the piece that they come from.
     sent_back: BTreeSet<Arrow>,
     /// By level: which pieces arrows lead to.
     led: Vec<Led>,
     /// By switch: true for the leaf at which most detours turn, and for all switches above it. Packets that go up from
-    /// one of these switches, and turn at no others, come back to none of them.
+    /// one of these switches, and turn at no other switch, come back to none of them.
     meeting: Vec<bool>,
-    /// By level, then piece: whether a detour turns within the piece, further up; and whether one does so at a switch
-    /// that is not of `meeting`.
+    /// By level, then piece: whether a detour turns at a switch further up within the piece, and whether one turns at a
+    /// switch that is not of `meeting`.
     inside: Vec<Vec<[bool; 2]>>,
 }
 
@@ -104,8 +107,8 @@ impl Turns {
         self.meeting.get(switch).copied().unwrap_or(false)
     }
 
-    /// The arrow of a turn at a switch of some level, from one switch to another; `None` if the turn stays within a
-    /// piece, or is none from down to up, as between joined switches of one level.
+    /// Returns the arrow of a turn at switch `at`, from one neighbour to another. `None` if the turn stays within a
+    /// piece, or does not go from down to up, as between joined switches of one level.
     pub fn arrow(&self, (level, at): (u32, usize), from: usize, to: usize) -> Option<Arrow> {
         let pieces = self.pieces.get(level as usize)?;
         let (from, to) = (pieces[from], pieces[to]);
@@ -118,8 +121,8 @@ impl Turns {
         self.made.contains(&arrow) && (!sends_back || self.sent_back.contains(&arrow))
     }
 
-    /// Whether an arrow closes no cycle. `sends_back`: until now its switch sent such packets up into the piece that
-    /// they come from.
+    /// True if an arrow closes no cycle. `sends_back`: until now, the switch sent such packets up into the piece that
+    /// they now come down from.
     pub fn allows(&self, arrow: Arrow, sends_back: bool, care: Care) -> bool {
         let level = arrow.0;
         if self.has(arrow, sends_back) {
@@ -141,8 +144,8 @@ impl Turns {
         !is_on_circle && self.keeps_below(arrow)
     }
 
-    /// Whether arrows lead from the end of an arrow back to its beginning. `comes_back` says of an arrow whether
-    /// packets that its switch sends up into the piece that the arrow comes from may come back down.
+    /// True if arrows lead from the end of an arrow back to its beginning. `comes_back` says whether packets that the
+    /// switch of an arrow sends up into the piece at its beginning may come back down to that switch.
     fn is_on_circle(&self, arrow: Arrow, comes_back: impl Fn(Arrow) -> bool) -> bool {
         let (level, first, first_at, to) = arrow;
         let Some(led) = self.led.get(level as usize).filter(|led| led.leads(to, first)) else {
@@ -187,8 +190,8 @@ impl Turns {
             })
     }
 
-    /// Whether a detour closes no cycle of detours further down: because of it, packets may come back down to the
-    /// switch that sent them up, where other detours turn them round once more.
+    /// True if a detour closes no cycle of detours on lower levels. Because of this detour, packets may come back down
+    /// to the switch that sent them up, and detours at that switch may turn them up once more.
     fn keeps_below(&self, arrow: Arrow) -> bool {
         let beside = !self.is_meeting(arrow.2 as usize);
         (0..arrow.0).all(|level| {
@@ -207,12 +210,13 @@ impl Turns {
         })
     }
 
-    /// Whether later detours still find a piece to turn from. Above the leaves, where each lost link needs such a
-    /// piece, some pieces are kept. Further up none are kept as long as no other piece beside `from` has been hit: a
-    /// single fault needs none. After that, two pieces are kept that no arrows lead to from `from`: first pieces from
-    /// which a detour turns into `from` already, then the nearest. One is for the next link that `from` itself loses,
-    /// one for the links of others. LIDs that go by near pieces stand in the same blocks, so a detour changes few
-    /// blocks.
+    /// True if later detours still find a piece to turn from.
+    ///
+    /// Above the leaves, each lost link needs such a piece, so some pieces are kept. Further up, no pieces are kept
+    /// until a fault has hit a piece beside `from`, because a single fault needs none. After that, two pieces are kept
+    /// to which no arrows lead from `from`: one for the next lost link of `from` itself, one for lost links of other
+    /// pieces. Pieces from which a detour already turns into `from` are preferred, then the nearest. LIDs routed
+    /// through near pieces stand in the same blocks, so a detour changes few blocks.
     fn leaves_room(&self, (level, from, _, to): Arrow) -> bool {
         /// Pieces that are kept.
         const KEPT: usize = 2;
@@ -254,8 +258,7 @@ impl Turns {
         self.pieces.first().map_or(NONE, |pieces| pieces[switch])
     }
 
-    /// Whether some detour at the switch of an arrow, from the same piece, is of packets that the switch had sent up
-    /// there.
+    /// True if the switch of an arrow turns packets from the same piece that the switch itself had sent up there.
     pub fn is_sent_back(&self, (level, from, at, _): Arrow) -> bool {
         let range = (level, from, at, 0)..=(level, from, at, NONE);
         self.sent_back.range(range).next().is_some()
@@ -354,8 +357,8 @@ impl Led {
     }
 }
 
-/// By piece above a level: the pieces beside it, itself included, which together are one piece of the level below. All
-/// pieces above the leaves are beside each other.
+/// Returns, for each piece above a level, the pieces beside it, itself included: those that are one piece on the level
+/// below. All pieces above the leaves are beside each other.
 fn beside(pieces: &[Vec<u32>], level: usize) -> Vec<Arc<[u32]>> {
     let above = pieces[level].iter().enumerate().filter(|(_, piece)| **piece != NONE);
     let wider = |switch: usize| if level == 0 { 0 } else { pieces[level - 1][switch] };
@@ -435,8 +438,8 @@ mod tests {
         check(&[(1, 7, 2), (2, 8, 3), (3, 7, 4)], (4, 8, 1), false);
     }
 
-    /// Leaves 0 and 1, above them the pieces of switches 2, 3, 6 and 7 and of 4, 5, 8 and 9; the last two of each are
-    /// on top. Detours turn at 0, 2 and 4 where they can.
+    /// Two leaves, 0 and 1. Above them are two pieces: switches 2, 3, 6 and 7, and switches 4, 5, 8 and 9; the last two
+    /// of each are on top. Detours turn at 0, 2 and 4 where they can.
     fn two_pieces() -> Turns {
         let pieces = vec![
             vec![NONE, NONE, 0, 0, 1, 1, 0, 0, 1, 1],

@@ -1,18 +1,18 @@
-//! Fewer packets that meet: spreads what lost links carried, in a tree of two levels.
+//! Moves the load of lost links so that fewer flows share a link, in a tree of two levels.
 //!
 //! Effective bisection bandwidth pairs all hosts at random and counts for each flow how many flows share its fullest
 //! link. For two levels the expected number can be computed. Each link up of a leaf is in use or not: the expected
-//! number of links in use is what the leaf sends at once. A link down has one destination as long as the tree is whole;
-//! if it has more, pairs of flows meet there that have not met already on their way up.
+//! number of links in use is the number of flows that the leaf sends at once. A link down has one destination as long
+//! as the tree is whole. If it has more, it is shared by pairs of flows that did not share a link on their way up.
 //!
 //! Both together are the cost of the entries. The best port for one entry depends on the others. If two destinations
 //! share a link of a leaf that lacks one, another leaf that lacks its link to that upper switch moves both elsewhere at
-//! no cost. If two leaves each give up the route to a destination that the other keeps, fewer flows meet. So entries
-//! change, singly and in exchange, at random, by threshold accepting (Dueck and Scheuer 1990): at first also if the
-//! cost rises, by less and less. No link carries more than [`SPARE`] of what it carries in the whole tree.
+//! no cost. If two leaves each give up the route to a destination that the other keeps, fewer flows share a link. So
+//! entries change, singly and in exchange, at random, by threshold accepting (Dueck and Scheuer 1990): at first also if
+//! the cost rises, by less and less. No link carries more than [`SPARE`] of what it carries in the whole tree.
 //!
 //! The limit for parallel links, measured on `sx6536`, seeds 1–10, 50,000 pairings; twenty times as many changes gain
-//! nothing more. OpenSM's ftree sends all that a lost link carried over the link beside it. With more than 27
+//! nothing more. OpenSM's ftree sends the whole load of a lost link over the link beside it. With more than 27
 //! destinations on a link, the fullest link would carry more than that of OpenSM's nue (486 to 558 host pairs).
 //!
 //! | most that a link may carry | fullest link, 1 % and 3 % lost | bandwidth less ftree's, 1 % and 3 % |
@@ -32,26 +32,26 @@ use super::{NOWHERE, Spread};
 
 /// The load that a link may carry, as a multiple of its load in the whole tree: the more, the fewer packets meet.
 const SPARE: (u64, u64) = (23, 20);
-/// As [`SPARE`], if neighbours have parallel links: packets of a lost link meet no others on their way down if they go
-/// over the link beside it. Of 306 destinations of a leaf this link then carries 27 instead of 17; with more it would
-/// be fuller than the fullest link of another engine.
+/// The same limit where neighbours have parallel links: packets of a lost link share no link with others on their way
+/// down if they take the parallel link. Of 306 destinations of a leaf this link then carries 27 instead of 17. With
+/// more it would be fuller than the fullest link of another engine.
 const SPARE_BESIDE: (u64, u64) = (8, 5);
 /// Most entries of leaves for which this is done; in larger fabrics it would take minutes.
 const ENTRIES_MAX: usize = 300_000;
-/// Changes tried per entry that is worth a change, but at most [`TRIES_MAX`] in all; in any case [`TRIES_LEAST`] per
-/// entry.
+/// Changes tried for each entry that is worth a change: at most [`TRIES_MAX`] in all, but at least [`TRIES_LEAST`] for
+/// each entry.
 const TRIES: usize = 300;
 const TRIES_LEAST: usize = 20;
 const TRIES_MAX: usize = 600_000;
-/// The increase of cost that a change may bring at first: the cost if a leaf's flows to one destination meet all other
-/// leaves' flows to another, divided by this.
+/// Divisor for the increase of cost that a change may bring at first. Divided is the cost if a leaf's flows to one
+/// destination share a link with all other leaves' flows to another destination.
 const WORSE: f64 = 50.0;
-/// Of a hundred changes: how many exchange two entries; and how many go to the upper switch that another leaf uses for
-/// the destination.
+/// Number of changes in a hundred that exchange two entries. [`ALIKE`]: number in a hundred that take the upper switch
+/// which another leaf uses for the destination.
 const EXCHANGES: u64 = 75;
 const ALIKE: u64 = 30;
-/// Draws of a partner for an exchange, until it is a destination of a leaf that lacks a link: others are well where
-/// they are.
+/// Largest number of draws to find a partner for an exchange: a destination of a leaf that lacks a link. Entries of
+/// other destinations already have their best place.
 const PARTNERS: usize = 4;
 
 /// No position, no channel.
@@ -422,8 +422,8 @@ impl Leaf {
     }
 }
 
-/// The probability that a random pairing of `all` hosts has no flow from one of `sources` to one of `n` others: by
-/// inclusion and exclusion of sets of such flows. A pair has one flow, in either direction with the same probability.
+/// Returns the probability that a random pairing of `all` hosts has no flow from one of `sources` hosts to one of `n`
+/// others, by inclusion and exclusion. A pair has one flow, with equal probability in either direction.
 fn nobody(sources: f64, n: f64, all: f64) -> f64 {
     let (mut sum, mut term, mut k) = (1.0, 1.0_f64, 0.0);
     while term.abs() > 1e-12 && k < sources && k < n && 2.0 * k + 1.0 < all {

@@ -10,8 +10,8 @@ use super::{Column, NOWHERE, Spread};
 
 /// How exactly the least possible limit is found: to one part in so many.
 const EXACT: u64 = 256;
-/// In a fabric with this many entries a limit is given up if one channel still carries more; with fewer entries, more
-/// channels may.
+/// Number of entries from which a limit counts as out of reach as soon as one channel carries more. In smaller fabrics
+/// the remaining channels are tried as well.
 const ENTRIES_MAX: usize = 1_000_000;
 
 /// A switch from which packets for a destination cross a channel.
@@ -43,8 +43,9 @@ impl Spread<'_> {
         }
     }
 
-    /// Moves entries until no channel carries more than `limit`; false if some channel must. Entries moved off one
-    /// channel may make room for another, so in small fabrics all are tried again as long as that helps.
+    /// Moves entries until no channel carries more than `limit`. Returns false if some channel still does. Entries
+    /// moved off one channel may make room for another, so in small fabrics all channels are tried again as long as
+    /// that helps.
     fn relieve_all(&mut self, limit: u64) -> bool {
         let entries = self.hosts.len() * self.layer.to.len();
         let patience = (ENTRIES_MAX / entries.max(1)).max(1);
@@ -120,8 +121,8 @@ impl Spread<'_> {
         }
     }
 
-    /// Finds the switches from which packets for a destination pass switch `through`. It is the first of the list; each
-    /// other switch stands after the next one on its route.
+    /// Lists the switches that send packets for a destination through switch `through`. That switch is the first of the
+    /// list; each other switch stands after the next switch on its route.
     fn find_sources(&mut self, d: usize, through: usize) {
         let mut sources = std::mem::take(&mut self.sources);
         let column = self.column(d);
@@ -153,8 +154,8 @@ impl Spread<'_> {
         }
     }
 
-    /// The legal egress of a switch that leads around `channel` over the least full channels, none of which will carry
-    /// more than `limit`.
+    /// Returns a legal egress of a switch that avoids `channel`: the one over the least full channels, none of which
+    /// then carries more than `limit`.
     fn other_way(&self, (d, s): (usize, usize), pairs: u64, channel: usize, limit: u64) -> Option<u8> {
         if pairs == 0 {
             return None;

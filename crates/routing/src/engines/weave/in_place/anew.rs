@@ -1,12 +1,11 @@
-//! LIDs that have no path out of the part that is cut off, even if entries are dropped first: they are routed again as
-//! a whole.
+//! Routes LIDs again as a whole, if the part that is cut off has no path out of it even when entries are dropped first.
 //!
-//! Entries that stay are preferred; those that change drop their LID first, so pairs with a working route lose packets
-//! meanwhile. In most cases other LIDs of the lane, which were routed around the lost link before, block the stuck
-//! LIDs. So those repairs are taken back, the stuck LIDs come first, and of the others only the parts that were cut off
-//! are routed again. If that fails too, others are routed again as a whole: those that wait in any case, then all that
-//! have moved. As a last resort the search is for a spanning tree with turns that all fit the graph without these LIDs:
-//! then there is always a path, at worst along the tree.
+//! Entries that stay are preferred. Switches with a changed entry drop the LID first, so pairs with a working route
+//! lose packets meanwhile. In most cases the repairs of other LIDs of the lane block the stuck LIDs. So those repairs
+//! are undone, the stuck LIDs are routed first, and then the cut-off parts of the others are routed again. If that
+//! fails too, more LIDs are routed again as a whole: first those that wait in any case, then all LIDs with changed
+//! entries. The last attempt is a spanning tree with turns that all fit the graph without these LIDs. Along it there is
+//! always a path.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +18,8 @@ use crate::engines::weave::net::NONE;
 const ROOTS: usize = 16;
 
 impl Loss<'_> {
-    /// Routes stuck LIDs of a lane again, and if necessary others that are `late`, or have moved; false if some have no
-    /// path.
+    /// Routes stuck LIDs of a lane again as a whole, and if necessary others: LIDs in `late`, then all LIDs with
+    /// changed entries. False if some LIDs have no path.
     pub(super) fn lead_anew(&mut self, lane: u8, mut lids: Vec<Lid>, late: &[Lid]) -> bool {
         let mut out = BTreeSet::new();
         if self.lead_together(&mut lids, &mut out) || self.lead_first(lane, &mut lids, &mut out) {
@@ -39,9 +38,9 @@ impl Loss<'_> {
         false
     }
 
-    /// Routes LIDs of a lane that are out of the graph again, before all others that have moved: of these, only the
-    /// parts that were cut off are routed again, after the others. False if some have no path: those come first in
-    /// `lids` then, and are `out`.
+    /// Undoes the repairs of a lane, then routes the LIDs in `out` again as a whole, then the cut-off parts of the
+    /// other LIDs. `out` are the LIDs without turns in the graph. Returns false if some LIDs have no path: these are
+    /// then in `out`, and come first in `lids`.
     fn lead_first(&mut self, lane: u8, lids: &mut Vec<Lid>, out: &mut BTreeSet<Lid>) -> bool {
         let cut_off = self.take_back(lane);
         let mut left = Vec::new();
@@ -74,8 +73,8 @@ impl Loss<'_> {
         out.is_empty()
     }
 
-    /// Takes all new entries of a lane back, and removes the parts that are cut off by them from the graph: returns the
-    /// LIDs, with the switches that sent them over lost links.
+    /// Undoes all new entries of a lane, and removes the turns of the cut-off parts from the graph. Returns the LIDs,
+    /// each with the switches that have an entry over a lost link.
     fn take_back(&mut self, lane: u8) -> Vec<Victim> {
         let is_here = |m: &Rehung| self.mender.trips[m.lid.index()].lane == lane;
         let (mut undone, kept): (Vec<Rehung>, Vec<Rehung>) = self.moved.iter().partition(|m| is_here(m));
@@ -112,8 +111,8 @@ impl Loss<'_> {
         cut_off
     }
 
-    /// Routes LIDs again, after all of them were removed from the graph; those without a path come first in `lids` now.
-    /// `out`: the LIDs that are not in the graph.
+    /// Removes the turns of all these LIDs from the graph, then routes them again one after another. LIDs without a
+    /// path come first in `lids` afterwards. `out`: the LIDs without turns in the graph.
     fn lead_together(&mut self, lids: &mut Vec<Lid>, out: &mut BTreeSet<Lid>) -> bool {
         self.take_all_out(lids, out);
         let (led, mut left): (Vec<Lid>, Vec<Lid>) = lids.iter().partition(|&&lid| {

@@ -1,9 +1,10 @@
-//! Paths out of the part that is cut off, found switch by switch.
+//! Finds paths out of the cut-off part, switch by switch.
 //!
 //! [`Order::sweep`](crate::engines::weave::order::Order::sweep) gives every channel of the lane a new place, so its
-//! work does not depend on how small the loss is. In most cases each switch that is cut off has a next hop that leads
-//! on and fits the graph as it is. So the switch with the best one takes it, then the next, as long as all have one.
-//! That also changes fewer entries. If a switch has none, a sweep may find one: it handles all switches together.
+//! work does not depend on the size of the loss. In most cases each switch in the part has a next hop that leads out
+//! and fits the graph as it is. So the switch with the best next hop takes it, then the next switch, as long as every
+//! switch has one. That also changes fewer entries. If a switch has none, a sweep may still find a path, because it
+//! handles all switches together.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,8 +20,8 @@ use crate::engines::weave::order::Rank;
 type Offer = Reverse<(Rank, u32, u32)>;
 
 impl Loss<'_> {
-    /// Finds paths for all switches that are cut off, and writes their entries; false if some have none, and nothing
-    /// has changed then. Their turns must be out of the graph.
+    /// Finds paths for all switches in the cut-off part, and writes their entries. Returns false if some have none;
+    /// then nothing has changed. The caller must have removed the turns of these switches from the graph.
     pub(super) fn lead_out_by_turns(&mut self, lid: Lid) -> bool {
         self.measure_depths();
         let lane = usize::from(self.mender.trips[lid.index()].lane);
@@ -77,8 +78,9 @@ impl Loss<'_> {
         offers
     }
 
-    /// A channel and the one behind it, ranked as a sweep ranks them: entries that stay, then switches near the lost
-    /// link, then the cost of the whole path; `cost` is that of the path behind.
+    /// Returns a channel with the next channel on its path, ranked as a sweep ranks them: first entries that stay, then
+    /// switches near the lost link, then the least cost of the whole path. `cost` is the cost of the path after
+    /// `channel`.
     fn offer(&self, lid: Lid, (channel, onward): (u32, u32), cost: u64) -> Offer {
         let s = self.net.src[channel as usize];
         let is_new = self.by(s, lid) != channel;

@@ -1,8 +1,9 @@
 //! Relieves links that carry more than any did before a repair: part of their load takes other paths.
 //!
-//! A switch that has lost its next hop to a LID usually has one other, so all packets from the part behind it use that
-//! one. But a switch further back may have a fitting next hop of its own. It costs one more entry, so their number is
-//! limited, and entries in blocks that are written in any case come first. Only pairs that were cut off move.
+//! A switch that has lost its next hop to a LID usually has one alternative, so all packets from the part behind it use
+//! that one. But a switch further back may have a fitting next hop of its own. It costs one more entry, so the number
+//! of such entries is limited, and entries in blocks that are written in any case come first. Only pairs that were cut
+//! off move.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -101,8 +102,8 @@ impl Loss<'_> {
         false
     }
 
-    /// Sends a LID from a switch by another path that is not over `link` and makes no channel as full, if one fits.
-    /// `moved`: switches that already do so.
+    /// Gives a switch another next hop for a LID, on a path without `link` on which every channel stays less full than
+    /// `link`. Returns false if no such path fits. `moved`: switches that have been moved off the link already.
     fn ease(&mut self, offer: Offer, link: u32, moved: &mut Vec<u32>) -> bool {
         let Offer {
             lid,
@@ -159,8 +160,8 @@ impl Loss<'_> {
         is_taken
     }
 
-    /// Returns the cost of a path that is not over `link` nor over switches with changed entries, if all of it stays
-    /// less full.
+    /// Returns the cost of a path that avoids `link` and switches with changed entries. `None` if some channel of it
+    /// would be too full.
     fn cost_of_detour(
         &self,
         (lid, switch): (Lid, u32),

@@ -1,8 +1,8 @@
-//! The usual case: one switch has lost its next hop to a LID, and takes another; nothing else changes.
+//! The usual repair: one switch has lost its next hop to a LID and takes another; nothing else changes.
 //!
-//! All such LIDs are handled together: first those with the most host pairs. Each takes, of the next hops that fit the
-//! dependency graph, the one with the shortest and least loaded path. The load of all of them is off the channels until
-//! then. LIDs for which one entry is not enough come last.
+//! All such LIDs are handled together: first those with the most host pairs. Each takes the next hop with the shortest
+//! and least loaded path, of those that fit the dependency graph. Until a LID has its new path, its load counts on no
+//! channel. LIDs for which one entry is not enough come last.
 
 use std::cmp::Reverse;
 use std::ops::Range;

@@ -1,14 +1,14 @@
-//! LIDs that cannot be repaired while packets are in flight: the old channels into a switch and the order leave no
-//! path.
+//! LIDs that cannot be repaired while packets are in flight, because the old channels into a switch and the order leave
+//! no path.
 //!
-//! Switches that are cut off get a path out one at a time, with entries that stay if possible: switch by switch
+//! Switches in the cut-off part get a path out one at a time, with entries that stay if possible: switch by switch
 //! ([`super::by_turns`]), or, if that leaves a switch without a path, all together
-//! ([`Order::sweep`](crate::engines::weave::order::Order::sweep)). Packets in flight inside the part that is cut off
-//! would reach new entries by old channels. So switches with entries that change drop the LID first, and switches that
-//! sent over the lost link drop it anyway. All switches there had lost it in any case. When packets have drained, old
-//! turns are gone, also those of other LIDs, and the new entries are written.
+//! ([`Order::sweep`](crate::engines::weave::order::Order::sweep)). Packets in flight inside the part would reach new
+//! entries by old channels. So switches with entries that change drop the LID first, as do the switches with entries
+//! over the lost link. All these switches had lost their path to the LID anyway. When packets have drained, old turns
+//! are gone, also those of other LIDs, and the new entries are written.
 //!
-//! If there is no path out of the part, switches around it change as well; as a last resort the LID is routed again as
+//! If there is no path out of the part, switches around it change as well. As a last resort the LID is routed again as
 //! a whole: see [`super::anew`].
 
 use std::collections::BTreeMap;
@@ -49,8 +49,8 @@ impl Loss<'_> {
         None
     }
 
-    /// Gives a path to all switches that send over some switches, if necessary together with those around them; false
-    /// if that closes a cycle, and nothing has changed then.
+    /// Gives a path to all switches with a path through `roots`, if necessary with changes at the switches around them.
+    /// Returns false if every choice closes a cycle; then nothing has changed.
     fn rehang_late(&mut self, lid: Lid, roots: &[u32]) -> bool {
         let lane = usize::from(self.mender.trips[lid.index()].lane);
         self.cut_off(lid, roots);
@@ -88,8 +88,8 @@ impl Loss<'_> {
         turns
     }
 
-    /// Finds paths for all switches that are cut off, and writes their entries; false if some have none, and nothing
-    /// has changed then.
+    /// Finds paths for all switches in the cut-off part, all together, and writes their entries. Returns false if some
+    /// have none; then nothing has changed.
     pub(super) fn lead_out(&mut self, lid: Lid) -> bool {
         let trip = self.mender.trips[lid.index()];
         let (goal, lane) = (trip.at, usize::from(trip.lane));

@@ -1,10 +1,10 @@
-//! One LID and one switch that has lost its next hop: a few entries that route it, and the switches that send to it,
-//! on.
+//! Repairs one LID at one switch that has lost its next hop, with a few entries at that switch and at switches that
+//! send to it.
 //!
-//! Packets may be on channels into the switch. A channel before these in the graph (packets there may wait for packets
-//! on them) cannot be on its new path: that would close a cycle. If no path in force can be reached over the other
-//! channels, there is none while packets are in flight, whatever else changes. Otherwise paths with few new entries are
-//! tried, then any path is searched by [`Order::sweep`](crate::engines::weave::order::Order::sweep).
+//! Packets may be on channels into the switch. A channel that stands before one of these in the graph (packets there
+//! may wait for packets on it) cannot be on the new path: that would close a cycle. If no path in force can be reached
+//! over the other channels, there is none while packets are in flight, whatever else changes. Otherwise paths with few
+//! new entries are tried, then any path is searched by [`Order::sweep`](crate::engines::weave::order::Order::sweep).
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_types::Lid;
@@ -54,8 +54,8 @@ impl Scratch {
 }
 
 impl Loss<'_> {
-    /// Gives a new path to a switch with an entry over a lost link. Changed entries of the LID begin at `first`. False
-    /// if there is no path.
+    /// Gives a new path to switch `root`, which has an entry over a lost link. `first` is the index of the LID's first
+    /// changed entry. Returns false if there is no path.
     pub(super) fn rehang(&mut self, lid: Lid, root: u32, first: usize) -> bool {
         let by = self.by(root, lid);
         if by == NONE || self.mender.alive[by as usize] {
@@ -71,8 +71,8 @@ impl Loss<'_> {
         is_led
     }
 
-    /// False if there is no path from a switch to the goal over channels that are not marked, then by entries in force:
-    /// then it cannot be repaired while packets are in flight.
+    /// Returns false if the switch cannot reach the goal over unmarked channels and then by entries in force. Then the
+    /// LID cannot be repaired while packets are in flight.
     fn may_reach(&self, lid: Lid, root: u32) -> bool {
         let mut met = vec![false; self.net.switches];
         met[root as usize] = true;
@@ -201,8 +201,8 @@ impl Loss<'_> {
         column
     }
 
-    /// Starts a sweep with the switches that reach the goal by entries in force, `sent` by switch, and that `stays`
-    /// allows: their paths, and the costs.
+    /// Starts a sweep with the switches that already reach the goal: their paths and costs. `sent` has the egress
+    /// channel of each switch; only hops that `stays` accepts count.
     pub(super) fn start_sweep(&self, lid: Lid, sweep: &mut Sweep, sent: &[u32], stays: impl Fn(u32, u32) -> bool) {
         let goal = self.mender.trips[lid.index()].at;
         sweep.start(&self.net);

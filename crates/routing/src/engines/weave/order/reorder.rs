@@ -1,16 +1,16 @@
-//! Makes room for a turn against the order: moves its first channel, with all that lead to it, before the second; or
-//! the second, with all that follow it, after the first.
+//! Makes room for a turn against the order. Either its first channel moves before the second, with all channels that
+//! lead to it; or the second moves after the first, with all channels that follow it.
 //!
 //! While a fabric is routed, a search may visit a limited number of channels, and goes in one direction. In the order
-//! of tables in force it goes in both directions in turn (Haeupler, Kavitha, Mathew, Sen and Tarjan, "Incremental Cycle
-//! Detection, Topological Ordering, and Strong Component Maintenance", ACM Transactions on Algorithms 8(1), 2012, do
-//! the same). It ends as soon as one side is done, so it visits at most twice the channels of the smaller side.
+//! of tables in force it goes in both directions in turn, as in Haeupler, Kavitha, Mathew, Sen and Tarjan, "Incremental
+//! Cycle Detection, Topological Ordering, and Strong Component Maintenance", ACM Transactions on Algorithms 8(1), 2012.
+//! It ends as soon as one side is done, so it visits at most twice the channels of the smaller side.
 
 use super::{Net, Order};
 
 impl Order {
-    /// Makes room for a turn against the order; false if it would close a cycle, leads back over more than `window`
-    /// places, or takes more than `most` channels.
+    /// Makes room for a turn against the order. Returns false if the turn would close a cycle, leads back over more
+    /// than `window` places, or needs visits to more than `most` channels.
     pub(super) fn reorder(&mut self, net: &Net, (from, to): (u32, u32), window: u32, most: usize) -> bool {
         if self.visits_max == usize::MAX {
             // The order of tables in force: nothing is counted.
@@ -143,8 +143,8 @@ impl Order {
         }
     }
 
-    /// Channels that depend on reaching `start`, down to place `low`; false if the channel there is one of them, or if
-    /// there are too many.
+    /// Collects the channels from which packets may wait for `start`, down to place `low` in the order. Returns false
+    /// if the channel at that place is one of them, or if there are too many.
     fn search_behind(
         &mut self,
         net: &Net,

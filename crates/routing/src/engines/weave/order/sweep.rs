@@ -1,9 +1,9 @@
 //! A tree of next hops and an order of all channels that follows it, found together.
 //!
 //! The order is made from its end: a channel may come next if all channels that its packets wait for have their places.
-//! A switch without a next hop takes the best channel that may come next and leads on; from then on other switches may
-//! send to it. A channel that leads nowhere yet is given a place only if no other channel can have one: its switch
-//! cannot use it after that. So a tree is missed only if the wrong channels of this kind are given up.
+//! A switch without a next hop takes the best of the channels that may come next; from then on other switches may send
+//! to it. A channel to a switch that has no next hop yet gets a place only if no other channel can have one, and its
+//! own switch cannot use it after that. So a tree is missed only if the wrong channels of this kind are given up.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -86,9 +86,10 @@ impl Sweep {
 }
 
 impl Order {
-    /// Finds paths for the switches without one in `sweep`. If all have one, the order agrees with all turns of the
-    /// graph and of these paths; the new turns are not counted yet. Otherwise the order is unchanged. `is_up` decides
-    /// which channels may be used; `rank` ranks a channel by the cost of the path behind it.
+    /// Finds paths for the switches without one in `sweep`. If all get one, the order agrees with all turns of the
+    /// graph and of these paths; the caller must still add the new turns to the graph. Otherwise the order is
+    /// unchanged. `is_up` says which channels may be used; `rank` ranks a channel by the cost of the path that follows
+    /// it.
     pub fn sweep(
         &mut self,
         net: &Net,
