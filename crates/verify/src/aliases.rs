@@ -1,5 +1,5 @@
-//! Judges Sets of GUIDInfo (alias GUIDs). A port keeps its own GUID in entry 0, gets the planned aliases that it has
-//! room for, and no two ports ever have the same GUID.
+//! Judges Sets of GUIDInfo (alias GUIDs). A port keeps its own GUID in entry 0 and gets the planned aliases, as far as
+//! its table has entries. No two ports ever have the same GUID.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -114,8 +114,8 @@ impl<'a> DependencyGraph<'a> {
         self.dependencies.lanes * self.dependencies.channels
     }
 
-    /// Returns ranges of vertices such that no dependency leads from one range into another: one per lane if packets
-    /// stay on one lane, else a single range.
+    /// Returns ranges of vertices such that no dependency leads from one range into another. If packets stay on one
+    /// lane there is one range per lane, else a single range.
     pub fn parts_apart(self) -> Vec<Range<Vertex>> {
         let d = self.dependencies;
         let length = d.channels * if d.slots == 1 { 1 } else { d.lanes };

@@ -7,8 +7,8 @@ use crate::ground::Ground;
 
 /// Most links of a directed route. Source: IBA vol 1 §14.2.2 (HopCount).
 const HOPS_MAX: u32 = 63;
-/// Most links between the first switch on a manager's directed route and the last one that it reaches. The first link
-/// of the route leads from the manager's host to a switch.
+/// Most links between the first switch on a manager's directed route and the last switch that the route reaches. The
+/// first link of the route leads from the manager's host to a switch.
 const FAR_MAX: u32 = HOPS_MAX - 1;
 
 /// Returns one finding for each part that is too large for any manager. Managers are on hosts; in a part without hosts,

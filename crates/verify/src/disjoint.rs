@@ -351,8 +351,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Tries the candidate with the fewest clashes left. If it has clashes, also tries those candidates instead: every
-    /// largest set contains the candidate or one that it clashes with.
+    /// Tries the candidate with the fewest clashes left. If it clashes with others, also tries each of these in its
+    /// place: every largest set contains the candidate or one that it clashes with.
     fn extend(&mut self, chosen: u128, open: u128) {
         self.steps += 1;
         if (chosen | open).count_ones() <= self.best.count_ones() || self.steps >= SEARCH_STEPS_MAX {

@@ -23,7 +23,8 @@ pub fn findings(fabric: &Fabric, plan: &Plan, changes: &ChangeSet) -> Vec<Findin
     found
 }
 
-/// Returns how the P_Keys that pass at a switch port differ from those of the host behind it.
+/// Returns how the P_Keys that pass at a switch port differ from those of the host behind it. `None` if they do not
+/// differ.
 ///
 /// A limited P_Key passes if the table has the full P_Key of its partition. Source: IBA vol 1 §10.9.3.
 fn unlike(fabric: &Fabric, plan: &Plan, at: PortRef) -> Option<Unlike> {

@@ -22,8 +22,8 @@ pub enum Senders {
     /// Hosts and port 0 of every switch.
     #[default]
     All,
-    /// Only hosts, to all LIDs: enough for quality figures, and three times as fast. It leaves out traps and answers
-    /// sent by switch agents, so [`judge`] ignores this value.
+    /// Only packets of hosts, to all LIDs: enough for quality figures, and three times as fast. Traps and answers of
+    /// switch agents are left out, so [`judge`] ignores this value.
     Hosts,
 }
 
@@ -43,8 +43,9 @@ pub struct JudgeOptions {
     /// Kinds of findings that the operator accepts as warnings instead of errors. Danger: an accepted fault is sent.
     /// Default: none. Kinds for which [`Kind::is_acceptable`] is false stay errors.
     pub accept: BTreeSet<Kind>,
-    /// Channel dependencies of the tables in force, if they are kept between calls. Most transitions are then proved by
-    /// the dependencies that they add. Must match the tables in `installed`. Default: none, so every LID is followed.
+    /// Channel dependencies of the tables in force, if they are kept between calls. Most transitions are then proved
+    /// from the dependencies that they add. They must match the tables in `installed`. Default: none, so every LID is
+    /// followed.
     pub turns: Option<Arc<StandingTurns>>,
     /// Figures to measure for a transition that is proved. Default: all.
     pub measured: Measured,

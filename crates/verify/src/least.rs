@@ -278,8 +278,8 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Adds a set for each switch with hosts and a path that comes to a switch without an up-then-down path onwards:
-    /// the entries before that switch.
+    /// For each switch with hosts and a path that meets a switch without an up-then-down path onwards: adds the set of
+    /// entries before that switch.
     fn turned_once(&self, home: u32, goal: Goal, ways: &Ways, choices: &mut Vec<Choice>) {
         let senders = (0..self.ground.switches as u32).filter(|&s| self.must_turn_once(s, goal.rule, ways));
         for first in senders {
@@ -303,8 +303,8 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Adds a set for each switch with packets that must be delivered and an old path over a lost link: the entries of
-    /// that path. If the path passes another such switch, the set of that switch is enough.
+    /// For each switch with packets that must be delivered and with an old path over a lost link: adds the set of
+    /// entries of that path. If the path passes another such switch, the set of that switch is enough.
     fn led_over(&self, goal: Goal, broken: &[bool], ways: &Ways, choices: &mut Vec<Choice>) {
         for first in self.senders(goal, broken, ways) {
             let (mut at, mut before) = (first, vec![(first, goal.lid)]);
@@ -320,8 +320,8 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Adds a set for each group of adjacent switches that all had broken paths and include a source that must be
-    /// served: the entries of the switches with a neighbour outside the group.
+    /// For each group of adjacent switches that all had broken paths and include a source that must be served: adds the
+    /// set of entries of those switches in the group with a neighbour outside.
     fn ways_out(&self, goal: Goal, broken: &[bool], ways: &Ways, choices: &mut Vec<Choice>) {
         let mut out: BTreeSet<u32> = BTreeSet::new();
         for (channel, number) in self.ground.channels.iter().zip(0_usize..) {

@@ -333,8 +333,8 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
         self.error(Fault::MulticastMissed { mlid, member });
     }
 
-    /// Reads all masks of a group. Returns the connected switches, and the switches at the end of a branch without a
-    /// receiver, with the port towards them.
+    /// Reads all masks of a group. Returns the connected sets of switches, and each switch at the end of a branch
+    /// without a receiver, with its port towards the tree.
     fn shape(&mut self, group: &MulticastGroup, receivers: &BTreeSet<End>) -> (Parts, BTreeMap<SwitchIdx, PortNum>) {
         let wanted = self.subject.wanted;
         let mut parts = Parts::new(self.subject.fabric.switches().len());

@@ -57,8 +57,8 @@ struct Step {
 /// Loads and dependencies of one lane's channels.
 pub struct LaneSum {
     lane: usize,
-    /// By cell, in one cache line: the number of host pairs, and bit masks of the egress ports at the next switch, one
-    /// per class of traffic.
+    /// By cell (egress port of a switch), in one cache line: the number of host pairs, and for each class of traffic a
+    /// bit mask of the egress ports at the next switch.
     records: Vec<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Results of the passes: losses, dependencies, loads, ends. Merged parts give the same result however the work was
-//! split.
+//! Results of the passes: losses, dependencies, loads, ends of paths. Merging gives the same result however the work
+//! was split into parts.
 
 use selvedge_types::{Lid, Vl};
 

@@ -49,8 +49,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Records the path of a packet from a switch on, to its end or until it has visited a switch `visits` times. Paths
-    /// are short and thousands are tried, so nothing is allocated for each.
+    /// Records the path of a packet from a switch on, until it ends or has visited a switch `visits` times. Paths are
+    /// short and thousands are tried, so no memory is allocated for each.
     fn path(&self, (mut switch, mut ingress): (u32, u8), lid: Lid, visits: usize, path: &mut Vec<Stop>) {
         path.clear();
         while path.iter().filter(|stop| stop.switch == switch).count() < visits {
@@ -108,8 +108,8 @@ impl Finder<'_> {
         Witness::Plain
     }
 
-    /// Returns, for each switch at which a packet to `lid` begins, the switch at which it ends according to the tables,
-    /// so that most sources need not be tried. For a packet in a loop it is any switch of the loop.
+    /// Returns the switch at which a packet to `lid` ends, for each switch at which it may begin, so that most sources
+    /// need not be tried. For a packet in a loop it is any switch of the loop.
     fn ends(&self, lid: Lid) -> Vec<u32> {
         const OPEN: u32 = u32::MAX;
         let mut ends = vec![OPEN; self.ground.switches];

@@ -149,8 +149,8 @@ impl Search<'_> {
         }
     }
 
-    /// Closes a block: the cables found since the one from `parent` to `at`. Only `parent` connects them to the
-    /// switches found earlier.
+    /// Ends a biconnected block: the cables found since the cable from `parent` to `at`. Only `parent` connects them to
+    /// the switches found earlier.
     fn close_block(&mut self, parent: u32, at: u32) {
         let Some(start) = self.open_cables.iter().rposition(|&ends| ends == (parent, at)) else {
             return;

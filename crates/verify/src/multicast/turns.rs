@@ -248,8 +248,9 @@ impl RouteTurns {
         row[cell as usize * self.words + usize::from(egress) / 64] >> (egress % 64) & 1 != 0
     }
 
-    /// Returns the turns of copies of groups that have a service level here, ascending, each with the first group that
-    /// makes it. Counts packets that arrived by any of the tables `before` and are copied by any of the tables `now`.
+    /// Returns the turns of copies, ascending, each with the first group that makes it: of all groups for which `level`
+    /// returns a service level. A turn counts if a packet may arrive by any table in `before` and be copied by any
+    /// table in `now`.
     pub(crate) fn of_copies(
         &self,
         level: impl Fn(Lid) -> Option<Sl>,
@@ -311,8 +312,8 @@ impl RouteTurns {
         }
     }
 
-    /// Returns the turns of `copies` that are part of a cycle on their lane, at most `most`. The cycle lists cells,
-    /// each waiting for the next and the last for the first; the turn's own cell is the first.
+    /// Returns the turns of `copies` that are part of a cycle on their lane, at most `most`. A cycle is a list of cells
+    /// (egress ports): each waits for the next, and the last for the first. The turn's own cell comes first.
     pub(super) fn circles(&self, copies: &Copied, most: usize) -> Vec<((Turn, Lid), Vec<u32>)> {
         let mut circles = Vec::new();
         for lane in 0..self.lanes() {
@@ -419,9 +420,9 @@ fn port(index: usize) -> PortNum {
     u8::try_from(index).ok().and_then(PortNum::new).unwrap_or_default()
 }
 
-/// Returns the lane of each service level, and the merged lane of each lane. All levels get the same lane if one is
-/// used throughout. If some hops map a level to different lanes, these lanes are merged into the lowest of them. A
-/// cycle over separate lanes is also a cycle over the merged lane, so none is missed.
+/// Returns the lane of each service level, and the merged lane of each lane. If packets use only one lane, all levels
+/// get that lane. If some hops map a level to different lanes, these lanes are merged into the lowest of them. A cycle
+/// over separate lanes is also a cycle over the merged lane, so none is missed.
 fn lanes(subject: &Subject<'_>) -> ([u8; Sl::COUNT], [u8; Sl::COUNT]) {
     if matches!(subject.service_levels, ServiceLevels::Uniform(_)) {
         return ([0; Sl::COUNT], EACH);

@@ -1,12 +1,13 @@
-//! How long packets in flight matter after a change, although the entries on their path have changed again.
+//! Computes how long packets in flight matter after a change, although the entries on their path have changed again.
 //!
-//! A change can be forgotten when every packet that was in flight at that time is at a place, and has a history, that a
-//! packet sent later could have too. Its behaviour is then covered by the proof for those packets. Such a packet leaves
-//! its switch within one packet lifetime, by whatever entry, and leaves the next switch within another lifetime, by an
-//! entry that was in force after the change.
+//! A change no longer matters when each packet in flight at that time is where a packet sent later could be too, and
+//! may have come there in the same way. The proof for later packets then covers it. Such a packet leaves its switch
+//! within one packet lifetime, by whatever entry, and leaves the next switch within another lifetime, by an entry that
+//! was in force after the change.
 //!
-//! To hosts, the agents of all switches send, so two lifetimes are enough. To switches, only hosts send. Where no
-//! packet of a host passes under any entry in force, the old packet continues alone, for one lifetime per switch.
+//! The agents of all switches send to hosts, so towards hosts two lifetimes are enough. Only hosts send to switches.
+//! Where no packet of a host passes under any entry in force, the old packet is followed further, for one lifetime per
+//! switch.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -40,8 +41,8 @@ pub struct Aging<'a> {
     moved: Vec<&'a LostLink>,
     /// By switch: packets from hosts pass here under all entries that were in force.
     is_busy: Vec<bool>,
-    /// By switch and step: number of switches that a packet passes alone from there on. `None` while it is being
-    /// counted.
+    /// By switch and step: the largest number of switches from there on that an old packet passes and no packet of a
+    /// host does. `None` while it is being counted.
     alone: BTreeMap<(usize, u16), Option<u32>>,
 }
 
@@ -107,8 +108,8 @@ impl<'a> Aging<'a> {
         all
     }
 
-    /// Marks the switches where packets of hosts pass: those that hosts send to, and those behind entries that have not
-    /// changed.
+    /// Marks the switches that packets of hosts pass: the switches with hosts, and those that they reach by entries
+    /// that have not changed.
     fn find_busy(&mut self, own: Option<SwitchIdx>, held: &[Vec<Held>]) {
         let sends = |switch: &usize| {
             let is_own = own.is_some_and(|own| own.to_usize() == *switch);
@@ -129,8 +130,9 @@ impl<'a> Aging<'a> {
         }
     }
 
-    /// Returns how many switches a packet passes alone after it arrives at a switch in the given step or later. `None`
-    /// if it may loop or if there are too many.
+    /// Returns the largest number of switches that an old packet may pass before it meets one that packets of hosts
+    /// pass too. The old packet arrives at `switch` in the given step or later. `None` if it may loop, or if there are
+    /// too many.
     fn alone(&mut self, held: &[Vec<Held>], (switch, step): (usize, u16), depth: usize) -> Option<u32> {
         if self.is_busy[switch] {
             return Some(0);

@@ -197,8 +197,8 @@ pub struct Past {
 }
 
 impl Past {
-    /// Returns the past that `installed` records. `None` if all packets in flight use the entries in force, which are
-    /// `now`.
+    /// Returns the steps that `installed` records as taken, if packets of replaced entries may still be in flight.
+    /// `None` if all packets in flight use the entries in force, `now`.
     #[must_use]
     pub fn new(installed: &Installed, now: &Tables) -> Option<Self> {
         let under_way = installed.under_way.as_ref()?;
@@ -251,8 +251,8 @@ impl Past {
         })
     }
 
-    /// Inserts these steps before those of a proposal that starts from the tables in force. The time since the last
-    /// step, up to `age_ns`, counts as a wait.
+    /// Makes a proposal begin with these earlier steps instead of the tables in force. The time since the last of them,
+    /// up to `age_ns`, counts as a wait before the proposal's own first step.
     pub fn put_before(&self, proposal: &mut Proposal<'_>, age_ns: u64) {
         if let Some(first) = proposal.steps.first_mut() {
             first.wait_before_ns = first.wait_before_ns.saturating_add(age_ns);

@@ -17,8 +17,8 @@ use crate::subject::Subject;
 /// Bits of the kinds of senders: hosts, switches.
 const HOSTS: usize = 0;
 const SWITCHES: usize = 1;
-/// No channel before: the packet was sent by the agent of the switch that the channel leaves, or by a host attached to
-/// it.
+/// The value for a channel of which the packet was sent at its first switch, by the switch's agent or by a host
+/// attached to it: there is no channel before it.
 pub const SOURCE: u32 = u32::MAX;
 
 /// Service levels and lanes: both the old and the new ones if they differ.
@@ -168,8 +168,8 @@ impl<'a> Drift<'a> {
         }
     }
 
-    /// Finds the packets in `strays`. Agents send to hosts from everywhere, so only packets to switches can be at a
-    /// place that no current path leads to.
+    /// Fills `strays` with packets that crossed a lost link earlier and are now where no current path leads. Only
+    /// packets to switches can be: agents of all switches send to hosts.
     fn note_strays(&mut self, lid: Lid, writes: &Writes) {
         self.strays.clear();
         if self.to_host || writes.is_empty() {
@@ -399,8 +399,8 @@ impl<'a> Drift<'a> {
         });
     }
 
-    /// Returns the first channel of a path that leads to a channel, as the witness of a turn. The path begins at a host
-    /// or at a switch, depending on `traffic`.
+    /// Returns the first channel of a path that leads to the given channel, as part of the witness of a turn. Depending
+    /// on `traffic`, the path begins at a host or at a switch.
     pub fn origin(&self, channel: u32, traffic: Traffic) -> u32 {
         let sender = if traffic == Traffic::Hosts { HOSTS } else { SWITCHES };
         let mut at = channel;

@@ -12,8 +12,8 @@ use crate::finding::Sources;
 pub struct Drops {
     /// Pairs with packets that are delivered before and after the transition, but may be dropped in this step.
     pub live: Sources,
-    /// Pairs with packets that were dropped before the transition and are delivered after it, but may still be dropped
-    /// in this step.
+    /// Pairs without delivery before the transition and with delivery after it, for which this step may still drop
+    /// packets.
     pub waiting: Sources,
     /// LIDs of the live pairs, each with the first affected switch.
     pub examples: Vec<(Lid, u32)>,

@@ -60,9 +60,9 @@ pub(super) fn add_their_wait(proposal: &mut Proposal<'_>, fabric: &Fabric, chang
     }
 }
 
-/// Returns how many steps of a proposal, including the waits before them, are over when the first port joins or a link
-/// between switches is activated. The last earlier change was acknowledged `age_ns` ago. `as_met` returns the steps of
-/// some phases.
+/// Returns the number of steps of a proposal, with the waits before them, that are over when the first port joins or a
+/// link between switches is activated. The last earlier change was acknowledged `age_ns` ago. `as_met` converts phases
+/// into steps as the agents see them.
 pub(super) fn joins(
     (proposal, age_ns): (&Proposal<'_>, u64),
     fabric: &Fabric,
@@ -82,8 +82,8 @@ pub(super) fn joins(
     Some(before.len() + usize::from(is_all && (pending_ns > 0 || has_aged)))
 }
 
-/// True if earlier packets are gone when ports join: one of the steps before that has a wait. The first `taken` steps
-/// have been done already.
+/// True if one of the steps before the new ports join has a wait, so that earlier packets are gone by then. The first
+/// `taken` steps have been done already and do not count.
 pub(super) fn come_late((proposal, taken): (&Proposal<'_>, usize), joins: usize) -> bool {
     let before = proposal.steps.iter().skip(taken).take(joins);
     before.into_iter().any(|step| step.wait_before_ns > 0)

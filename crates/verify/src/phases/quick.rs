@@ -1,5 +1,5 @@
 //! A quick proof that ignores waits. It computes the dependencies that written entries add to the existing ones, and
-//! reads only what leads to and from them.
+//! reads only the part of the graph that leads to and from them.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::Tables;

@@ -170,9 +170,9 @@ pub struct TransitionFigures {
     pub waits_spare: Vec<u32>,
     /// Steps with a declared wait before them that is shorter than the drain bound. Such a wait counts as none.
     pub waits_short: Vec<u32>,
-    /// Number of packet lifetimes that the longest declared wait must last; the drain bound is computed from it.
-    /// Packets may pass that many switches in a row before they make only dependencies that the entries in force also
-    /// make. 0 without a wait.
+    /// Number of packet lifetimes that the longest declared wait must last. A packet may pass that many switches in a
+    /// row before all its dependencies are also those of the entries in force.
+    /// [`drain_bound_ns`](super::drain_bound_ns) turns this number into a time. 0 without a wait.
     pub lifetimes_max: u32,
     /// Pairs with a path before the transition and none after it.
     pub lost: Sources,

@@ -163,11 +163,11 @@ impl<'a> Trial<'a> {
         set
     }
 
-    /// Returns the steps with a cycle in traffic up to `upto`. Between two waits only the first such step counts, plus
-    /// later ones with a smaller class of traffic.
+    /// Returns the steps with a cycle in traffic up to `upto`. Between two waits only the first such step is returned,
+    /// and later steps with a cycle in a smaller class of traffic.
     ///
-    /// Turns are only added until the next wait, so if the last step before a wait has no cycle, none of its window
-    /// has.
+    /// Turns are only added until the next wait. So if the last step before a wait has no cycle, no step since the wait
+    /// before has one.
     pub fn audit_segments(&self, segments: &Segments, waits: &[bool], upto: Traffic) -> Vec<Bad> {
         let found = self.look((segments, waits), upto, |graph| graph.cycle());
         let bad = found

@@ -230,7 +230,7 @@ impl<'a> Ways<'a> {
     }
 
     /// Returns the most switches on a path along these turns. If the turns form a loop when lanes are ignored, returns
-    /// the number of switches.
+    /// the number of all switches.
     fn longest(&mut self, made: &[Made]) -> u32 {
         self.next.clear();
         for made in made {

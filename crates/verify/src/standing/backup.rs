@@ -1,8 +1,8 @@
 //! Backups: repairs that are judged before the links fail.
 //!
-//! The written blocks and the proof are kept until the links are lost. Then nothing is left to judge, provided that the
-//! proof is still about the same tables, links and owners ([`State`]), and that no packets of other entries are in
-//! flight. A block is stored as its changed entries: two bytes each.
+//! The written blocks and the proof are kept until the links are lost. Then nothing is left to judge, if two conditions
+//! hold. The proof must still be about the same tables, links and owners of LIDs ([`State`]), and no packets of other
+//! entries may be in flight. A block is stored as its changed entries: two bytes each.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Generation, Op, Phase};
@@ -180,8 +180,9 @@ impl Standing {
         proved(verdict, changes, Passage::Quick(backup.way))
     }
 
-    /// Updates the proof to the result of [`Self::recall`]. False if the result differs from what was proved; this
-    /// proof can then no longer be used. Call it when there is time, and before any other use of the proof.
+    /// Updates the proof to the result of [`Self::recall`]. Returns false if the result differs from what was proved;
+    /// this proof can then no longer be used. Call it before any other use of the proof, at a time when speed does not
+    /// matter.
     #[must_use]
     pub fn follow(&mut self, fabric: &Fabric, backup: &Backup) -> bool {
         if self.state != backup.state {

@@ -1,4 +1,4 @@
-//! Turns of multicast copies in a standing proof. They stay when routes change.
+//! Turns of multicast copies that a standing proof must be compatible with. A change of routes does not change them.
 //!
 //! Copies on a lane that no route uses are left out, because no repair moves a route to a lane that the plan does not
 //! use.
@@ -19,14 +19,14 @@ use crate::multicast::{RouteTurns, level_of};
 pub struct CopyTurns {
     /// GUIDs of the switches, by index.
     switches: Vec<Guid>,
-    /// Lane (each one that copies may be on), switch and egress port of a packet, and port of the next switch that it
-    /// is copied to.
+    /// Each turn of a copied packet: its lane, the switch and egress port by which the packet arrives, and the egress
+    /// port of the next switch that it is copied to. If copies may use several lanes, there is one turn for each.
     turns: Vec<(u8, u32, u8, u8)>,
 }
 
 impl CopyTurns {
-    /// Returns the turns of all groups: of packets that arrive by any of the first tables and are copied by any of the
-    /// second. `routes` supplies the links.
+    /// Returns the turns of all groups. A packet may arrive by any table of the first list in `ways`, and be copied by
+    /// any table of the second. `routes` has the links and lanes.
     #[must_use]
     pub fn new(
         fabric: &Fabric,

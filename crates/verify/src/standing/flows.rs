@@ -273,8 +273,8 @@ pub struct Flows {
     pub carries: Vec<u64>,
     /// Sums over the flows.
     pub sums: Sums,
-    /// Dependencies with counts that became or stopped being 0 since the caller last read this list: vertex and egress
-    /// port.
+    /// Dependencies of which the count became 0, or stopped being 0, since the caller last read this list: vertex and
+    /// egress port.
     pub touched: Vec<(u32, u8)>,
     /// Number of entries read.
     pub walked: u64,
@@ -294,7 +294,7 @@ pub struct Coming {
 }
 
 impl Coming {
-    /// Number of requests for LIDs of one block after which all entries are read at once. With fewer requests, only the
+    /// If this many LIDs of one block are asked for, all entries of the block are read at once. Before that, only the
     /// entry of the LID at each link is read.
     pub const MANY: u32 = 3;
 }
@@ -451,8 +451,8 @@ impl Flows {
         }
     }
 
-    /// Changes the turns at a switch for all links on which packets to the LID enter: from egress port `leave` to
-    /// `enter`.
+    /// Changes the turns at a switch for all links on which packets to the LID enter: turns to egress port `leave` are
+    /// removed, turns to `enter` are added.
     fn turns_into(&mut self, spot: Spot, switch: usize, leave: Option<u8>, enter: Option<u8>) {
         if leave == enter {
             return;
@@ -532,8 +532,8 @@ impl Flows {
         }
     }
 
-    /// Adds or removes host pairs on a link and on the path to where they end. If these are the only pairs, turns of
-    /// hosts are added or removed too.
+    /// Adds or removes host pairs on a link and on the rest of their path. If a switch on that path then sends its first
+    /// pairs, or no longer any, turns of hosts are added or removed too.
     fn flow_on(&mut self, spot: Spot, link: (usize, u16), pairs: u16, sign: Sign) {
         let is_counted = self.shape.counts_pairs(spot.goal);
         let (mut cell, mut to) = link;

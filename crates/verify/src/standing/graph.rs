@@ -168,8 +168,8 @@ impl Edges {
         }
     }
 
-    /// Returns how many of the given edges are new, if the graph with them and without the vertices `without` has no
-    /// cycle. No packet can wait for a lost vertex. The edges are not kept.
+    /// Returns the number of given edges that are new, if the graph with these edges and without the vertices `without`
+    /// has no cycle. The vertices `without` are lost links: no packet can wait for them. The edges are not added.
     pub fn stays_acyclic_with<'a>(
         &mut self,
         shape: &Shape,

@@ -71,8 +71,8 @@ pub fn judge(
 }
 
 impl Standing {
-    /// Returns the change from the proved state to another fabric and other tables. Cables, LIDs and lanes must be
-    /// those of the proof. Compares all entries without following them.
+    /// Returns the changes that lead from the proved state to another fabric and other tables. Cables, LIDs and lanes
+    /// must be those of the proof. All entries are compared, but no packet is followed.
     fn change_to(&self, ground: &Ground<'_>) -> Result<Change, StandingError> {
         let (subject, mine) = (ground.subject, &self.flows);
         let (tables, need) = (subject.tables, subject.lids.top());

@@ -22,8 +22,9 @@ pub struct Replaced {
     pub since: u16,
     /// The phase that replaced it.
     pub until: u16,
-    /// True if its link has been down since then. Packets waiting for the link were discarded, and no packet waits for
-    /// it because of this entry any more. Packets that had crossed the link may still be in flight behind it.
+    /// True if the link of the replaced entry has been down since. Packets that waited for the link were discarded, so
+    /// no packet waits for it because of this entry. Packets that had crossed the link may still be in flight beyond
+    /// it.
     pub is_emptied: bool,
 }
 
@@ -40,9 +41,9 @@ impl From<Entry> for Replaced {
 }
 
 impl Mix<'_> {
-    /// Adds turns of packets in flight: those that replaced entries have forwarded may meet the entries in force or
-    /// later replaced ones, and those that wait where a replaced entry sent them keep waiting. All entries in
-    /// `replaced` are of one LID, by switch.
+    /// Adds turns of packets in flight. A packet that a replaced entry has forwarded may meet the entries in force, or
+    /// later replaced ones. A packet that waits where a replaced entry sent it keeps waiting. All entries in `replaced`
+    /// are of one LID, sorted by switch.
     pub(super) fn left_behind(&mut self, replaced: &[Replaced]) {
         let of_hosts = self.of_switch.then(|| self.met_by_hosts(replaced));
         for old in replaced {
@@ -63,9 +64,9 @@ impl Mix<'_> {
         }
     }
 
-    /// Adds turns of packets from hosts that crossed a link before it went down and continue behind it, although they
-    /// are on none of its channels any more. All entries in `replaced` are of one LID that belongs to a switch. LIDs of
-    /// hosts need no such turns, because agents send to them from everywhere.
+    /// Adds turns of packets from hosts that crossed a link before it went down. Beyond the link they continue,
+    /// although no path in force leads there. All entries in `replaced` are of one LID that belongs to a switch. LIDs
+    /// of hosts need no such turns, because agents send to them from everywhere.
     pub(super) fn stray(&mut self, replaced: &[Replaced]) {
         self.strays.clear();
         let is_crossed = |arc: &Arc| !self.entries_to(replaced, arc).is_empty();

@@ -99,15 +99,15 @@ pub struct Change {
 /// What is proved about the current tables.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Proof {
-    /// Pairs (switch, LID) where packets are dropped or delivered to a wrong port. There may be no packets from hosts
-    /// among them.
+    /// Pairs (switch, LID) for which packets are dropped or delivered to a wrong port, whether a host sends such
+    /// packets or not.
     pub dead_ends: u64,
     /// Packets from hosts that are not delivered, one from each host port to each LID.
     pub lost: u64,
     /// Pairs of host ports with packets to the base LID that are delivered.
     pub host_pairs_reached: u64,
-    /// The first class of traffic with a dependency cycle. Cycles of hosts and of agents are not distinguished: both
-    /// give [`Traffic::Agents`].
+    /// The first class of traffic with a dependency cycle. Cycles of hosts and cycles of agents are not distinguished:
+    /// both are [`Traffic::Agents`].
     pub cyclic: Option<Traffic>,
     /// Host pairs on each directed link between switches that is up, including pairs that are lost further on.
     pub load: Load,
@@ -152,8 +152,8 @@ pub struct Standing {
     untold: Vec<(u32, u8)>,
     /// Turns of packets in flight, if they were computed for the current state.
     prepared: Option<Prepared>,
-    /// Memory of the last transition proof, reused for the next. By cell: the number of the LID, and the senders with
-    /// packets that may be on the channel.
+    /// Memory of the last transition proof, reused by the next. By cell (egress port of a switch): the running number
+    /// of the LID, the senders with packets that may be on the channel, and the phase since which they may be.
     scratch: Vec<(u32, (u8, u16))>,
     /// Number of LIDs followed in transition proofs.
     round: u32,
@@ -418,7 +418,7 @@ impl Standing {
         }
     }
 
-    /// Returns the entries that change, and those that point at a changed link. They are sorted by switch, because
+    /// Returns the changed entries and the entries that point at a changed link. They are sorted by switch, because
     /// entries of one switch share its neighbours.
     fn moves(&mut self, entries: &[Entry], flips: &[(usize, bool)]) -> Result<Vec<Move>, StandingError> {
         let mut moves = Vec::with_capacity(entries.len());
@@ -477,8 +477,8 @@ impl Standing {
         }
     }
 
-    /// Does the work that repairs have postponed: whether traffic from switch to switch has a cycle. No repair depends
-    /// on it. Call it when there is time.
+    /// Does the work that repairs have postponed: finds out whether traffic from switch to switch has a cycle. No
+    /// repair depends on it. Call it when speed does not matter.
     pub fn catch_up(&mut self) {
         let untold = std::mem::take(&mut self.untold);
         self.graphs[1].settle(&self.flows.shape, &untold, &self.flows.sums.counts, 1);

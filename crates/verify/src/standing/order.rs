@@ -5,9 +5,9 @@
 //! that closes a cycle stays against the order and is recorded: the graph has no cycle if and only if no such edge is
 //! recorded.
 //!
-//! Several new edges against the order from one vertex, as where a detour turns, are handled together: the predecessors
-//! of that vertex are searched once, and all of them move before the first end. A search behind each end would visit
-//! most of a tree instead.
+//! Several new edges from one vertex may be against the order, as where a detour turns. They are handled together: the
+//! predecessors of that vertex are searched once, and all of them move before the first end. A search from each end
+//! would visit most of a tree instead.
 //!
 //! Places are numbers with gaps, so moving vertices before another leaves all other places unchanged. When a gap is
 //! used up, all vertices get new numbers.
@@ -143,8 +143,8 @@ impl Order {
     /// Does the same as [`Self::added`] for several edges; edges from one vertex are adjacent. `graph` contains all of
     /// them.
     pub fn added_all(&mut self, graph: &impl Graph, edges: &[(u32, u32)]) {
-        /// Fewer edges are handled one by one, because that visits less than moving all predecessors before the first
-        /// end.
+        /// Number of edges from which they are handled together. Fewer edges are handled one by one, because that
+        /// visits fewer vertices than moving all predecessors before the first end.
         const TOGETHER: usize = 3;
         for group in edges.chunk_by(|a, b| a.0 == b.0) {
             let from = group[0].0;
@@ -214,8 +214,8 @@ impl Order {
         true
     }
 
-    /// Changes the order to follow several edges from one vertex that are against it, if none closes a cycle with the
-    /// edges that the order follows.
+    /// Moves vertices so that the order agrees with several edges from one vertex that are against it. Returns false if
+    /// one of them closes a cycle with the edges that the order agrees with.
     fn follows_all(&mut self, graph: &impl Graph, from: u32, ends: &[u32]) -> bool {
         let place = &self.place;
         let Some(&first) = ends.iter().min_by_key(|&&to| place[to as usize]) else {

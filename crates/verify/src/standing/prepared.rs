@@ -46,7 +46,7 @@ impl Prepared {
 
 impl Standing {
     /// Computes the dependencies of packets in flight after entries were replaced, so that the next repair need not.
-    /// The next change discards the result. Call it when there is time.
+    /// The next change of the proof discards the result. Call it when speed does not matter.
     pub fn prepare_for(&mut self, replaced: &[Replaced]) {
         self.prepared = None;
         let beyond = |old: &Replaced| old.entry.lid.index() >= self.flows.shape.goals.len();

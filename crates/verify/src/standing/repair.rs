@@ -131,8 +131,8 @@ impl Standing {
     }
 
     /// Returns the added dependencies, if no mix of old and new entries, step by step, closes a cycle in traffic of
-    /// hosts and agents after links have changed. Nothing has been applied yet, and all existing dependencies are
-    /// assumed to continue.
+    /// hosts and agents after links have changed. When it is called nothing has been applied yet. All existing
+    /// dependencies are assumed to continue.
     ///
     /// A lost link is the exception: a switch discards packets for a port with a link that is down, so no packet waits
     /// for its channel and no cycle leads over it. [`crate::phases`] likewise ignores links that are not ACTIVE.
@@ -209,8 +209,8 @@ impl Standing {
         })
     }
 
-    /// Returns dependencies that may occur during the transition, and the number of LIDs. The links have changed
-    /// already. For LIDs of switches, only packets of senders in `least` count.
+    /// Returns the dependencies that may occur during the transition, and the number of LIDs. The links must have been
+    /// changed in the proof already. For LIDs of switches, only packets of the senders in `least` count.
     pub(super) fn turns_of(
         &mut self,
         steps: &[Vec<Entry>],
@@ -289,8 +289,8 @@ pub(super) struct Mix<'a> {
     pub(super) senders: Noted<(u8, u16)>,
     /// Switches with a channel to them that has new packets or new senders.
     reached: Vec<u32>,
-    /// By switch, for one block (identified by a running number): the number of requests, and after [`Coming::MANY`]
-    /// requests the range in `links` of links on which packets to any LID of the block enter.
+    /// By switch, for one block: a running number of the block, the number of requests, and a range in `links`. From
+    /// [`Coming::MANY`] requests on, the range lists the links on which packets to any LID of the block enter.
     coming: Noted<(u32, (u32, u32))>,
     links: Vec<u32>,
     pub(super) open: Vec<(u32, u8)>,
@@ -403,8 +403,8 @@ impl Mix<'_> {
         }
     }
 
-    /// Returns the senders with packets that may be on a channel, before the change and with the additions, and since
-    /// when.
+    /// Returns the senders with packets that may be on a channel, and the phase since which they may be: packets that
+    /// are there now, and packets of the added dependencies.
     fn on(&mut self, cell: u32, src: usize, port: u8) -> (u8, u16) {
         let begun = self.begun(src);
         let noted = &mut self.senders[cell as usize];
@@ -424,9 +424,9 @@ impl Mix<'_> {
         (senders, begun)
     }
 
-    /// Adds the waits of packets that enter a switch for the channel of an entry that was in force from phase `since`
-    /// to `until`. `more`: senders to count in addition to the current ones, because earlier packets may no longer have
-    /// a path here.
+    /// Adds the dependencies of packets that enter a switch and wait for the channel of an entry that was in force from
+    /// phase `since` to phase `until`. `more` are senders to add to the current ones, because the current entries may
+    /// no longer lead their earlier packets here.
     pub(super) fn leave(&mut self, switch: usize, entry: u8, more: u8, (since, until): (u16, u16)) {
         let (first, end) = self.coming_in(switch);
         for i in first..end {

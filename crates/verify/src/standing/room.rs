@@ -20,9 +20,9 @@ pub struct Turn {
 }
 
 impl Standing {
-    /// Reorders channels so that these turns of hosts and agents would follow the order on any lane, and cost little
-    /// when they are added. The proof does not change. Ports that lead to no switch are skipped. If the turns would
-    /// close a cycle, the order follows only some of them. Call it when there is time.
+    /// Reorders channels so that these turns of hosts and agents would agree with the order on any lane. Adding them
+    /// later then costs little. The proof does not change. Ports that lead to no switch are skipped. If the turns would
+    /// close a cycle, the order agrees with only some of them. Call it when speed does not matter.
     pub fn make_room_for(&mut self, turns: impl IntoIterator<Item = Turn>) {
         let shape = &self.flows.shape;
         let place = |Turn { switch, port, onward }: Turn| {

@@ -112,8 +112,8 @@ impl Shape {
         self.far[cell]
     }
 
-    /// Returns the cell of a port that leads to a switch from which port `onward` leads to another switch. The cables
-    /// may be up or down.
+    /// Returns the cell (number of an egress port) of `port`, if it leads to a switch from which port `onward` leads to
+    /// another switch. The cables may be up or down.
     pub fn turn(&self, switch: usize, port: u8, onward: u8) -> Option<usize> {
         let is_link = |switch: usize, port: u8| {
             let exists = switch < self.switches && usize::from(port) < self.ports();
