@@ -240,8 +240,8 @@ impl Calendar {
         }
     }
 
-    /// Distributes the events of the next coarse slot, unless it begins after `until`. False if there are none, or if
-    /// some are ready at once.
+    /// Distributes the events of the next coarse slot over finer slots, unless that slot begins after `until`. Returns
+    /// false if there are no such events, or if some are already in the finest slots.
     #[cold]
     fn spread(&mut self, until: Ps) -> bool {
         let Some(digit) = self.coarse.iter().position(|digit| digit.words != 0) else {

@@ -46,8 +46,8 @@ impl<W: Workload> Simulation<W> {
         self.look_again();
     }
 
-    /// False if no packet of a switch waits for a lane without enough credits, including those in transit. Most checks
-    /// end here.
+    /// Returns false if no packet in a switch, or on its way through it, waits for a lane without enough credits. Most
+    /// checks end here.
     fn some_wait(&self) -> bool {
         let vls = usize::from(self.settings.vls);
         let least = self.settings.packet_blocks();
@@ -99,9 +99,9 @@ impl<W: Workload> Simulation<W> {
         })
     }
 
-    /// Returns pairs of a buffer and an output lane. For each queue with a first packet that gets no credits: the
-    /// buffers of its packets, and the output lane that it waits for. For each other queue: its buffers, and the lane
-    /// of an output without a cable.
+    /// Returns pairs (buffer, output lane), which mean: the buffer cannot make progress unless that lane gets credits.
+    /// A queue with a first packet without credits gives a pair for each buffer of its packets. Every other queue gives
+    /// its buffers with the lane of an output without a cable, which never blocks.
     fn waits(&self) -> Vec<(usize, usize)> {
         let vls = usize::from(self.settings.vls);
         let mut waits = Vec::new();

@@ -71,8 +71,8 @@ pub(crate) struct Packet {
     pub held: bool,
 }
 
-/// Position of a packet in a switch. Read byte by byte: a packet is changed in small stores shortly before, and a wide
-/// load would have to wait for them.
+/// The place of a packet in a switch. It is read byte by byte, because its fields were written by small stores shortly
+/// before, and a wide load would have to wait for these stores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
     pub input: u8,

@@ -127,8 +127,8 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// Returns the length on the wire of the next packet of a host's lane. `None`: an acknowledgement that is not ready
-    /// yet.
+    /// Returns the length on the wire of the next packet of a host's lane. `None` if the next packet is an
+    /// acknowledgement that is not ready yet.
     pub(crate) fn next_of_qps(&mut self, host: Host, vl: u8) -> Option<u32> {
         let place = self.place(host, vl);
         if let Some(&(ready_at, _)) = self.qps.acks[place].front() {

@@ -120,8 +120,8 @@ pub enum Fault {
     Shy(NodeName),
     /// Exchanges the cables of two ports, as after a mistake of a technician.
     Swap(PortName, PortName),
-    /// The first node shows the GUIDs of the second, as after wrong flashing. With the node itself as second: its own
-    /// again.
+    /// The first node shows the GUIDs of the second, as after a mistake with a flashing tool. If both are the same
+    /// node, it shows its own GUIDs again.
     Clone(NodeName, NodeName),
     /// MADs are lost: each with this probability once, or at each crossing of the link at `port`.
     Loss(Ratio, Option<PortName>),

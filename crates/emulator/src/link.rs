@@ -43,8 +43,8 @@ impl Emulator {
         }
     }
 
-    /// Handles a manager's reset of a port's state: both ends are in INIT now. At the other end the link state machine
-    /// did it.
+    /// Handles a Set by which a manager resets a port's state: both ends are in INIT afterwards. At the other end the
+    /// link state machine makes the change.
     pub(crate) fn reset_link(&mut self, port: PortIdx) {
         for end in self.both_ends(port) {
             let changes = self.chassis.wire(end).state() > PortState::Init;

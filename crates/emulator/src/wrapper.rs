@@ -156,8 +156,8 @@ impl Emulator {
         }
     }
 
-    /// Applies faults to a MAD on a link: faults of all links once, on its first link; faults of one link on each
-    /// crossing.
+    /// Applies faults of the medium to a MAD that crosses a link. Faults that are set for all links apply once, on the
+    /// MAD's first link. Faults that are set for one link apply at each crossing of it.
     pub(crate) fn cross_wrapped(&mut self, slot: Slot, to: PortIdx, delay: u64, first: bool) {
         let key = self.lower_end(to);
         let everywhere = first.then_some((Place::Sender, self.wrappers.everywhere));

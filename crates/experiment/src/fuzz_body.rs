@@ -11,12 +11,12 @@ use crate::summary::{Figure, Row, Summary};
 /// Charts of more combinations than this are not drawn: a fuzzer wants many short runs.
 const DRAWN_MAX: usize = 64;
 
-/// Reads any bytes as the file of an experiment, and each line as a stored result; panics if what was read is not what
-/// was written.
+/// Reads any bytes as the file of an experiment, and each line as a stored result. Panics if writing what was read and
+/// reading it again gives something else.
 ///
-/// Checked: a file that is refused is refused with a code; a file that is taken has as many runs as it says, each once,
-/// reads the same again, and its charts can be drawn or are refused with a code. A result, written and read again, is
-/// the same.
+/// It checks three things. A refusal has a code. An accepted file has as many runs as it says, each once, reads the
+/// same again, and its charts can be drawn or are refused with a code. A result that is written and read again is the
+/// same.
 pub fn read_and_draw(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     for line in text.lines() {

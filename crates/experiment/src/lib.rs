@@ -1,13 +1,13 @@
-//! Declarative runs: a file has the combinations of settings and the seeds, a runner of the caller does one run, and
-//! every result is stored as soon as it is there, so that an interrupted experiment goes on where it was.
+//! Declarative runs. A file defines combinations of settings and seeds; a runner that the caller supplies does one run.
+//! Every result is stored as soon as it is known, so an interrupted experiment continues where it stopped.
 //!
 //! ```text
 //! file ──► Experiment ──► cells × seeds ──► run, in parallel ──► results, a line each ──► Summary ──► table, charts
 //!            checked against the runner's fields       already there: skipped
 //! ```
 //!
-//! This crate knows nothing about fabrics: the runner defines the settings and the figures. The grammar of files stands
-//! in `docs/experiments.md`.
+//! This crate knows nothing about fabrics: the runner defines the settings and the figures. The grammar of files is in
+//! `docs/experiments.md`.
 
 pub mod axis;
 mod chart;

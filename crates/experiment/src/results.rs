@@ -74,8 +74,9 @@ pub struct ResultsFile {
 }
 
 impl ResultsFile {
-    /// Opens results or begins them. `maker` names what makes them (a version, a commit): results of another maker are
-    /// refused. A last line without an end is what a crash left of a run: it is cut off, the run is done again.
+    /// Opens a file of results, or creates it. `maker` names the program that makes them (a version, a commit): results
+    /// of another maker are refused. An incomplete last line is what a crash left of a run: it is cut off, and the run
+    /// is repeated.
     pub fn open(path: &Path, maker: &str) -> Result<Self, ResultsError> {
         let io = |operation| {
             let path = path.to_owned();

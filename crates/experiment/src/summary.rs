@@ -146,8 +146,8 @@ fn figure(values: &[f64]) -> Option<Figure> {
     })
 }
 
-/// 97.5 % quantile of Student's t for a mean of this number of values; a step of the table is rounded up to the wider
-/// one.
+/// Returns the 97.5 % quantile of Student's t for the mean of `count` values. Between two values of the table the
+/// larger is used, which gives the wider interval.
 fn t_quantile(count: usize) -> Option<f64> {
     const FIRST: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,

@@ -1,7 +1,7 @@
 //! The switches of a fabric and the channels between them.
 //!
-//! A switch is its position here, the number inside its `SwitchIdx`: ascending GUID. A channel is its number among all
-//! channels, which stand by the switch they leave, then by port.
+//! A switch is an index: the number inside its `SwitchIdx`, in order of ascending GUID. A channel is an index among all
+//! channels, which are sorted by the switch that they leave, then by port.
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_types::Guid;

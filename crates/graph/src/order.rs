@@ -1,4 +1,4 @@
-//! An order of vertices along which all edges of a graph lead, kept as edges come (Pearce and Kelly, "A dynamic
+//! A topological order of the vertices of a graph, kept up to date as edges are added (Pearce and Kelly, "A dynamic
 //! topological sort algorithm for directed acyclic graphs", ACM Journal of Experimental Algorithmics 11, 2007).
 //!
 //! An edge that agrees with the order costs one comparison. For one that does not, the vertices between its ends are
@@ -46,7 +46,7 @@ impl Order {
     }
 
     /// Sorts the vertices anew along all edges (Kahn, "Topological sorting of large networks", Communications of the
-    /// ACM 5(11), 1962). False if they have a cycle: then the order is of no use.
+    /// ACM 5(11), 1962). Returns false if the edges have a cycle; then the order is of no use.
     #[must_use]
     pub fn sort(&mut self, edges: &impl Edges) -> bool {
         let vertices = self.place.len();
@@ -76,8 +76,8 @@ impl Order {
         self.place[from as usize] < self.place[to as usize]
     }
 
-    /// Changes the order so that `from` stands before `to`. On `Err` nothing has changed. Each vertex visited takes one
-    /// of `budget`.
+    /// Changes the order so that `from` stands before `to`. On `Err` nothing has changed. Each visited vertex reduces
+    /// `budget` by one.
     pub fn make_room(&mut self, edges: &impl Edges, from: u32, to: u32, budget: &mut u64) -> Result<(), Refused> {
         if self.agrees(from, to) {
             return Ok(());

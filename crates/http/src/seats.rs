@@ -160,8 +160,8 @@ impl Seats {
         table.taken.len() < self.limits.connections || table.taken.values().any(|one| one.pulse.makes_room(now))
     }
 
-    /// Returns a seat for a connection of `user`, or `None`. If all seats or all seats of this user are taken, closes
-    /// the connection with the longest silence; the flag says so.
+    /// Returns a seat for a connection of `user`, or `None`. If all seats, or all seats of this user, are taken, closes
+    /// the connection with the longest silence. The flag is true if a connection was closed.
     pub(crate) fn take(self: &Arc<Self>, user: u32) -> Option<(Seat, bool)> {
         let (mut table, now) = (self.lock(), Instant::now());
         let of_user = table.taken.values().filter(|one| one.user == user).count();

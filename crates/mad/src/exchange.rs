@@ -211,8 +211,8 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// Gives an agent priority over others while it has room, until none of its requests is waiting. For the agent with
-    /// the most requests, which should never have to wait.
+    /// Gives an agent priority over others until none of its requests is waiting, as long as its own limit allows. For
+    /// the agent with the most requests, which should never have to wait.
     pub fn put_first(&mut self, agent: AgentId) {
         if let Some(state) = self.agents.get_mut(agent.0 as usize) {
             state.is_first = !state.waiting.is_empty();

@@ -40,8 +40,8 @@ const SHARE: u32 = 20;
 const SEGMENTS_MAX: u32 = 500_000;
 /// Unanswered requests after which the master's LID is looked up again.
 const SILENT_MAX: u32 = 2;
-/// Copies from a master that does not answer requests for its revision before it is asked again: OpenSM logs an error
-/// for each request.
+/// Number of copies after which a master that did not answer a revision query is queried again. OpenSM logs an error
+/// for each such query.
 const SKIPS: u32 = 60;
 /// First transaction id of the copier's SMPs; the manager's own are counted from 1.
 const OWN_SMPS: u32 = 0xC0B1_0000;

@@ -128,8 +128,8 @@ impl Subscriptions {
         self.by_number.insert(self.last, subscription);
     }
 
-    /// Returns the subscribers of an event, each once, with the current LIDs of their ports. Subscribers get no events
-    /// of ports with which they share no partition.
+    /// Returns the subscribers to an event, each once, with the current LIDs of their ports. A subscriber gets no
+    /// events of ports with which it shares no partition.
     pub fn told<'a>(&'a self, snapshot: &'a Snapshot, event: &'a Event) -> impl Iterator<Item = Address> + 'a {
         let wanting = self.by_number.values().filter(|s| s.wants(event));
         let told = wanting.filter_map(move |s| {

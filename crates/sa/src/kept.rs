@@ -61,8 +61,8 @@ pub(crate) struct KeptAlias {
     pub port: Guid,
     pub entry: u8,
     pub guid: Guid,
-    /// True if the GUID was assigned by the administrator for this entry, which gets it again on request; the entry
-    /// need not have it now.
+    /// True if the administrator assigned this GUID for the entry. On request the entry gets the same GUID again, even
+    /// if it has another one now.
     pub is_given: bool,
 }
 

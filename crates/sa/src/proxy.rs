@@ -24,8 +24,8 @@ use crate::snapshot::{EndPort, Snapshot};
 pub enum JoinedBy {
     /// The member's port itself.
     Itself,
-    /// Another port, for which the membership counts. `None`: a requester with the SM_Key, or an unknown port, because
-    /// the records do not show it to a standby. Such a membership counts for no port.
+    /// Another port, for which the membership counts. `None`: a requester with the SM_Key, or a port that a standby
+    /// does not know, because the copied records do not show it. Such a membership counts for no port.
     Proxy(Option<Guid>),
 }
 

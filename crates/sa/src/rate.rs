@@ -179,8 +179,8 @@ pub fn rate(wish: Wish, have: StaticRate) -> Option<StaticRate> {
     }
 }
 
-/// Returns the packet lifetime to answer for a path with `have`. It is an upper bound, so only the path's own value is
-/// ever returned.
+/// Returns the packet lifetime to answer for a path with lifetime `have`. The path's own value is an upper bound, so no
+/// other value is ever returned.
 #[must_use]
 pub const fn life(wish: Wish, have: u8) -> Option<u8> {
     let suits = match wish {

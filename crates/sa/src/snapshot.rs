@@ -275,8 +275,8 @@ impl Snapshot {
         missing.map(|end| self.gid(end)).collect()
     }
 
-    /// Returns end ports in order of GUIDs, without those that have no link: a plan that leads around them keeps their
-    /// LIDs.
+    /// Returns the end ports in order of GUIDs, without ports that have no link: a repair leaves these in the plan with
+    /// their LIDs.
     pub(crate) fn in_service(&self) -> impl Iterator<Item = &EndPort> {
         let ports = &self.sources.plan.ports;
         let ends = self.by_guid.iter().filter_map(|(_, place)| self.end(*place));

@@ -41,8 +41,8 @@ type Revision = (u64, u64);
 pub(crate) struct Standbys {
     /// Standbys that may regard their copy as complete.
     content: BTreeSet<Standby>,
-    /// Standbys that may still do so although something has changed: the revision of their copy, and until when they
-    /// are waited for.
+    /// Standbys that had a complete copy before a change and have not shown yet that they know of the change: the
+    /// revision of their copy, and until when they are waited for.
     unaware: BTreeMap<Standby, (Revision, Time)>,
     /// LIDs of managers that have asked nothing since this manager became master, and until when each is waited for.
     unheard: BTreeMap<Lid, Time>,

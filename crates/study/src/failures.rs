@@ -15,8 +15,8 @@ use crate::watch::{Reporter, Stage, Watch};
 
 pub use crate::in_force::Start;
 
-/// Steps of a whole run: lost links are added a hundredth of all links at a time, then the step that was too much is
-/// halved.
+/// Number of steps of a whole run. Lost links are added in steps of a hundredth of all links. When a step is too much,
+/// it is halved.
 const STEPS: usize = 100;
 
 /// How a fabric with some links lost does.

@@ -18,8 +18,8 @@ use crate::watch::{Reporter, Stage, Watch};
 
 pub use crate::meter::median;
 
-/// Findings listed of each kind and severity; all are counted. A search for a witness each would cost more than the
-/// proof where tops of a tree do not reach each other.
+/// Most findings listed of each kind and severity; all are counted. Where tops of a tree do not reach each other,
+/// searching a witness for each finding would cost more than the proof.
 const FINDINGS_MAX: usize = 10;
 
 /// Random pairings, unless the caller wants others.
@@ -78,8 +78,8 @@ impl Default for How {
 }
 
 impl Question {
-    /// Routes with the first engine that neither refuses nor is refused by the judge. Of the last engine the answer has
-    /// the tables even if the judge refuses them. A unit of work is an engine.
+    /// Routes with the first engine that accepts the fabric and makes tables that the judge accepts. If no engine
+    /// remains, the answer has the tables of the last one, even if the judge refuses them. A unit of work is an engine.
     ///
     /// # Errors
     ///
@@ -177,8 +177,8 @@ impl Bench<'_> {
         })
     }
 
-    /// Times runs after the first, of the engine that made the tables. A tree is detected apart, and its formula fills
-    /// tables with their memory in place.
+    /// Measures runs after the first, with the engine that made the tables. For a tree, detection is measured
+    /// separately, and the formula fills tables in memory that is already allocated.
     fn warm(&self, routed: &Routed, cost: &mut Cost) -> Result<(), EngineError> {
         let Self {
             fabric,

@@ -103,8 +103,8 @@ pub struct Answer {
     pub results: Results,
 }
 
-/// Pieces in which a simulation runs, of equal simulated time: progress is reported and cancelling is possible between
-/// them.
+/// Number of pieces of a simulation, of equal simulated time. Between them progress is reported, and the study can be
+/// cancelled.
 const STEPS: u64 = 500;
 
 impl Question {

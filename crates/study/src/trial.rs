@@ -43,8 +43,8 @@ impl InForce {
         }
     }
 
-    /// Entries that differ from those in force, in the order of blocks and switches, and the blocks that hold them.
-    /// Those of LIDs and switches that are gone do not count.
+    /// Returns the entries that differ from those in force, by block and switch, and the number of blocks that hold
+    /// them. Entries of LIDs and switches that are gone do not count.
     fn differences(&self, new: &Tables, lids: &Lids, what: What) -> (Vec<Entry>, u64) {
         let old = &self.routed.tables;
         let (mut entries, mut blocks) = (Vec::new(), 0);
@@ -67,8 +67,8 @@ impl InForce {
         (entries, blocks)
     }
 
-    /// Returns entries of LIDs that no port has any more. No packets go there, so these entries make no channel wait
-    /// for another.
+    /// Returns the entries of LIDs that no port has any more. No packets go there, so these entries create no channel
+    /// dependency.
     fn forgotten(&self, lids: &Lids, what: What) -> Vec<Entry> {
         if lids.len() == self.lids.len() {
             return Vec::new();

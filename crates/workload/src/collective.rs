@@ -24,8 +24,8 @@ pub struct Collective {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CollectiveKind {
-    /// All-reduce in a ring: a rank's vector is divided into as many parts as there are ranks, and each part goes
-    /// around twice.
+    /// All-reduce in a ring: a rank's vector is divided into as many parts as there are ranks, and each part travels
+    /// around the ring twice.
     RingAllReduce,
     /// All-reduce by recursive doubling: partners at distance 1, 2, 4, …, whole vectors. Ranks beyond a power of two
     /// first send their vector to a partner, and get the result last.

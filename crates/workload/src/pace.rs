@@ -170,8 +170,8 @@ pub struct Pace {
     mean: f64,
     /// Time of 64 bytes.
     unit: f64,
-    /// Rate of the exponential numbers. Rounded down, they count units (Bernoulli) or messages (bursts) up to the next
-    /// success.
+    /// Rate of the exponential numbers. Rounded down, such a number counts units without a message (Bernoulli), or
+    /// further messages of a burst, before the next success.
     rate: f64,
     /// Time of the previous message, with fractions of a picosecond, so that rounding errors do not add up.
     at: f64,

@@ -19,8 +19,8 @@ pub enum Pattern {
         /// The distance.
         by: u32,
     },
-    /// Host `(row, column)` of a square to `(column, row)`; hosts beyond the largest square, and those on its diagonal,
-    /// are silent.
+    /// The hosts form a square: host `(row, column)` sends to host `(column, row)`. Hosts beyond the largest square,
+    /// and those on its diagonal, send nothing.
     Transpose,
     /// Host `i` to host `hosts - 1 - i`, which is the bit complement if the number of hosts is a power of two.
     BitComplement,

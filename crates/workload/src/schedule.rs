@@ -54,8 +54,8 @@ struct Op {
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
     ranks: Vec<Vec<Op>>,
-    /// Operations that wait for the beginning of another one, by rank and that other operation. A separate map, because
-    /// few do.
+    /// Operations that wait until another one begins, by rank and number of that other operation. They are in a map of
+    /// their own, because there are few.
     with: BTreeMap<(u32, u32), Vec<u32>>,
 }
 

@@ -125,8 +125,8 @@ pub(crate) fn gmp_set(
     }
 }
 
-/// Returns the port that a modifier names: on a switch port `num`; on other nodes 0 means the port that received the
-/// request.
+/// Returns the port that the modifier of a request names: on a switch, port `num`; on other nodes 0 means the port that
+/// received the request.
 pub(crate) fn port_named(chassis: &Chassis, request: &Request, num: u8) -> Result<PortIdx, Status> {
     if num == 0 && !chassis.is_switch(request.node) {
         return Ok(request.ingress);

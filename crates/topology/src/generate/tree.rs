@@ -21,8 +21,8 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Returns the k-ary n-tree: `k^n` hosts, `n·k^(n-1)` switches of `2k` ports, of which those of the top level use
-    /// half. Source: Petrini, Vanneschi, IPPS 1997.
+    /// Returns the k-ary n-tree: `k^n` hosts and `n·k^(n-1)` switches of `2k` ports. Switches of the top level use half
+    /// of their ports. Source: Petrini, Vanneschi, IPPS 1997.
     #[must_use]
     pub fn k_ary(arity: u32, levels: u8) -> Self {
         let levels = usize::from(levels);

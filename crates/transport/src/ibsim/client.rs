@@ -63,9 +63,10 @@ impl IbsimPort {
         Self::open_at(base, node, 0)
     }
 
-    /// Does the same as [`Self::open`] with a queue pair of its own (above 1), which is the source of datagrams to QP1.
-    /// Without one, ibsim delivers only responses to this client; other datagrams go to the client that is an SM. With
-    /// one, the client also gets unsolicited datagrams for that queue pair, for example reports after a subscription.
+    /// Opens a port as [`Self::open`] does, with a queue pair of its own (above 1), which is the source of datagrams to
+    /// QP1. Without one, ibsim delivers only responses to this client; other datagrams go to the client that is an SM.
+    /// With one, the client also gets unsolicited datagrams for that queue pair, for example reports after a
+    /// subscription.
     pub fn open_at(base: &str, node: &str, qp: u32) -> Result<Self, PortError> {
         let failed = |cause: String, advice| PortError::Open {
             port: format!("ibsim:{base}{}{node}", if node.is_empty() { "" } else { "/" }),

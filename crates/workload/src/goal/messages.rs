@@ -196,8 +196,8 @@ impl Messages {
         Some(circle)
     }
 
-    /// Returns a cycle among moments that still wait. Each of them waits for another one of them, so every path back
-    /// ends in a cycle.
+    /// Returns a cycle among moments (begin or end of an operation) that still wait. Each of them waits for another one
+    /// of them, so following the waits always ends in a cycle.
     fn way_around(&self, waiting: &[u32]) -> Option<Vec<u32>> {
         let is_stuck = |at: u32| waiting[at as usize] > 0;
         let first = (0..waiting.len() as u32).find(|&at| is_stuck(at))?;
