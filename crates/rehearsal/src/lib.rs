@@ -1,12 +1,12 @@
 //! The crate that owns the clock: one emulator and any number of managers, stepped to the earliest wake-up.
 //!
-//! - [`Rehearsal`]: virtual time. Managers' jobs run inline and are done after their documented cost; a manager that
+//! - [`Rehearsal`]: virtual time. Managers' jobs run inline and are done after their documented cost. A manager that
 //!   was killed and is started again finds only its stored state. Every run is bounded: it fails instead of hanging.
 //! - Checkers outside the managers check the hardware after every event; a [`Violation`] ends the run.
 //! - [`Script`]: scenarios as text, with their transcript. `tests/scenarios/*.txt` are some.
 //!
-//! Same fabric, seed and commands: the same bytes in [`Rehearsal::log_text`], and the same [`Rehearsal::digest`] over
-//! all datagrams that a manager sent.
+//! The same fabric, seed and commands give the same bytes in [`Rehearsal::log_text`], and the same
+//! [`Rehearsal::digest`] over all datagrams that a manager sent.
 
 mod checkers;
 pub mod clients;

@@ -232,8 +232,8 @@ pub trait Tamper: fmt::Debug + Send {
         Some(input)
     }
 
-    /// Takes an output of the manager. Outputs that are sent are appended to `out`; inputs that replace an answer of
-    /// the world are appended to `back`.
+    /// Handles an output of the manager. It appends to `out` the outputs that the world shall get, and to `back` the
+    /// inputs that the manager gets instead of an answer of the world.
     fn output(&mut self, now: Time, output: Output, out: &mut Vec<Output>, back: &mut Vec<Input>);
 
     /// By how much its clock goes forward now.

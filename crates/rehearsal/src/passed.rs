@@ -19,8 +19,8 @@ use selvedge_wire::{
 
 use crate::digest::Digest;
 
-/// Number of change sets that count. Older ones are not judged for the present fabric; a few are kept, because jobs may
-/// be ahead of the change that is being applied.
+/// Number of change sets that are remembered as judged. Older ones were judged for an earlier fabric. A few are kept,
+/// because jobs may be ahead of the change that is being applied.
 const CHANGE_SETS: usize = 4;
 
 /// Digests of the Sets of the last change sets that were passed.

@@ -113,13 +113,13 @@ pub(crate) struct Counts {
 const PERSIST_COST: Duration = Duration::from_millis(1);
 /// How long an answer takes that a tamper made up.
 const FAKED_COST: Duration = Duration::from_micros(10);
-/// A fabric counts as quiet if all managers are idle and it has no event for this time. Links train within it; traps
-/// are repeated, standbys poll and masters sweep at longer intervals.
+/// A fabric counts as quiet if all managers are idle and it has no event within this time. Training of links takes
+/// less; the intervals of repeated traps, polls of standbys and sweeps are longer.
 const QUIET: Duration = Duration::from_millis(50);
 /// The longest step while no datagram is delivered, so that conditions are checked soon after they become true.
 const STRIDE: Duration = Duration::from_millis(5);
-/// Steps at one instant after which the run fails because time no longer advances. A 5,832-host sweep has fewer at any
-/// instant.
+/// Number of steps at one instant after which the run fails, because time no longer advances. A sweep of 5,832 hosts
+/// has fewer steps at any instant.
 const STEPS_AT_ONE_INSTANT_MAX: u32 = 200_000;
 
 impl Rehearsal {
@@ -143,8 +143,8 @@ impl Rehearsal {
         }
     }
 
-    /// Adds a manager at an end port (as text, see [`Emulator::attach_named`]); [`Self::start`] starts it. The local
-    /// port in `config` is filled in then.
+    /// Adds a manager at an end port (as text, see [`Emulator::attach_named`]); [`Self::start`] starts it. This method
+    /// fills in the local port of `config`.
     pub fn add_manager(&mut self, name: &str, at: &str, config: Config, judge: Arc<dyn Judge>) -> ManagerId {
         let (judge, passed): (Arc<dyn Judge>, _) = match self.checkers.is_watching() {
             false => (judge, None),

@@ -3,8 +3,8 @@
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_types::{IdxVec, PhysState, PortNum};
 
-/// Groups of ports connected by trained links and switches. A channel adapter forwards nothing, so each of its ports is
-/// on its own.
+/// Groups of ports connected by trained links and switches. A channel adapter forwards nothing, so two of its ports may
+/// be in different groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Subnets {
     /// Group of each port: its smallest port.

@@ -1,5 +1,5 @@
-//! Managers send no Set before a plan is accepted, and hold no more requests and jobs than the size of their fabric
-//! explains.
+//! Checks two bounds. A manager sends no Set before one of its plans is accepted, and holds no more requests and jobs
+//! than the size of its fabric explains.
 
 use selvedge_sm::Mode;
 
@@ -25,8 +25,8 @@ impl Check for Bounds {
     }
 }
 
-/// Fails if the emulator has counted a Set of a manager before the judge accepted a plan of it, or any Set of a manager
-/// that is not in mode Manage.
+/// Fails if a manager sent a Set before the judge accepted one of its plans, or if a manager that is not in mode Manage
+/// sent any Set. The emulator counts the Sets.
 fn sets_are_judged(scene: &Scene<'_>) -> Result<(), Violation> {
     for (manager, life) in lives(scene.managers) {
         let mode = manager.config.mode;
@@ -43,8 +43,8 @@ fn sets_are_judged(scene: &Scene<'_>) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Fails if a manager has more open jobs or requests than the size of its fabric explains: discovery asks each node and
-/// port a few questions, and an application keeps a few windows queued.
+/// Fails if a manager has more open jobs or requests than the size of its fabric explains: discovery sends a few
+/// requests to each node and port, and applying a plan keeps a few windows queued.
 fn memory_is_bounded(scene: &Scene<'_>) -> Result<(), Violation> {
     let chassis = scene.chassis();
     for (manager, life) in lives(scene.managers) {

@@ -48,9 +48,9 @@ impl BringUp {
         self.met
     }
 
-    /// While the first plan of a subnet is written, there is no loop, however few of its tables are written and whether
-    /// links are ACTIVE or not. When routes change, loops between old and new tables come and go over links that are
-    /// not ACTIVE: they are counted. Loops over ACTIVE links are found by the checkers of routes.
+    /// Fails if packets loop while the first plan of a subnet is written, however few of its tables are written yet and
+    /// whether links are ACTIVE or not. When routes change later, old and new tables may make a passing loop over links
+    /// that are not ACTIVE: such loops are only counted. Loops over ACTIVE links are found by the checkers of routes.
     fn no_loops(&mut self, scene: &Scene<'_>, written: &[NodeIdx]) -> Result<(), Violation> {
         let chassis = scene.chassis();
         self.loops.retain(|&(switch, lid)| loops(chassis, switch, lid));
@@ -74,8 +74,8 @@ impl BringUp {
         Ok(())
     }
 
-    /// LIDs of live ports with packets that loop at a switch: among the LIDs with changed entries there since the last
-    /// check, and those that looped then.
+    /// Returns the LIDs of live ports with packets that loop at a switch. Examined are the LIDs with entries there that
+    /// changed since the last check, and the LIDs that looped at the last check.
     fn loops_at(&mut self, scene: &Scene<'_>, switch: NodeIdx, own: PortIdx) -> Vec<Lid> {
         let chassis = scene.chassis();
         let known = self.loops.range((switch, Lid(0))..=(switch, Lid(u16::MAX)));

@@ -144,8 +144,8 @@ impl Evidence {
         }
     }
 
-    /// Returns the rule that excuses a violation of the only master at this instant, and when that master last began a
-    /// sweep or a probe.
+    /// If there is exactly one master at this instant, returns the rule that excuses its violation, and the time at
+    /// which it last began a sweep or a probe.
     pub fn excuse_now(&self, scene: &Scene<'_>) -> (Option<Rule>, Option<Time>) {
         let ids = (0..scene.managers.len()).map(ManagerId);
         let lives = ids.filter_map(|id| Some((id, scene.life(id)?)));
@@ -221,16 +221,17 @@ impl Evidence {
         self.faults.cloned_since(since).then_some(Rule::ClonedGuid)
     }
 
-    /// The rule for packets that are misrouted because a block reached the wrong switch: no trap about it has reached
-    /// the manager, and traps are not repeated yet.
+    /// Returns the rule for packets that are misrouted because a block reached the wrong switch. It applies while no
+    /// trap about the moved cable has reached the manager, and traps are not repeated yet.
     pub fn unheard_excuse(&self, looked_at: Option<Time>, now: Time) -> Option<Rule> {
         let since = looked_at.unwrap_or(Time::ZERO);
         let are_out = self.blocks.is_any_stray(Rule::Unheard);
         self.cables.is_unheard(since, now, are_out).then_some(Rule::Unheard)
     }
 
-    /// The rule for a credit loop with packets that an entry forwarded before it changed: a manager cannot know what
-    /// its predecessor wrote a moment before, or what it wrote itself to a switch that showed another node's GUID.
+    /// Returns the rule for a credit loop that includes packets forwarded by an entry before it changed. A manager
+    /// cannot know what its predecessor wrote a moment before, or what it wrote itself to a switch that showed another
+    /// node's GUID.
     pub fn ghost_excuse(&self, oldest: Time, by: Option<&Manager>) -> Option<Rule> {
         let started = by.and_then(|manager| manager.life.as_ref()).map(|life| life.started);
         let is_older = !self.is_outside && started.is_none_or(|started| oldest <= started);
@@ -255,8 +256,8 @@ impl Evidence {
         (!nodes.iter().all(is_seen)).then_some(Rule::Unseen)
     }
 
-    /// The same for a credit loop, given the ports where it begins: a manager does not see a link that lets no MAD pass
-    /// either.
+    /// Returns the rule for a credit loop at these ports: its manager does not see a switch with a silent agent, or a
+    /// link that lets no MAD pass.
     pub fn channels_excuse(&self, scene: &Scene<'_>, ports: &[PortIdx], by: Option<&Manager>) -> Option<Rule> {
         let chassis = scene.chassis();
         let nodes: Vec<NodeIdx> = ports.iter().map(|&port| chassis.wire(port).node()).collect();

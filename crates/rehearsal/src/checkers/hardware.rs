@@ -1,5 +1,5 @@
-//! The hardware at the last check, so that checkers read only what an event changed: a fabric of ten thousand hosts
-//! takes half a million Sets to come up.
+//! The state of the hardware at the last check, so that checkers read only what an event changed: bringing up a fabric
+//! of ten thousand hosts takes half a million Sets.
 
 use selvedge_chassis::{Chassis, PortIdx, TableKind};
 use selvedge_fabric::NodeIdx;

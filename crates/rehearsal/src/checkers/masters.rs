@@ -8,8 +8,8 @@ use selvedge_sm::Role;
 use super::seen::Scene;
 use crate::manager::{Life, Manager};
 
-/// How long one subnet may have two masters after a partition heals. If the trap about the other was lost, a light
-/// sweep (at 10 s) finds it, and the worse master hands over after one heavy sweep.
+/// How long one subnet may have two masters after a partition heals. If the trap about the other master was lost, a
+/// light sweep (at 10 s) finds it, and the master with the lower priority hands over after one heavy sweep.
 pub(super) const TWO_MASTERS_MAX: Duration = Duration::from_secs(15);
 
 /// Managers with a process.

@@ -9,31 +9,31 @@ use std::fmt;
 pub enum Rule {
     /// A bit of a MAD was flipped in flight without a CRC error: real links discard such a packet.
     CorruptMedium,
-    /// A Set arrived after a later one of the same node, attribute and modifier, because the medium delayed or
-    /// duplicated it. Or a Set that a manager had sent before it was killed arrived after its next process had read the
-    /// tables, and that process sets what differs from what it read.
+    /// A Set arrived after a later Set of the same node, attribute and modifier, because the medium delayed or
+    /// duplicated it. Or a manager was killed after it sent a Set; its next process read the tables before that Set
+    /// arrived, and sets what differs from what it read.
     LateSet,
     /// Two managers sent Sets to one subnet while neither knew of the other, or one did before the other's next sweep.
     SeveralMasters,
     /// Links or nodes changed after the manager's sweep or probe: its Sets were right for that inventory.
     Overtaken,
-    /// A wrong switch took a block, because a cable had been moved and no trap about it had arrived or been repeated
-    /// yet: packets use entries that neither switch was to have.
+    /// A wrong switch stored a block, because a cable had been moved and no trap about it had arrived or been repeated
+    /// yet. Packets then use entries that were planned for neither switch.
     Unheard,
     /// A switch acknowledged a block that it did not take, and no light sweep has read it back yet.
     LyingAgent,
     /// Two nodes show one GUID: no manager can distinguish them.
     ClonedGuid,
     /// The operator asked for other LIDs (another LMC), with which a port may be unable to keep its base LID. Or the
-    /// operator did so while the port was away, and another port that kept its base LID got the LIDs of the absent one
+    /// port was away when the operator did so, and another port that kept its base LID got the LIDs of the absent port
     /// as well.
     OtherLids,
-    /// A port got another LID because two ports held the same LID: their fabrics were joined, or one port got it from a
-    /// manager that had never seen the other port, which was off. In the second case a port that comes back without the
-    /// LID has no claim on it against a port that holds it.
+    /// A port got another LID because two ports held the same LID. Either their fabrics were joined, or one port got
+    /// the LID from a manager that had never seen the other port, which was off. In the second case a port that comes
+    /// back without the LID has no claim on it against a port that holds it.
     LidConflict,
-    /// A Set that another rule excuses, because it went astray over a cable that was being moved, had given the port a
-    /// LID that its manager had never stored for it. Now the port gets its own LID back.
+    /// An earlier Set, excused by another rule because a cable was being moved, gave the port a LID that its manager
+    /// had never stored for it. Now the port gets its own LID back.
     PutRight,
     /// The plan changes the route: between its old and its new entries packets may be dropped.
     AnotherRoute,
@@ -49,7 +49,7 @@ pub enum Rule {
     /// Packets were in flight by entries that another manager, or an earlier process of this one, had set a moment
     /// before.
     Predecessor,
-    /// A flipped bit gave a port an M_Key that no manager knows: the port may be set again when the lease of the key
+    /// A flipped bit gave a port an M_Key that no manager knows. The port can be set again when the lease of the key
     /// runs out.
     Locked,
     /// A link that went down too often within a short time is left out until an operator asks for a sweep.

@@ -24,8 +24,8 @@ pub(super) struct Sets {
     sent: BTreeMap<(ClientId, TransactionId), Sent>,
     /// Number of Sets sent in all.
     serial: u64,
-    /// The newest Set of each manager that each node has taken, by attribute and modifier: its directed route may
-    /// change.
+    /// The newest Set of each manager that each node has executed, by attribute and modifier. (Its directed route may
+    /// change, so it is no key.)
     taken: BTreeMap<(ClientId, NodeIdx, AttributeId, u32), u64>,
 }
 

@@ -46,8 +46,8 @@ impl Clients {
         Ok(())
     }
 
-    /// Drops earlier Reports, and returns the description of a node that will go off and come back: no manager runs on
-    /// it. `None` if there is no such node.
+    /// Discards earlier Reports, and returns the description of a node to be switched off and on again: a node without
+    /// a manager. `None` if there is no such node.
     pub fn expect_reports(&mut self, world: &Rehearsal) -> Option<String> {
         self.hosts.iter_mut().for_each(|host| host.reports.clear());
         self.led_before = world.counts.led;
@@ -60,15 +60,16 @@ impl Clients {
         Some(chassis.fabric().node(node).description.clone())
     }
 
-    /// True if subscribers got Reports that the node went and came back, or need not get them: see
+    /// True if subscribers got Reports that the node went away and came back, or need not get them: see
     /// [`Self::check_reports`].
     #[must_use]
     pub fn are_reported(&self, world: &Rehearsal, gone: &str) -> bool {
         self.has_master_changed(world) || world.hosts(self.served()).reported(gone).is_ok()
     }
 
-    /// Fails if subscribers got no Reports that the node went and came back, unless a manager became master meanwhile:
-    /// a new master reports nothing about a whole fabric, and neither master reports events between them.
+    /// Fails if subscribers got no Reports that the node went away and came back, unless a manager became master
+    /// meanwhile. A new master does not report the ports of a whole fabric, and events between two masters are reported
+    /// by neither.
     pub fn check_reports(&self, world: &mut Rehearsal, gone: &str) -> Result<(), RehearsalError> {
         if self.has_master_changed(world) {
             return Ok(());

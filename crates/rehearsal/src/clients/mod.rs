@@ -106,15 +106,15 @@ impl Clients {
         }
     }
 
-    /// Returns when [`Self::after_step`] is to be called next, at the latest. Timers of administrators are served by
-    /// the rehearsal.
+    /// Returns the latest time at which [`Self::after_step`] must be called next. The rehearsal serves the timers of
+    /// administrators.
     #[must_use]
     pub fn next(&self) -> Time {
         self.ticked + TICK
     }
 
-    /// Draws from now on depend on the purpose and on how often it has drawn, not on other draws: hosts do the same at
-    /// the same times, whatever managers do.
+    /// Makes the following random numbers depend only on `purpose` and on the number of earlier draws for it. So hosts
+    /// do the same at the same times, whatever managers do.
     fn begin_draws(&mut self, purpose: &'static str) {
         let count = self.draws.entry(purpose).or_default();
         self.rng = self.seed.child(purpose).nth(*count).rng();

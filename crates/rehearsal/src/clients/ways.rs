@@ -39,8 +39,8 @@ pub fn arrives(chassis: &Chassis, from: PortIdx, lid: Lid) -> Option<PortIdx> {
     None
 }
 
-/// Returns the peer of a port over a cable that carries packets, if the peer is not a switch: it gets every packet that
-/// is sent, whatever the tables of switches say.
+/// Returns the peer of a port over a cable that carries packets, if the peer is not a switch. It gets every packet that
+/// the port sends, whatever the tables of switches say.
 pub fn next_to(chassis: &Chassis, port: PortIdx) -> Option<PortIdx> {
     beyond(chassis, port).filter(|&peer| chassis.switch(chassis.port_ref(peer).node).is_none())
 }
@@ -71,8 +71,8 @@ pub fn is_planned(fabric: &Fabric, plan: &Plan, from: PortRef, to: Lid) -> bool 
     false
 }
 
-/// Ports of channel adapters at which a packet to a multicast LID arrives, ascending, once for each copy; `None` if
-/// copies go in circles.
+/// Returns the ports of channel adapters at which a packet to a multicast LID arrives, ascending, once for each copy.
+/// `None` if copies loop.
 pub fn copies(chassis: &Chassis, from: PortIdx, mlid: Lid) -> Option<Vec<PortIdx>> {
     let fabric = chassis.fabric();
     let index = usize::from(mlid.0.checked_sub(0xC000)?);

@@ -1,7 +1,8 @@
-//! Carries out the outputs of coordinators under virtual time, on disks in memory. The coordinator is the daemon's.
+//! Carries out the outputs of coordinators under virtual time, on disks in memory. The coordinator is that of the
+//! daemon.
 //!
 //! Datagrams of subnet administration do not cross the emulator: hosts' clients carry them. Defects of administrators,
-//! in tests of checkers, are built in here, outside of the coordinator.
+//! which tests of checkers use, are built in here, outside of the coordinator.
 
 use std::sync::Arc;
 use std::time::Duration;

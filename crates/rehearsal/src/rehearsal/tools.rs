@@ -53,8 +53,8 @@ impl Tools {
 }
 
 impl Rehearsal {
-    /// Sends a request from an end port as a diagnostic tool would, and waits for its answer, `None` if there is none
-    /// within a second. Effects of a tool's Set on the hardware are not violations of the managers.
+    /// Sends a request from an end port as a diagnostic tool would, and returns its answer, or `None` if there is none
+    /// within a second. What a tool's Set changes in the hardware is no violation of a manager.
     pub fn ask(&mut self, from: &str, request: &Datagram) -> Result<Option<Datagram>, RehearsalError> {
         let client = self.emulator.attach_named(from)?;
         let number = self.tools.open(client);

@@ -12,8 +12,8 @@ use crate::clients::served::Served;
 use crate::{ManagerId, RehearsalError, Tamper, Violation};
 
 impl Rehearsal {
-    /// From now on checkers follow every Set that an agent takes, every fault and every timer. To be called before any
-    /// manager is added: changes that judges pass are recorded from then on.
+    /// From now on checkers follow every Set that an agent executes, every fault and every timer. Call it before any
+    /// manager is added, because changes that judges accept are recorded only from then on.
     pub fn watch(&mut self) {
         self.checkers.watch(&mut self.emulator);
     }

@@ -140,8 +140,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Sets that agents carried out since the last `mark`, by attribute.
-    /// What managers have sent since the last mark, and how long ago that is.
+    /// Number of MADs that managers have sent since the last `mark`, and the time since.
     fn cost(&self, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let world = self.world()?;
         let sent = world.emulator().counts().sent.total() - self.mark.counts.sent.total();
@@ -150,6 +149,7 @@ impl Runner<'_> {
         Ok(())
     }
 
+    /// Sets that agents carried out since the last `mark`, by attribute.
     fn sets(&self, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let (now, before) = (self.world()?.emulator().counts(), &self.mark.counts);
         let kinds = [

@@ -63,7 +63,7 @@ pub enum Broken {
     OldResult,
     /// Each switch's table is emptied before it is written.
     BlankFirst,
-    /// At the end of a change, blocks that had dropped packets before its last step are sent once more with those
+    /// At the end of a change, blocks that drop packets until the change's last step are sent once more with those old
     /// contents, and then as planned.
     Stutter,
     /// The same with blocks of which the last step only moved entries.

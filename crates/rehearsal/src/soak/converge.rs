@@ -1,8 +1,8 @@
-//! How a schedule must end: the faults are mended, and all is well within a bounded time.
+//! The required end of a schedule: the faults are mended, and all is well within a bounded time.
 //!
-//! This is not a checker: it drives the world. A fault at one instant may be gone before the bound, and meanwhile the
-//! operator acts on it: requests a sweep, resets a port. The checkers ([`crate::Rehearsal::at_rest`]) and
-//! [`Observed::trouble`] judge single instants.
+//! This is not a checker, because it drives the world: a fault at one instant may be gone before the bound, and
+//! meanwhile the operator acts on it, by requesting a sweep or resetting a port. The checkers
+//! ([`crate::Rehearsal::at_rest`]) and [`Observed::trouble`] judge single instants.
 
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ impl World<'_> {
         self.well()
     }
 
-    /// Takes the end digest. While a schedule is being resolved, this happens a light sweep later, so that a slower
-    /// manager holds the same state by then when the schedule is replayed.
+    /// Records the end digest. While a schedule is being resolved, this happens one light sweep later, so that a slower
+    /// manager has reached the same state by then when the schedule is replayed.
     pub(super) fn well(&mut self) -> Result<(), RehearsalError> {
         if self.keeps_actions() {
             self.run_for(self.schedule.setup.sweep())?;

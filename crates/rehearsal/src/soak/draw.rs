@@ -39,8 +39,8 @@ const WEIGHTS: [(Kind, u64); 23] = [
     (Kind::Sweep, 3),
 ];
 
-/// One seed in this number has most of its events in stages that the schedule causes: short stages are met as often as
-/// long ones, and each kind of event as often as any other.
+/// One seed in this number has most of its events in stages that the schedule itself causes. So short stages get as
+/// many events as long ones, and each kind of event occurs as often as any other.
 const AMID_EVERY: u64 = 4;
 /// One seed in this number has managers that compute backups: that costs as much as all repairs.
 const BACKUPS_ONE_IN: u64 = 4;

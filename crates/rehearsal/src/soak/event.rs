@@ -1,5 +1,5 @@
-//! Events of a schedule: small values with picks that are reduced modulo the size of the fabric, so that the same
-//! events make sense on a smaller fabric.
+//! Events of a schedule: small values. Their numbers are reduced modulo the size of the fabric, so that the same events
+//! make sense on a smaller fabric.
 
 use std::fmt;
 use std::str::FromStr;

@@ -36,8 +36,8 @@ impl World<'_> {
         next.map_or(limit, |next| limit.min(next))
     }
 
-    /// Takes the start of a manager. If its disk fails at that moment, it may not have read its stored state, and has
-    /// ended.
+    /// Handles the result of starting a manager. If its disk fails at that moment, the manager may not have read its
+    /// stored state and may have ended; this is no error of the run.
     pub(super) fn unless_disk_fails(
         &mut self,
         which: usize,
@@ -110,8 +110,8 @@ impl World<'_> {
         }
     }
 
-    /// At the end the master's disk fails while hosts change their wishes, and the master is killed before the disk
-    /// works again: no later event hides a registration that the manager lost.
+    /// At the end of a run the master's disk fails while hosts change their registrations, and the master is killed
+    /// before the disk works again. No later event hides a registration that the manager lost.
     pub(super) fn fail_at_last(&mut self) -> Result<(), RehearsalError> {
         const WHEN: &str = "when the master had been killed on a disk that failed";
         if self.store_faults.is_none() {

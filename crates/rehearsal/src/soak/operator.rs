@@ -8,8 +8,8 @@ use super::world::World;
 use crate::{ManagerId, RehearsalError};
 
 impl World<'_> {
-    /// A link that went down too often is left out for ten minutes, or until the operator asks for a sweep. The
-    /// operator asks.
+    /// Requests a sweep on behalf of the operator, if a link is left out because it went down too often. Without the
+    /// request the link would stay out for ten minutes.
     pub(super) fn let_in(&mut self, id: ManagerId, name: &str) -> Result<(), RehearsalError> {
         let view = self.rehearsal.view(id).unwrap_or_default();
         let mut left_out = view.ports.iter().filter(|report| report.reason == PortReason::LeftOut);
@@ -22,8 +22,9 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A manager does not change ports with an unknown M_Key, and reports that they must be reset. If a flipped bit
-    /// caused the key, the operator reboots the node, each node once. Returns true if any node was rebooted.
+    /// Reboots nodes with unknown M_Keys on behalf of the operator: a manager does not change such ports, and reports
+    /// that they must be reset. Only keys that a flipped bit caused count, and each node is rebooted once. Returns true
+    /// if any node was rebooted.
     pub(super) fn reset_keys(&mut self) -> Result<bool, RehearsalError> {
         let views = self.managers.ids().iter().filter_map(|&id| self.rehearsal.view(id));
         let refuses = views.filter(|view| view.role == Role::Master && view.plan.is_none());

@@ -74,8 +74,8 @@ impl World<'_> {
         self.act(Action::HostsCheck)
     }
 
-    /// A host goes off and comes back, and subscribers get Reports; then the master ends, and the other manager knows
-    /// all registrations.
+    /// The last checks of a run with clients. A host is switched off and on again, and subscribers must get Reports.
+    /// Then the master ends, and the other manager must know all registrations.
     pub(super) fn last_questions(&mut self) -> Result<(), RehearsalError> {
         let Some(clients) = &mut self.clients else {
             return Ok(());

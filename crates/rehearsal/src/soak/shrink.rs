@@ -1,5 +1,5 @@
-//! Makes a failing schedule smaller: fewer events, a smaller fabric, a simpler setup, as long as it fails with the same
-//! code.
+//! Makes a failing schedule smaller, with fewer events, a smaller fabric and a simpler setup, as long as it fails with
+//! the same code.
 
 use selvedge_fabric::Fabric;
 
@@ -42,8 +42,8 @@ struct Shrinker<'a> {
 }
 
 impl Schedule {
-    /// The smallest schedule found that fails with the same code; `None` if this one does not fail. At most `runs_max`
-    /// runs: delta debugging over the events, then smaller fabrics, then events again.
+    /// Returns the smallest schedule found that fails with the same code; `None` if this one does not fail. Makes at
+    /// most `runs_max` runs: delta debugging over the events, then smaller fabrics, then events again.
     pub fn shrink(&self, loader: &FabricLoader<'_>, runs_max: usize) -> Option<Shrunk> {
         let fabric = loader(&self.fabric).ok()?;
         let failure = self.run(&fabric, &mut Nobody).failure?;

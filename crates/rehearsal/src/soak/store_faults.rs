@@ -1,5 +1,5 @@
-//! Disks that fail for a time, and managers that are killed meanwhile. They are drawn from a seed of their own, so that
-//! all other events are those of the same schedule without them, except for their effects.
+//! Disks that fail for a time, and managers that are killed meanwhile. A separate seed draws them, so that all other
+//! events are those of the same schedule without them, except for their effects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

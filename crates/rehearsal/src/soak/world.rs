@@ -39,8 +39,8 @@ impl Observer for Nobody {
 
 /// Longest wait for a stage of a manager.
 pub(super) const STAGE_WAIT: Duration = Duration::from_millis(500);
-/// Light sweeps from the last fault until everything must be well, beside a fixed time. A partition may leave two
-/// masters, which a sweep of either ends; the second sweep repairs what the first found in use.
+/// Number of light sweeps from the last fault until everything must be well, in addition to a fixed time. A partition
+/// may leave two masters, which a sweep of either one ends; the second sweep repairs what the first found in use.
 pub(super) const SWEEPS_TO_CONVERGE: u32 = 4;
 pub(super) const CONVERGE_REST: Duration = Duration::from_secs(30);
 
@@ -176,8 +176,8 @@ impl<'a> World<'a> {
         self.observer.happened(&self.rehearsal, what);
     }
 
-    /// Carries out an action, after all other work that is due at this instant. All changes come through here: a run is
-    /// the list of its actions, each with its time.
+    /// Carries out an action, after all other work that is due at this instant. Every change of the world is such an
+    /// action: a run is the list of its actions, each with its time.
     pub(super) fn act(&mut self, action: Action) -> Result<(), RehearsalError> {
         self.finish_instant()?;
         if let Some(actions) = &mut self.record.actions {

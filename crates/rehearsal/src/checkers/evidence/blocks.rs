@@ -1,9 +1,9 @@
 //! Blocks of linear tables that differ, or may differ, from what their switches acknowledged; managers read them back
 //! in time.
 //!
-//! Of some blocks no manager can know that: a flipped bit took them to another switch (real links would have discarded
-//! them), or a moved cable did, or an earlier process had sent them and they came after its next process had read the
-//! tables.
+//! For some blocks no manager can know this. A flipped bit (real links would discard such a packet) or a moved cable
+//! led the block to another switch. Or an earlier process had sent the block, and it arrived after the next process had
+//! read the tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -46,8 +46,8 @@ pub(in crate::checkers) struct Blocks {
     /// Switches with lying agents now: they acknowledge blocks and do not take them.
     liars: BTreeSet<NodeIdx>,
     lies: BTreeMap<Block, Lie>,
-    /// Times at which a Set put right a block that a switch had lied about: until then it forwarded by entries that no
-    /// manager knew.
+    /// Times at which a Set corrected a block that a switch had acknowledged but not stored. Until then the switch
+    /// forwarded by entries that no manager knew.
     lies_ended: Vec<Time>,
     /// When a block was last acknowledged and not taken.
     lied: Option<Time>,
@@ -69,8 +69,8 @@ impl Blocks {
         }
     }
 
-    /// Takes a block that a switch has taken. If a flipped bit led it there, the answer looks like that of the intended
-    /// switch, and the blocks of both are unknown until they are read or set again.
+    /// Records a block that a switch has stored. If a flipped bit led it to the wrong switch, the answer looks like
+    /// that of the intended switch. The blocks of both switches are then unknown until they are read or set again.
     pub fn note_stray(&mut self, taken: &Taken, is_corrupting: bool) {
         let (Some((node, block)), Some(sent)) = (taken.block(), taken.sent) else {
             return;
@@ -85,23 +85,23 @@ impl Blocks {
         }
     }
 
-    /// Takes a block that a switch has taken over a moved cable that no manager could know of. Its block and that of
-    /// the intended switch are unknown until they are read or set again.
+    /// Records a block that a switch has stored although it was meant for another, because of a moved cable that no
+    /// manager could know of. The blocks of both switches are unknown until they are read or set again.
     pub fn note_unheard(&mut self, (node, block): Block, meant: NodeIdx) {
         let both = [(node, block), (meant, block)];
         self.strays.extend(both.map(|block| (block, Rule::Unheard)));
     }
 
-    /// A switch has taken a block that an earlier process of a manager had sent; the present process may have read its
-    /// tables before.
+    /// Records a block that a switch has stored and that an earlier process of a manager had sent. The present process
+    /// may have read the tables of the switch before.
     pub fn note_bequeathed(&mut self, taken: &Taken) {
         if let Some(block) = taken.block() {
             self.strays.entry(block).or_insert(Rule::Predecessor);
         }
     }
 
-    /// Records whether a switch holds the block that it acknowledged. Returns true if this Set ends a lie: its manager
-    /// believed that the switch held other contents.
+    /// Records whether a switch holds the block that it acknowledged. Returns true if this Set ends a lie: until now
+    /// the manager believed that the switch held other contents than it did.
     pub fn note_lie(&mut self, now: Time, chassis: &Chassis, taken: &Taken, is_corrupting: bool) -> bool {
         let (Some((node, modifier)), Some(sent)) = (taken.block(), taken.sent) else {
             return false;
@@ -162,7 +162,7 @@ impl Blocks {
         self.lies.keys().chain(self.strays.keys()).map(|(node, _)| *node)
     }
 
-    /// True if a switch holds another block than it acknowledged last, because it lied or a late Set came after, and
+    /// True if a switch holds another block than it acknowledged last (it lied, or a late Set arrived afterwards), and
     /// the manager that wrote the block can read it.
     pub fn is_any_astray(&self, scene: &Scene<'_>) -> bool {
         let mut lies = self.lies.iter();

@@ -1,7 +1,7 @@
-//! Moved cables of which no trap has reached the manager yet.
+//! Moved cables about which no trap has reached the manager yet.
 //!
 //! A block is sent by directed route, also over links that are not ACTIVE, and the answer does not name the switch that
-//! took it. So until a trap reports that a cable was moved, a wrong switch may take blocks of a repair. A NodeInfo Get
+//! sent it. So until a trap reports that a cable was moved, a wrong switch may store blocks of a repair. A NodeInfo Get
 //! to every switch would double the MADs and the time of a repair, and switches repeat their traps: the checkers excuse
 //! such blocks until then.
 
@@ -31,8 +31,8 @@ pub(in crate::checkers) struct MovedCables {
     at: BTreeMap<PortIdx, Time>,
     /// When a manager last received a trap of a node.
     told: BTreeMap<NodeIdx, Time>,
-    /// When a block last went astray over a cable that the manager could not know had been moved, and until when it
-    /// could not.
+    /// The last time at which a block went to a wrong switch over a moved cable without the manager being able to know,
+    /// and the time until which the manager could not know.
     unheard: Option<(Time, Time)>,
 }
 
@@ -67,7 +67,7 @@ impl MovedCables {
         }
     }
 
-    /// Takes a block that a wrong switch has taken. Returns true if the manager could not know that a cable had been
+    /// Records a block that a wrong switch has stored. Returns true if the manager could not know that a cable had been
     /// moved.
     pub fn note_astray(&mut self, now: Time, chassis: &Chassis, astray: &Astray) -> bool {
         let until = self.unheard_until(now, chassis, astray);
@@ -77,15 +77,17 @@ impl MovedCables {
         until.is_some()
     }
 
-    /// True if a manager that began a sweep or a probe at this time does not know the effects of a stray block: no trap
-    /// has reached it, and traps are not repeated yet. Stray blocks stay as long as they are not read.
+    /// True if a manager that began a sweep or a probe at `since` cannot know the effects of a block at a wrong switch:
+    /// no trap has reached it, and traps are not repeated yet. `are_out`: such blocks have not been read since, so
+    /// their effects last.
     pub fn is_unheard(&self, since: Time, now: Time, are_out: bool) -> bool {
         let is_out = |(at, until): (Time, Time)| at >= since || are_out && until >= now;
         self.unheard.is_some_and(is_out)
     }
 
-    /// Returns when the switches at the moved cable repeat their traps, if none of these has arrived since: the medium
-    /// lost it, its route led over that cable, or an earlier trap is not repressed yet.
+    /// Returns the time at which the switches at the moved cable repeat their traps. `None` if a trap has arrived since
+    /// the move, or if that time is over. A trap may be missing because the medium lost it, because its route led over
+    /// that cable, or because an earlier trap is not repressed yet.
     fn unheard_until(&self, now: Time, chassis: &Chassis, astray: &Astray) -> Option<Time> {
         let moved = *self.at.get(&astray.port)?;
         let near = chassis.wire(astray.port).node();
@@ -109,8 +111,8 @@ fn cables(chassis: &Chassis) -> impl Iterator<Item = Option<PortIdx>> + '_ {
     (0..ports).map(|port| chassis.wire(PortIdx(port)).peer())
 }
 
-/// Returns which node a Set of LinearForwardingTable or PortInfo arrives at, if a moved cable makes its directed route
-/// end elsewhere than the manager believes.
+/// Returns the node that receives a Set of LinearForwardingTable or PortInfo, if a moved cable makes its directed route
+/// end at another node than the manager believes.
 pub(in crate::checkers) fn astray(chassis: &Chassis, known: &Fabric, at: Option<PortIdx>, mad: &Mad) -> Option<Astray> {
     let counts = matches!(mad.attribute(), AttributeId::LINEAR_FORWARDING | AttributeId::PORT_INFO);
     let at = at.filter(|_| counts && mad.method() == Method::Set && mad.class() == Class::SubnDirected)?;

@@ -55,8 +55,8 @@ struct Heard {
     through: Vec<Option<PortIdx>>,
     /// A request to the node behind the link, or its answer, was lost.
     is_cut_off: Vec<bool>,
-    /// The last request for the port's PortInfo, or its answer, was lost: a manager that does not know that a link is
-    /// up sends nothing through it.
+    /// True if the last request for the port's PortInfo, or its answer, was lost. A manager that does not know that a
+    /// link is up sends nothing through it.
     is_unknown: Vec<bool>,
 }
 
@@ -93,8 +93,8 @@ impl Heard {
         }
     }
 
-    /// True if no answer ever came through the link of a port because the medium lost it: a MAD through the link was
-    /// lost, or the PortInfo that shows the link up.
+    /// True if the medium let no answer through a port's link since the manager started: it lost the MADs through the
+    /// link, or the PortInfo that shows the link up.
     fn is_unseen(&self, chassis: &Chassis, port: PortIdx) -> bool {
         let Some(far) = chassis.wire(port).peer() else {
             return false;
@@ -158,8 +158,8 @@ pub(in crate::checkers) mod tests {
         b.finish().unwrap()
     }
 
-    /// Requests (hops, port of PortInfo or `None` for NodeInfo, answered or not), and whether the link between the
-    /// switches counts as unseen then.
+    /// Checks whether the link between the switches counts as unseen after some requests. Each is (hops, port of
+    /// PortInfo or `None` for NodeInfo, answered or not).
     fn check(asked: &[(u8, Option<u32>, bool)], want: bool) {
         let chassis = Chassis::new(&row());
         let find = |guid| chassis.fabric().find(Guid(guid)).unwrap();

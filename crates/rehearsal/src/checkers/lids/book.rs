@@ -43,8 +43,8 @@ impl Moved {
         self.kept
     }
 
-    /// True if a port that shall have this LMC cannot keep its base LID: its LIDs must begin at a multiple of their
-    /// number. If other ports hold the rest of its new LIDs, it may get the first of them only.
+    /// True if a port cannot keep its base LID with this LMC, because LIDs must begin at a multiple of their number. If
+    /// other ports hold the rest of its new LIDs, the port may get only the first of them for now.
     pub const fn must_begin_elsewhere(self, lmc: Lmc) -> bool {
         !self.before.base.0.is_multiple_of(lmc.lids())
     }
@@ -74,13 +74,13 @@ pub(super) struct LidBook {
     boots: BTreeMap<Guid, u32>,
     /// GUIDs that two nodes ever showed.
     cloned: BTreeSet<Guid>,
-    /// Ports with LIDs that went to a port that has more LIDs now, from the same base: the LIDs of one port are
-    /// consecutive.
+    /// Ports that lost their LIDs to a port with a larger LMC than before: the LIDs of one port are consecutive, so its
+    /// block grew over theirs.
     overgrown: BTreeSet<Guid>,
     /// LIDs that ports held before an excused Set gave them others.
     own: BTreeMap<Guid, LidRange>,
-    /// All LIDs that ports held before Sets gave them others, and when the last such Set came. A port may have changed
-    /// twice, and a manager that read only its first LIDs gives them back.
+    /// All LIDs that ports held before Sets gave them others, with the time of the last such Set. A port may have
+    /// changed twice, and a manager that read only its first LIDs gives them back.
     left: BTreeMap<Guid, Vec<(LidRange, Time)>>,
 }
 
@@ -119,8 +119,8 @@ impl LidBook {
         }
     }
 
-    /// Takes in the LIDs of the ports of a node. Returns the first port with new LIDs, and the first with a GUID that
-    /// had others before.
+    /// Reads the LIDs of the ports of a node. Returns the first port with new LIDs, and the first port with a GUID that
+    /// had other LIDs before.
     pub fn take(&mut self, chassis: &Chassis, node: NodeIdx) -> (Option<(PortIdx, LidRange)>, Option<Moved>) {
         let (mut new, mut first) = (None, None);
         for port in ports_of(chassis, node).filter(|&port| chassis.end_port(port) == port) {
@@ -170,8 +170,8 @@ impl LidBook {
         self.by_guid.get(&guid) == Some(&range) && !end_ports(chassis).any(holds)
     }
 
-    /// Takes a Set for another port that gave this one other LIDs, and that a rule excuses: its former LIDs stay its
-    /// own.
+    /// Records an excused Set that was meant for another port and gave this port other LIDs: the former LIDs still
+    /// belong to this port.
     pub fn went_astray(&mut self, moved: &Moved) {
         self.own.entry(moved.guid).or_insert(moved.before);
     }
@@ -183,9 +183,9 @@ impl LidBook {
         left.push((moved.before, now));
     }
 
-    /// True if a port that came back without its LIDs could not get them again: another port held some of them when the
-    /// manager swept, or had held them so recently (`drain`) that packets to it could be in flight. The order of Sets
-    /// to different agents does not matter.
+    /// True if a port that came back without its LIDs could not get them again. Another port held some of them when the
+    /// manager swept, or had held them so recently (`drain`) that packets to it could still be in flight. The order of
+    /// Sets to different agents does not matter.
     pub fn was_held_by_another(&self, moved: &Moved, looked_at: Option<Time>, drain: Duration) -> bool {
         let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
         let of_others = self.left.iter().filter(|(guid, _)| **guid != moved.guid);
@@ -195,8 +195,8 @@ impl LidBook {
         !moved.kept && since.any(|(range, _)| overlaps(range))
     }
 
-    /// True if the port came back without its LIDs and the plan gives them to another port that had held them as well:
-    /// either port may have them.
+    /// True if a port came back without its LIDs and the plan gives them to another port that had held them as well:
+    /// then either port may have them.
     pub fn is_anothers_again(&self, moved: &Moved, planned: &BTreeMap<Guid, LidRange>) -> bool {
         let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
         let had_it = |guid: &Guid| {
@@ -251,8 +251,8 @@ mod tests {
 
     use super::*;
 
-    /// A step: the port with a GUID gets a LID, or its node goes off, or comes back without a LID. The rule is that of
-    /// the last change of LIDs.
+    /// A step of a test: the port with a GUID gets a LID, or its node is switched off, or comes back without a LID. The
+    /// expected rule is that of the last change of LIDs.
     #[derive(Clone, Copy)]
     enum Step {
         Gets(u64, u16),

@@ -22,16 +22,16 @@ enum Doubt {
     Guessed,
     /// The manager assigned others before the port had held these.
     Dropped,
-    /// Another manager gave them to the port while this one believed other LIDs, and this one has not read the port
-    /// since.
+    /// Another manager gave these LIDs to the port while this manager believed other LIDs, and this manager has not
+    /// read the port since.
     Unheard,
 }
 
 /// One manager's belief that a port holds, or held, certain LIDs.
 #[derive(Clone, Debug, Default)]
 struct Claim {
-    /// Set once the manager has stored the LIDs. Inside, until the port holds them: when the manager had begun its last
-    /// sweep or probe before it stored them.
+    /// `None`: the manager has not stored the LIDs. The inner value is the time at which the manager's last sweep or
+    /// probe before storing them began; `None` as soon as the port holds the LIDs.
     stored: Option<Option<Time>>,
     /// When the manager stored other LIDs instead.
     replaced: Option<Time>,
@@ -63,8 +63,9 @@ impl Claims {
         }
     }
 
-    /// Takes LIDs of a port that a manager stored. Given: when it stored them, when it began its last sweep or probe,
-    /// the LIDs that the port held last, whether bits may be flipped, and whether the port has lost the LIDs.
+    /// Records LIDs of a port that a manager stored. Arguments: the time, the time at which the manager began its last
+    /// sweep or probe, the LIDs that the port held last, whether bits may be flipped, and whether the port has lost the
+    /// LIDs.
     pub fn stored(
         &mut self,
         key: Key,
@@ -85,9 +86,9 @@ impl Claims {
         claim.doubts.extend(is_lost().then_some(Doubt::Guessed));
     }
 
-    /// Records that a manager believes these LIDs to be held by a port. LIDs that it believed before are doubted if the
-    /// port never held them: the manager gets no notice if another manager gives them to the port later. Returns true
-    /// if the manager believed other LIDs, or none, until now.
+    /// Records that a manager believes these LIDs to be held by a port. If the port never held the LIDs that the
+    /// manager believed before, those are marked as doubtful: if another manager gives them to the port later, this
+    /// manager gets no notice. Returns true if the manager believed other LIDs, or none, until now.
     fn believes(&mut self, key: Key, now: Time, held_last: Option<LidRange>) -> bool {
         let (id, guid, range) = key;
         let before = self.believed.get(&(id, guid)).copied();
@@ -118,21 +119,21 @@ impl Claims {
     }
 
     /// True if a manager had stored these LIDs of a port when it sent a Set of them. A Set that was sent before the
-    /// manager stored others counts: it may be taken late.
+    /// manager stored other LIDs counts too, because it may arrive late.
     pub fn was_stored(&self, key: Key, sent_at: Time) -> bool {
         let is_still = |claim: &Claim| claim.replaced.is_none_or(|replaced| sent_at <= replaced);
         let claim = self.claims.get(&key);
         claim.is_some_and(|claim| claim.stored.is_some() && is_still(claim))
     }
 
-    /// Returns when the manager that stored these LIDs of a port had begun its sweep or probe; `None` if the port has
-    /// held them since.
+    /// Returns the time at which the manager that stored these LIDs of a port began its last sweep or probe before
+    /// that. `None` if the port has held the LIDs since.
     pub fn planned(&self, key: Key) -> Option<Time> {
         self.claims.get(&key)?.stored?
     }
 
-    /// Takes LIDs that a port holds now, and the manager that set them, if known. Managers that believe other LIDs get
-    /// no notice, even if they once gave the port these LIDs, before the ones that they believe.
+    /// Records the LIDs that a port holds now, and the manager that set them, if known. Managers that believe other
+    /// LIDs get no notice of this, even if they once gave the port these LIDs.
     pub fn is_held(&mut self, guid: Guid, range: LidRange, by: Option<ManagerId>) {
         let of_port = self.believed.iter_mut().filter(|((_, of), _)| *of == guid);
         for (&(id, _), (believed, was_held)) in of_port {
@@ -151,8 +152,8 @@ impl Claims {
         }
     }
 
-    /// Takes a Set of a port's LIDs that the port of another node took over a moved cable. Its answer may look like
-    /// that of the intended port, and then the manager believes that the intended port holds those LIDs.
+    /// Records a Set of a port's LIDs that reached the port of another node over a moved cable. The answer may look
+    /// like that of the intended port. The manager then believes that the intended port holds those LIDs.
     pub fn note_astray(&mut self, chassis: &Chassis, taken: &Taken) {
         let astray = taken.sent.and_then(|sent| Some((sent.manager, sent.astray?)));
         let Some((manager, astray)) = astray.filter(|(_, astray)| astray.meant != taken.node) else {
@@ -169,8 +170,8 @@ impl Claims {
         }
     }
 
-    /// True if a manager knew that a port had these LIDs; the port kept them until now (`is_kept`) or came back without
-    /// them.
+    /// True if a manager knew that a port had these LIDs. `is_kept`: the port has kept them until now; otherwise it
+    /// came back without them.
     pub fn knew(&self, key: Key, is_kept: bool) -> bool {
         let has_heard = is_kept || !self.has(key, Doubt::Unheard);
         let is_no_guess = !self.has(key, Doubt::Guessed) && !self.has(key, Doubt::Dropped);

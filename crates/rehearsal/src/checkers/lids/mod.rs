@@ -1,5 +1,5 @@
-//! Ports keep their LIDs: every Set of PortInfo is checked against the LIDs that ports held, and against the knowledge
-//! that its manager can have had.
+//! Checks that ports keep their LIDs: every Set of PortInfo is compared with the LIDs that ports held, and with what
+//! its manager can have known.
 
 mod book;
 mod claims;
@@ -165,9 +165,9 @@ impl LidsStay {
         excuse.or(is_asked_to.then_some(Rule::OtherLids))
     }
 
-    /// Returns the rule for a port that came back without LIDs, if its manager is wrong about its former LIDs: because
-    /// of a flipped bit, or because another port took its Set, the manager believes LIDs that the port never had, or
-    /// believes that they belong to a GUID that differs in one bit and is no port's.
+    /// Returns the rule for a port that came back without LIDs, if its manager is wrong about the port's former LIDs. A
+    /// flipped bit, or a Set that another port received, made the manager believe LIDs that the port never had, or a
+    /// GUID that differs in one bit and belongs to no port.
     fn error_excuse(&self, ctx: &Ctx<'_>, (id, manager): (ManagerId, &Manager), moved: &Moved) -> Option<Rule> {
         if moved.is_kept() {
             return None;

@@ -170,9 +170,10 @@ impl RoutesStay {
         })
     }
 
-    /// Returns the rule for a credit loop with packets that entries forwarded before they changed at these times. A
-    /// manager cannot know what its predecessor wrote a moment before, what a lying switch held, which block reached
-    /// another switch because of a flipped bit, or what it wrote itself to a switch that showed another node's GUID.
+    /// Returns the rule for a credit loop with packets that entries forwarded before they changed, at the times
+    /// `since`. A manager cannot know what its predecessor wrote a moment before, what a lying switch held, which block
+    /// reached another switch because of a flipped bit, or what it wrote itself to a switch that showed another node's
+    /// GUID.
     fn ghost_excuse(&self, ctx: &Ctx<'_>, since: &[Time], by: Option<&Manager>) -> Option<Rule> {
         let oldest = *since.iter().min()?;
         let waits = self.picture.waits();
@@ -208,8 +209,8 @@ impl RoutesStay {
         }
     }
 
-    /// A Set may take away a route that the plan changes. Where no plan is known, it may not take away a route that
-    /// later comes back unchanged.
+    /// Fails if a route that a Set took away comes back as it was. A Set may take away only a route that the plan
+    /// changes; where no plan is known, this shows when the route comes back.
     fn back_as_it_was(&mut self, chassis: &Chassis, found: &mut Ledger) -> Result<(), Violation> {
         if self.interrupted.is_empty() {
             return Ok(());
@@ -232,8 +233,8 @@ impl RoutesStay {
         Ok(())
     }
 
-    /// Checks the idle state: no channels wait for each other in a cycle, and packets from all switches reach every
-    /// port that holds a LID.
+    /// Fails if, while all managers are idle, channels wait for each other in a cycle, or packets from some switch do
+    /// not reach a port that holds a LID.
     fn at_rest(&mut self, ctx: &Ctx<'_>, at: PortIdx) -> Result<(), Violation> {
         let (chassis, subnets) = (ctx.chassis(), ctx.subnets);
         drop(self.picture.mend(ctx.now, chassis));
@@ -279,7 +280,7 @@ impl RoutesStay {
     }
 }
 
-/// True if a lost route matters: a port holds the LID, and packets are sent to it. Agents in switches do not send to
+/// True if a lost route matters: a port holds the LID, and packets are sent to it. Agents of switches do not send to
 /// each other.
 fn matters(picture: &Picture, chassis: &Chassis, lid: Lid, from: Switches) -> bool {
     match holder(chassis, lid) {
@@ -289,8 +290,8 @@ fn matters(picture: &Picture, chassis: &Chassis, lid: Lid, from: Switches) -> bo
     }
 }
 
-/// Names the ports of a cycle; a channel with packets that old entries forwarded is followed by their LID and the time
-/// of the change.
+/// Returns the ports of a cycle as text. A channel that holds packets of a replaced entry is followed by their LID and
+/// the time of the change.
 fn haunted_ways(chassis: &Chassis, ports: &[PortIdx], ghosts: &[Haunt]) -> String {
     let one = |&port: &PortIdx| {
         let name = port_name(chassis, port);

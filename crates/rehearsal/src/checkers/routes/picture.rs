@@ -1,5 +1,5 @@
-//! How all switches forward, updated after each change: from which switches packets to a LID arrive, which LIDs loop,
-//! which channels wait for which.
+//! The forwarding of all switches, updated after each change: the switches from which packets to a LID arrive, the LIDs
+//! that loop, and the channels that wait for each other.
 //!
 //! Only entries with an egress link that is ACTIVE at both ends count: packets use no others. On purpose this shares no
 //! code with the judge of `selvedge-verify`.

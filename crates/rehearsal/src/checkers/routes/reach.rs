@@ -52,8 +52,8 @@ impl Reach {
         }
     }
 
-    /// Reads the switches that each port is connected with, if links changed or on the first call: ports of another
-    /// subnet send no packets to these switches, and get none from them.
+    /// Finds the switches that each port is connected with, on the first call and whenever links have changed. Ports of
+    /// another subnet send no packets to these switches, and get none from them.
     pub fn read(&mut self, layout: &Layout, chassis: &Chassis, have_links_changed: bool) {
         if !have_links_changed && !self.reach.is_empty() {
             return;
@@ -70,8 +70,8 @@ impl Reach {
         self.reach.extend((0..).map(PortIdx).take(self.held.len()).map(reach));
     }
 
-    /// Reads which LIDs ports hold that can be reached, and from which switches. LIDs that differ from the last call
-    /// are stale.
+    /// Reads the LIDs of all ports that can be reached, each with the switches that reach it. LIDs for which this has
+    /// changed since the last call are added to `stale`.
     pub fn read_holders(&mut self, chassis: &Chassis, stale: &mut BTreeSet<u16>) {
         let mut now = vec![0; self.of_somebody.len()];
         for (port, &(from, to)) in (0..).map(PortIdx).zip(&self.held).filter(|(_, held)| held.0 > 0) {

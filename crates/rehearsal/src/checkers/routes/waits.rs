@@ -70,8 +70,8 @@ impl Waits {
         self.doubts = doubts;
     }
 
-    /// Entries change now. If links changed as well, no ghosts begin: packets that waited for a link that went down are
-    /// dropped.
+    /// Begins a change of entries. If links have changed as well, no ghosts begin, because packets that waited for a
+    /// link that went down are dropped.
     pub fn begin(&mut self, now: Time, layout: &Layout, chassis: &Chassis, have_links_changed: bool) {
         self.since = (!have_links_changed).then_some(now);
         let lifetimes = layout.switches().iter().map(|&node| lifetime(chassis, node));
@@ -93,8 +93,8 @@ impl Waits {
         }
     }
 
-    /// Sets the channels that packets to one LID hold while they wait; `passed`: the switches that they pass; `before`:
-    /// the far end of each switch's entry before.
+    /// Sets the channel dependencies of packets to one LID. `passed`: the switches that they pass. `before`: the far
+    /// end of each switch's former entry.
     pub fn depend(&mut self, entries: &Entries, lid: Lid, passed: Switches, before: impl Fn(usize) -> Far) {
         let (count, stride) = (entries.layout.switches().len(), entries.layout.stride());
         // Packets to a LID of no port are dropped where they are.

@@ -66,8 +66,8 @@ impl Hosts<'_> {
         }
     }
 
-    /// True if a master reports that no tree joins a member with the others, and its routes may make that impossible:
-    /// some engines promise room for a tree, but tables that were found and kept do not.
+    /// True if a master reports that no tree joins a member with the others, and its routes may make that impossible.
+    /// Some engines guarantee that a tree fits their routes, but tables that a manager found and kept do not.
     fn is_left_apart(&self, server: usize, member: (Lid, Guid)) -> bool {
         let id = self.served.desks[server].id;
         let Some(life) = self

@@ -61,8 +61,8 @@ pub(crate) struct Hosts<'a> {
 }
 
 impl<'a> Hosts<'a> {
-    /// Returns the administrator that serves a host: the host's link is ACTIVE, and the administrator's manager is
-    /// master of the subnet that the link leads to.
+    /// Returns the administrator that serves a host. The host's link must be ACTIVE, and the administrator's manager
+    /// must be master of the subnet that the link leads to.
     pub fn server(&self, host: usize) -> Option<usize> {
         let at = self.served.hosts[host].at;
         let is_master = |id| self.scene.life(id).is_some_and(|life| life.sm.role() == Role::Master);
@@ -72,9 +72,11 @@ impl<'a> Hosts<'a> {
     }
 
     /// True if all hosts have the registrations that they want, managers know all groups, and switches copy packets to
-    /// groups as planned. Multicast trees may have to wait for seconds, until packets by old entries are gone. A light
-    /// sweep finds a block that a late Set has overwritten. A master with a port that came up a moment ago has not made
-    /// it ACTIVE yet.
+    /// groups as planned.
+    ///
+    /// This may take a while. Multicast trees may have to wait for seconds, until packets of old entries are gone. A
+    /// block that a late Set has overwritten is found by a light sweep. A port that came up a moment ago has not been
+    /// made ACTIVE yet.
     pub fn are_content(&self, is_any_block_astray: impl FnOnce() -> bool) -> bool {
         let mut desks = self.served.desks.iter();
         let are_groups_told = desks.all(|desk| {
@@ -119,9 +121,10 @@ impl<'a> Hosts<'a> {
     }
 
     /// Names the first host with a LID that the master's plan in force does not have, or without a route to the master
-    /// in that plan. After a fault, a light sweep finds a host that was left out because of it. It does not matter
-    /// under which GUID the plan has the host: if a host showed another GUID for a time and did not lose its link, a
-    /// manager learns of that only from a request of the host.
+    /// in that plan. A host that was left out because of a fault is found by a light sweep after the fault.
+    ///
+    /// The GUID under which the plan has the host does not matter. If a host showed another GUID for a time and did not
+    /// lose its link, a manager learns of that only from a request of the host.
     fn unknown(&self) -> Option<String> {
         let is_known = |host: usize| {
             let Some(server) = self.server(host) else {

@@ -8,8 +8,8 @@ use crate::checkers::seen::Scene;
 use crate::clients::served::PathAsked;
 use crate::clients::ways::is_planned;
 
-/// Fails if a host's answer has a path that the master's plan in force does not have, or another service level than
-/// senders to that LID have.
+/// Fails if a path in an answer to a host is not in the master's plan in force, or has another service level than the
+/// plan gives to senders to that LID.
 pub(super) fn is_of_plan(scene: &Scene<'_>, path: &PathAsked<'_>) -> Result<(), Violation> {
     let Some(answer) = path.answer.filter(|mad| mad.status() == Status::OK) else {
         return Ok(());

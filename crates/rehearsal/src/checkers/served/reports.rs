@@ -11,8 +11,8 @@ const CAME: u64 = 64;
 const WENT: u64 = 65;
 
 impl Hosts<'_> {
-    /// Fails if a subscriber got no Report that the node with this description went and came back. The same manager
-    /// must have been master all the time.
+    /// Fails if a subscriber got no Report that the node with this description went away and came back. The same
+    /// manager must have been master all the time.
     pub fn reported(&self, gone: &str) -> Result<(), Violation> {
         let (hosts, chassis) = (self.served.hosts, self.chassis());
         let is_gone = |node| chassis.fabric().node(node).description == gone;
