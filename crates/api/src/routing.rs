@@ -94,8 +94,8 @@ pub struct Cost {
     pub threads: u64,
     /// Warm runs after the first; 0: `compute_ms` is that of the first.
     pub repeats: u32,
-    /// Median of the warm runs: from the immutable fabric to finished tables. Of `fat-tree` without detection, into
-    /// memory in place.
+    /// Median of the warm runs, from the immutable fabric to finished tables. For `fat-tree` without the detection of
+    /// the tree, into memory that is already allocated.
     pub compute_ms: f64,
     /// Median time to detect the tree, of `fat-tree`.
     pub detect_ms: Option<f64>,

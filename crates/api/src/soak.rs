@@ -203,8 +203,8 @@ pub struct SoakRealRun {
     pub findings: Vec<SoakRealFinding>,
     /// Excused violations.
     pub exemptions: Vec<SoakExemption>,
-    /// Seconds until all was well after the faults had stopped: with cables unplugged and nodes off, and when all was
-    /// mended; none: not within the bound.
+    /// Seconds from the end of the faults until all was well: first with cables unplugged and nodes off, then with
+    /// everything mended. None: not within the bound.
     pub converged_s: Vec<Option<f64>>,
     /// Faults that were left at the end of each bound.
     pub trouble: Vec<String>,

@@ -209,8 +209,9 @@ impl Case<'_> {
         }
     }
 
-    /// Number of P_Key blocks that OpenSM reads again: of every port with a link of a switch that saw a change, of the
-    /// hosts attached to it (except its own), and of port 0 of every other switch. Source: observed, one block each.
+    /// Number of P_Key blocks that OpenSM reads again. It reads those of every port with a link of a switch that
+    /// reported a change, of the hosts attached to that switch (except its own), and of port 0 of every other switch.
+    /// Source: observed, one block each.
     fn pkeys_again(&self) -> u64 {
         let shape = self.shape;
         let at = |&(node, lost): &(u32, u64)| {
@@ -223,8 +224,9 @@ impl Case<'_> {
         self.beside.iter().map(at).sum::<u64>() + others
     }
 
-    /// All PortInfo of the switches that sent traps (an upper bound: the manager stops at the first that explains
-    /// them), a repair, and the blocks that change. Adapt this function if the manager changes.
+    /// Returns the cost of a fast fail-over: PortInfo Gets of all ports of the switches that sent traps, a repair, and
+    /// the blocks that change. The Gets are an upper bound, because the manager stops at the first port that explains
+    /// the traps. Adapt this function if the manager changes.
     fn fast(&self) -> Answer {
         let mut answer = self.begin();
         let ports = |(node, _): &(u32, u64)| (u64::from(self.shape.port_count(*node)), self.shape.depth(*node));

@@ -125,8 +125,8 @@ pub struct Times {
     pub distribution: f64,
 }
 
-/// The paper's t(1,1): the time of one MAD, one end node, one LFT Set. Taken from one tree and used for all; never
-/// fitted again.
+/// The paper's t(1,1): the time of one MAD, one end node and one LFT Set. It is taken from one tree and used for all
+/// trees, without further fitting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
     /// Time per SMP of the discovery.

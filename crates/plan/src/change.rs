@@ -96,8 +96,8 @@ impl Op {
 pub struct Phase {
     /// Its purpose, for output.
     pub label: &'static str,
-    /// Wait between the last acknowledgement of the previous phase and the first Set of this one, in nanoseconds: until
-    /// packets of old entries have drained.
+    /// Wait between the last acknowledgement of the previous phase and the first Set of this one, in nanoseconds.
+    /// During the wait packets of old entries drain.
     pub wait_before_ns: u64,
     /// Its Sets.
     pub ops: Vec<Op>,
@@ -282,9 +282,9 @@ impl Installed {
 /// Label of the phase of [`enforce_before_lanes`].
 pub const ENFORCE: &str = "enforce partitions";
 
-/// Returns the Sets that turn `fabric` with `installed` tables into `plan`. First come configuration and tables (ports
-/// go to ARMED). When all are acknowledged, SLtoVL rows follow, because links and arbiters have their lanes by then,
-/// and then activation. No port is activated before the tables behind it are written.
+/// Returns the Sets that turn `fabric` with `installed` tables into `plan`. Configuration and tables come first; ports
+/// go to ARMED. When these Sets are all acknowledged, links and arbiters have their lanes, so SLtoVL rows follow, then
+/// activation. No port is activated before the tables behind it are written.
 #[must_use]
 pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet {
     let mut configure = Vec::new();
@@ -355,8 +355,8 @@ pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet
     }
 }
 
-/// Moves the Sets that begin to enforce partitions out of `ops`, if SLtoVL rows are written: such a Set may also give
-/// the port the lanes of these rows, so it comes before them.
+/// Moves the Sets that begin to enforce partitions out of `ops`, if SLtoVL rows are written too. Such a Set may also
+/// give the port the lanes of these rows, so it must come before them.
 pub fn enforce_before_lanes(fabric: &Fabric, are_lanes_written: bool, ops: &mut Vec<Op>) -> Vec<Op> {
     ops.extract_if(.., |op| are_lanes_written && op.begins_enforcing(fabric))
         .collect()

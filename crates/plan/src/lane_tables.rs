@@ -11,8 +11,8 @@ use selvedge_types::{Guid, PortNum, Sl, Vl};
 
 use crate::{Op, Plan, ServiceLevels, SlToVl};
 
-/// PortInfo.CapabilityMask bit 6: the port (on a switch: port 0, for all) has SLtoVLMappingTables. Source: IBA vol 1
-/// §14.2.5.6.
+/// PortInfo.CapabilityMask bit 6: the port has SLtoVLMappingTables. On a switch, port 0 states this for all ports.
+/// Source: IBA vol 1 §14.2.5.6.
 const HAS_SL_MAPPING: u32 = 1 << 6;
 
 /// The rows of an SLtoVLMappingTable that one Set writes.
@@ -100,8 +100,8 @@ impl LaneTable {
 pub struct LaneTables {
     /// Data lanes in use, 1–15; a link with fewer uses those that it has.
     pub lanes: u8,
-    /// A lane above these only for multicast copies, selected by their service level ([`crate::COPIES_LEVEL`]). A link
-    /// without this lane uses the lane that other packets of the level would use.
+    /// A further lane, above those of routes, for multicast copies only. Packets get it by their service level
+    /// ([`crate::COPIES_LEVEL`]). A link without this lane uses the lane that other packets of the level would use.
     pub copies: Option<Vl>,
     /// The service level of each destination, for hosts.
     pub levels: ServiceLevels,
@@ -124,7 +124,8 @@ impl LaneTables {
 
     /// Returns a block of the VLArbitrationTable of a port with this many lanes. All lanes in use, including that of
     /// multicast copies, have an entry of low priority. So no lane starves another, and bandwidth that one lane does
-    /// not use goes to the others. Only lanes without room there have an entry of high priority.
+    /// not use goes to the others. If the low-priority table is too short, the remaining lanes have entries of high
+    /// priority.
     #[must_use]
     pub fn arbitration(&self, block: u8, link_lanes: u8, capability: &PortCapability) -> ArbBlock {
         let own = self.copies_on(link_lanes);
@@ -256,8 +257,9 @@ pub fn link_lanes(settings: &PortSettings) -> u8 {
     PortCapability::lanes_of_code(settings.oper_vls).max(1)
 }
 
-/// Returns every table of a node that packets use: rows between ports with links that are `up`, including each to
-/// itself, and arbitration of these. Port 0 of a switch only sends; packets to it need no lane ([`own_row`]).
+/// Returns every lane table of a node that packets use: the SLtoVL rows between ports with links that are `up` (also
+/// from a port to itself), and the arbitration of these ports. Port 0 of a switch only sends; packets to it need no
+/// lane ([`own_row`]).
 pub fn tables_of<'a>(fabric: &'a Fabric, node: NodeIdx, up: &'a [PortNum]) -> impl Iterator<Item = LaneTable> + 'a {
     let n = fabric.node(node);
     up.iter().flat_map(move |&egress| {

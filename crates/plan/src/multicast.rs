@@ -292,9 +292,9 @@ impl MulticastChange {
     }
 }
 
-/// Returns the Sets that change tables to others. Ports that only the old tables have are removed first; ports that
-/// only the new tables have are added when that is acknowledged. So every mix in force meanwhile is a part of one of
-/// the two trees, and a part of a tree has no loop. A group that only grows, or only shrinks, needs one phase.
+/// Returns the Sets that change tables to others. Ports that only the old tables have are removed first; when that is
+/// acknowledged, ports that only the new tables have are added. So every mix in force meanwhile is a part of one of the
+/// two trees, and a part of a tree has no loop. A group that only grows, or only shrinks, needs one phase.
 #[must_use]
 pub fn multicast_changes(generation: Generation, held: &MulticastTables, wanted: &MulticastTables) -> MulticastChange {
     let mut phases = [Vec::new(), Vec::new()];

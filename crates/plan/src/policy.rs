@@ -12,14 +12,14 @@ use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl, debug_without_keys};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EngineName(pub String);
 
-/// Order of LIDs in a fabric in which no port has a LID and none is known. A current LID, or one stored or in guid2lid,
-/// never changes because of it, and ports that join later get the lowest free LIDs.
+/// The order in which LIDs are given out in a fabric where no port has a LID and none is known. A LID that a port
+/// holds, or that is stored or in guid2lid, never changes because of this order. Ports that join later get the lowest
+/// free LIDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LidLayout {
     /// Ascending by node GUID.
     Sequential,
-    /// In a fat tree, in an order that puts the LIDs affected by a lost link into few LFT blocks; elsewhere as
-    /// [`Self::Sequential`].
+    /// In a fat tree, LIDs that one lost link affects are put into few LFT blocks; elsewhere as [`Self::Sequential`].
     #[default]
     ByPlane,
 }
@@ -74,8 +74,9 @@ impl RebalanceWhen {
 /// Whether multicast copies have a lane of their own if routes use several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MulticastLane {
-    /// One lane more than the routes have, if all links have that many. Otherwise the last lane of the routes, if three
-    /// are left to them and these are sufficient. Never a lane that routes in force use.
+    /// Copies get one lane more than the routes use, if all links have that many lanes. Otherwise they get the last
+    /// lane of the routes, if at least three lanes remain for routes and suffice for them. Copies never get a lane that
+    /// routes in force use.
     #[default]
     Auto,
     /// Whenever there are two lanes, even at the cost of routes.
@@ -200,7 +201,8 @@ pub struct Policy {
     /// Whether multicast copies have a lane of their own in that case. Default: if that costs the routes little.
     pub multicast_lane: MulticastLane,
     /// Number of times that a link between switches may go down within [`Self::flap_window_s`]. After that it is left
-    /// out of routing, even if it is up, until [`Self::flap_hold_s`] after the last time. Default 10; 0: never.
+    /// out of routing, even if it is up, until [`Self::flap_hold_s`] after it last went down. Default 10; 0: links are
+    /// never left out.
     pub flap_downs: u8,
     /// See [`Self::flap_downs`], in seconds. Default 60.
     pub flap_window_s: u32,

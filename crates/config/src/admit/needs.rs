@@ -14,8 +14,8 @@ const DUMPS: &str = "daemon.dump_dir";
 const ENGINES: &str = "routing.engines";
 
 impl Verdict {
-    /// Finds files and folders that a start could not write, and state that it could not read. A manager goes on
-    /// without dump files, so a folder for them that cannot be written to is only warned of.
+    /// Finds files and folders that a start could not write, and state that it could not read. A manager runs without
+    /// dump files, so a folder for them that cannot be written to is only a warning.
     pub(super) fn probe(&mut self) {
         type Probe = fn(&Path) -> io::Result<()>;
         let daemon = &self.settings.daemon;
@@ -56,8 +56,8 @@ impl Verdict {
         }
     }
 
-    /// Finds engines that refuse every fabric under the other settings. If another engine of the list is left, they are
-    /// only warned of.
+    /// Finds engines that refuse every fabric under the other settings. If another engine of the list remains, this is
+    /// only a warning.
     pub(super) fn try_engines(&mut self, readers: Readers) {
         let policy = &self.settings.policy;
         let engines = policy.engines.iter();

@@ -239,8 +239,8 @@ impl OpenSmConf {
         self.findings.iter_mut().rfind(|found| found.name == name)
     }
 
-    /// Turns the verdict on an option's line into an error. Without a line, the finding is for the file that OpenSM
-    /// reads by default.
+    /// Turns the finding on an option's line into an error. If the file has no such line, the finding is about the file
+    /// that OpenSM reads by default.
     fn mark(&mut self, name: &str, error: &ConfigError) {
         let of_line = |found: &mut Finding| {
             let wrong = Finding::wrong(found.line, name, &found.value, error);
