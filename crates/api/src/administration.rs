@@ -1,4 +1,4 @@
-//! What hosts asked of the subnet administrator.
+//! Requests of hosts to the subnet administrator, as counts.
 
 use selvedge_types::Lid;
 use serde::{Deserialize, Serialize};
@@ -12,13 +12,13 @@ pub struct Administration {
     pub answered: u64,
     /// Requests refused by a status, BUSY left out.
     pub refused: u64,
-    /// Of these: with a wrong SM_Key.
+    /// Number of these requests with a wrong SM_Key.
     pub bad_key: u64,
     /// Requests answered with BUSY.
     pub busy: u64,
-    /// Of these: above what one client may send.
+    /// Number of these requests above the limit of one client.
     pub limited: u64,
-    /// LID of the client with the most of them.
+    /// LID of the client with the most requests above its limit.
     pub most_limited: Option<Lid>,
     /// Datagrams dropped: not master, no request, a stray part of a transfer.
     pub dropped: u64,

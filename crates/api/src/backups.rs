@@ -1,4 +1,4 @@
-//! What a fabric would do about faults that have not happened.
+//! The effects of faults that have not happened, and the repairs for them.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,13 +12,13 @@ pub struct Backups {
     pub fabric: String,
     /// The engine that makes the tables.
     pub engine: String,
-    /// Most data lanes it might use; absent: what suits the engine.
+    /// Most data lanes that the engine might use; absent: the engine's own default.
     pub vls: Option<u8>,
     /// Switches.
     pub switches: u64,
     /// Host ports with a link.
     pub host_ports: u64,
-    /// Of these, those of nodes that have no other: their cable and their switch are single points of failure for them.
+    /// Number of these links that are the only link of a node: cable and switch are single points of failure for it.
     pub hosts_with_one_link: u64,
     /// Links between switches.
     pub switch_links: u64,
@@ -43,7 +43,7 @@ impl Body for Backups {
     const SCHEMA: &'static str = "selvedge.backups";
 }
 
-/// One fault and what would be done about it.
+/// One fault and its repair.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Backup {
     /// `link` or `switch`.
@@ -76,22 +76,22 @@ pub struct Backup {
     pub refused: Option<String>,
 }
 
-/// How many lost links, one after another and none repaired, a fabric stands.
+/// The number of links that a fabric can lose, one after another and without repair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InPlace {
     /// The measure: `ebb` (effective bisection bandwidth) or `load` (inverse of the busiest link's load).
     pub measure: String,
-    /// It is down when the measure, as a share of the whole fabric's, is below this, or hosts do not reach each other.
+    /// The limit: a fabric is down if the measure, as a share of the whole fabric's, is lower, or if hosts are cut off.
     pub below: f64,
-    /// Faults it stands, of each random order of faults.
+    /// For each random order of faults: the number of faults before performance is too low.
     pub runs: Vec<InPlaceRun>,
     /// Mean over the runs.
     pub mean: f64,
     /// One in ten runs survives no more than this number of faults.
     pub percentile_10: u64,
-    /// Half of them.
+    /// Half of the runs have at most this number.
     pub median: u64,
-    /// Nine of ten.
+    /// Nine of ten runs have at most this number.
     pub percentile_90: u64,
 }
 
@@ -100,9 +100,9 @@ pub struct InPlace {
 pub struct InPlaceRun {
     /// Seed of the order.
     pub seed: u64,
-    /// Lost links that it stands.
+    /// Number of lost links with sufficient performance.
     pub faults: u64,
-    /// What ends it: `slow`, `cut off`, `refused`, or `all links` if nothing does.
+    /// The end of the run: `slow`, `cut off`, `refused`, or `all links` if every link was lost.
     pub end: String,
     /// Lost links, and the measure as a share of the whole fabric's.
     pub steps: Vec<(u64, f64)>,

@@ -100,7 +100,7 @@ impl Body for Settings {
     const SCHEMA: &'static str = "selvedge.settings";
 }
 
-/// What becomes of each line of an `opensm.conf`.
+/// The treatment of each line of an `opensm.conf`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenSmCheck {
     /// The file.

@@ -1,4 +1,4 @@
-//! What stands around every response.
+//! The envelope of every response: `schema` and `version`.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub trait Body: Serialize {
     /// Its name, as `selvedge.status`.
     const SCHEMA: &'static str;
-    /// Raised when a field changes its meaning or goes; a new field does not raise it.
+    /// Raised when a field changes its meaning or is removed; a new field does not raise it.
     const VERSION: u32 = 1;
 }
 

@@ -1,4 +1,4 @@
-//! What a refused request answers.
+//! The answer to a refused request.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What happened.
+//! Events of a manager.
 
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,7 @@ pub struct Event {
 /// Events after a given number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Events {
-    /// Ask with `since` = this for what comes next.
+    /// The value of `since` for the next request: only later events are then returned.
     pub last: u64,
     /// Requested events that the ring no longer has.
     pub dropped: u64,

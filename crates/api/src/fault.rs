@@ -12,7 +12,7 @@ pub struct FaultRequest {
     pub fault: String,
 }
 
-/// What a fault did.
+/// The effect of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultReport {
     /// The fault as it was parsed.

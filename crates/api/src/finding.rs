@@ -19,7 +19,7 @@ pub struct Finding {
     pub text: String,
     /// The path or cycle that shows it, as text; empty if `text` is enough.
     pub witness: String,
-    /// The same for programs: the fault's own fields and the witness.
+    /// Details for programs: the fault's own fields and the witness.
     pub detail: serde_json::Value,
 }
 
@@ -32,7 +32,7 @@ pub struct Findings {
     pub errors: u64,
     /// Warnings.
     pub warnings: u64,
-    /// Notes.
+    /// Number of notes.
     pub infos: u64,
     /// The judge's figures: reachability, hops, loads, lanes.
     pub figures: serde_json::Value,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Body;
 
-/// What bring-up and faults would cost.
+/// The predicted cost of bring-up and faults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Model {
     /// The fabric as named in the request.

@@ -77,7 +77,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// From the counts of a change set and what became of it.
+    /// Returns the figures from the counts of a change set and the outcomes of its Sets.
     #[must_use]
     pub const fn of(count: ChangeCount, acknowledged: usize, failed: usize) -> Self {
         Self {

@@ -14,7 +14,7 @@ pub struct RebalanceRequest {
     pub at_once: bool,
 }
 
-/// What spreading load anew changes.
+/// The changes that balancing load anew would make.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rebalance {
     /// The engine of the tables in force and of the new ones.
@@ -56,7 +56,7 @@ pub struct LinkLoad {
     pub sd: f64,
 }
 
-/// What a manager does about load that is spread unevenly.
+/// The state of rebalancing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RebalanceStatus {
     /// The policy: `never`, `later` or `at-once`.

@@ -1,4 +1,4 @@
-//! What offline routing answers.
+//! Results of offline routing.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub struct Routing {
     pub engine: String,
     /// The requested engines, in order.
     pub engines: Vec<String>,
-    /// Most data lanes it might use; absent: what suits the engine.
+    /// Most data lanes that the engine might use; absent: the engine's own default.
     pub vls: Option<u8>,
     /// For `weave`: its effort.
     pub effort: String,
@@ -134,12 +134,12 @@ impl Body for Comparison {
     const SCHEMA: &'static str = "selvedge.comparison";
 }
 
-/// What one engine makes of one level of faults. Means are over the runs that were not refused.
+/// Results of one engine for one level of faults. Means are over the runs that were not refused.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonRow {
     /// The engine.
     pub engine: String,
-    /// Lanes allowed; absent: what suits the engine.
+    /// Lanes allowed; absent: the engine's own default.
     pub vls: Option<u8>,
     /// Level of faults as given in the request.
     pub faults: String,
@@ -153,7 +153,7 @@ pub struct ComparisonRow {
     pub good: u64,
     /// Mean of the busiest link's host pairs.
     pub max_load: f64,
-    /// The same of the worst run.
+    /// The largest `max_load` of any run.
     pub max_load_worst: u64,
     /// Mean host pairs per directed link.
     pub mean_load: f64,
@@ -178,7 +178,7 @@ pub struct ComparisonRow {
 pub struct ComparisonRun {
     /// The requested engine.
     pub engine: String,
-    /// Lanes allowed; absent: what suits the engine.
+    /// Lanes allowed; absent: the engine's own default.
     pub vls: Option<u8>,
     /// Level of faults as given in the request.
     pub faults: String,

@@ -1,4 +1,4 @@
-//! What simulated disasters came to: one document per run, and a line per part of a run in a result file.
+//! Results of simulated disasters: one document per run, and a line per part of a run in a result file.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub struct Soak {
     pub failures: Vec<SoakFailure>,
     /// Excused violations, by rule.
     pub exemptions: Vec<SoakExemption>,
-    /// What happened when, in which fabrics.
+    /// The combinations of event, stage and family of fabric that occurred.
     pub coverage: SoakCoverage,
 }
 
@@ -129,7 +129,7 @@ impl SoakCoverage {
         cells.filter(|count| **count > 0).count()
     }
 
-    /// Triples there are of these kinds.
+    /// Returns the number of possible combinations of these kinds.
     #[must_use]
     pub fn cells(&self) -> usize {
         self.counts.len() * self.stages.len() * self.families.len()
@@ -243,9 +243,9 @@ pub struct SoakDigest {
     pub name: String,
     /// Of its text.
     pub schedule: String,
-    /// Of what managers sent.
+    /// Digest of the datagrams that managers sent.
     pub wire: String,
-    /// Of the contents of agents whenever all was well.
+    /// Digest of the contents of agents, taken whenever all was well.
     pub end: String,
     /// The violation, with its code.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -30,7 +30,7 @@ impl std::fmt::Display for Role {
     }
 }
 
-/// What a manager is doing.
+/// The current work of a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -67,7 +67,7 @@ impl std::fmt::Display for Stage {
     }
 }
 
-/// How far a stage is.
+/// Progress of a stage: work done, and work in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Steps done.
@@ -81,7 +81,7 @@ pub struct Progress {
 pub struct Application {
     /// The step it is at, from 1.
     pub step: u64,
-    /// All of them.
+    /// All steps of the change.
     pub steps: Vec<ApplicationStep>,
     /// SMPs that are answered, of all steps together.
     pub sets_done: u64,
@@ -105,7 +105,7 @@ pub struct ApplicationStep {
 /// A wait of an application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplicationWait {
-    /// What the manager waits for.
+    /// The reason of the wait.
     pub why: String,
     /// How long, in all.
     pub wait_ns: u64,
@@ -165,7 +165,7 @@ pub struct Status {
     pub master_name: Option<String>,
     /// The current stage.
     pub stage: Stage,
-    /// How far that is.
+    /// Progress of that stage.
     pub progress: Progress,
     /// The change that is being applied, if one is.
     pub application: Option<Application>,
@@ -193,7 +193,7 @@ pub struct Status {
     pub multicast: Vec<MulticastGroup>,
     /// MADs so far.
     pub mads: MadCounts,
-    /// What hosts asked of the subnet administrator; none where there is no administrator.
+    /// Requests of hosts to the subnet administrator; none where there is no administrator.
     #[serde(default)]
     pub administration: Option<Administration>,
     /// Traps and commands beyond the limits of their sources; the manager did not handle them.
@@ -202,7 +202,7 @@ pub struct Status {
     /// Data that cannot be stored at present and is retried; empty in normal operation.
     #[serde(default)]
     pub not_stored: Vec<NotStored>,
-    /// The verdict, and what is wrong.
+    /// The verdict, and the conditions behind it.
     #[serde(default)]
     pub health: Health,
 }
@@ -232,7 +232,7 @@ pub struct MulticastGroup {
     pub mtu_bytes: u32,
     /// Members.
     pub members: u64,
-    /// Those of them that are sent what others send.
+    /// Number of members that receive packets of the others.
     pub receivers: u64,
     /// Switches that copy its packets.
     pub switches: u64,

@@ -48,7 +48,7 @@ pub struct TransitionStep {
     pub sets: u64,
     /// Forwarding entries that change.
     pub entries: u64,
-    /// Those of them that become 255: packets are dropped until a later step.
+    /// Number of these entries that become 255: packets are dropped until a later step.
     pub dropped: u64,
     /// Switches with entries that change.
     pub switches: u64,

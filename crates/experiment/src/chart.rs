@@ -34,7 +34,7 @@ const SPAN_MIN: f64 = 1e-9;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 
-/// Where points stand to the right: numbers, or words one after another.
+/// The places of points along the horizontal axis: numbers, or words one after another.
 struct Places {
     /// Words in the order of the experiment; empty: numbers.
     words: Vec<String>,
@@ -48,7 +48,7 @@ struct Point {
     is_marked: bool,
 }
 
-/// What is drawn: panels of series of points, in the order of the experiment.
+/// The content of a picture: panels of series of points, in the order of the experiment.
 struct Drawing {
     axis: Places,
     series: Vec<String>,
@@ -182,7 +182,7 @@ fn points_of(drawing: &Drawing) -> impl Iterator<Item = &Point> + Clone {
     drawing.panels.iter().flat_map(|(_, series)| series.values().flatten())
 }
 
-/// Returns what the intervals mean, if there are any.
+/// Returns the explanation of the intervals, if there are any.
 fn intervals_are(drawing: &Drawing, picture: &Picture) -> &'static str {
     let has_intervals = points_of(drawing).any(|point| point.y.half_interval.is_some());
     match picture.kind {
@@ -192,7 +192,7 @@ fn intervals_are(drawing: &Drawing, picture: &Picture) -> &'static str {
     }
 }
 
-/// What crosses mean.
+/// Returns the explanation of the crosses.
 fn crosses(picture: &Picture) -> String {
     let mark = picture.mark.as_ref();
     mark.map_or_else(String::new, |mark| {

@@ -1,4 +1,4 @@
-//! Errors of an experiment or its results: what, where, what to do.
+//! Errors of an experiment or its results: the problem, its place, and what to do.
 
 use std::io;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub enum FieldError {
         field: String,
         /// What was found.
         found: String,
-        /// What it takes.
+        /// The values that are legal.
         want: String,
     },
     /// It takes one of a few words, not this one.
@@ -48,7 +48,7 @@ pub enum ExperimentError {
     /// SLV-EXPERIMENT-0001: no TOML, or other keys than an experiment has.
     #[error("SLV-EXPERIMENT-0001: {what}; docs/experiments.md has the grammar")]
     Toml {
-        /// What and where, from the TOML reader.
+        /// Problem and place, from the TOML reader.
         what: String,
     },
     /// SLV-EXPERIMENT-0002: a setting that is none, or with a value that it does not take.
@@ -56,7 +56,7 @@ pub enum ExperimentError {
     Field {
         /// Where.
         section: String,
-        /// What.
+        /// The problem.
         what: Box<FieldError>,
     },
     /// SLV-EXPERIMENT-0003: one setting in two places.
@@ -72,7 +72,7 @@ pub enum ExperimentError {
     /// SLV-EXPERIMENT-0004: a list with nothing in it.
     #[error("SLV-EXPERIMENT-0004: {what} is empty, so nothing would be run; give at least one value")]
     Empty {
-        /// What is empty.
+        /// Name of the empty part.
         what: String,
     },
     /// SLV-EXPERIMENT-0005: seeds that are none.
@@ -84,7 +84,7 @@ pub enum ExperimentError {
     /// SLV-EXPERIMENT-0006: more runs than the limit.
     #[error("SLV-EXPERIMENT-0006: {runs} runs, at most {max} are taken; give fewer values or seeds")]
     TooMany {
-        /// Runs asked for.
+        /// Number of runs that the file asks for.
         runs: u128,
         /// The limit.
         max: u128,

@@ -21,7 +21,8 @@ pub struct Experiment {
     pub seeds: Vec<u64>,
     /// All combinations.
     pub cells: Vec<Cell>,
-    /// What differs between combinations: settings of `[vary]` by name, those that vary together, labels.
+    /// Names of everything that differs between combinations: settings of `[vary]`, settings that vary together,
+    /// labels.
     pub varying: Vec<String>,
     /// Figures for the table; empty: all.
     pub figures: Vec<String>,
@@ -34,7 +35,7 @@ pub struct Experiment {
 pub struct Picture {
     /// Name of its file, in the folder of the results.
     pub file: String,
-    /// What stands above it.
+    /// The title above the chart.
     pub title: String,
     /// The setting or figure to the right.
     pub x: String,
@@ -44,7 +45,7 @@ pub struct Picture {
     pub series: Vec<String>,
     /// A panel for each value of this setting; several: for each combination.
     pub panel: Vec<String>,
-    /// A figure: where it is not 0 there is a cross.
+    /// A figure; a point has a cross where this figure is not 0.
     pub mark: Option<String>,
     /// How.
     pub kind: PictureKind,
@@ -52,7 +53,7 @@ pub struct Picture {
     pub scale: Scale,
 }
 
-/// How far the panels of a chart go upwards.
+/// The range of the vertical axes of a chart's panels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// All as far, so that heights compare from panel to panel.
@@ -287,7 +288,8 @@ fn vary(table: Table, schema: &Schema) -> Result<Vec<(String, Vec<Value>)>, Expe
     table.into_iter().map(axis).collect()
 }
 
-/// What varies together; a setting that only some of the sets have is the runner's default in the others.
+/// Reads the settings that vary together. A setting that only some of the sets have keeps the runner's default in the
+/// others.
 fn together(file: &mut Table, schema: &Schema) -> Result<Vec<Cell>, ExperimentError> {
     let set = |mut set: Table| {
         let labels = labels(table_of(&mut set, "label")?, schema)?;

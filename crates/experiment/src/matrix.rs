@@ -21,12 +21,12 @@ impl Cell {
         self.settings.get(name).or_else(|| self.labels.get(name))
     }
 
-    /// What it is stored under: one text for one combination.
+    /// Returns the text under which results of this combination are stored: one text for one combination.
     pub(crate) fn json(&self) -> serde_json::Value {
         json(&self.settings)
     }
 
-    /// The same with labels.
+    /// Returns that text with the labels.
     pub(crate) fn json_with_labels(&self) -> serde_json::Value {
         let mut all = self.labels.clone();
         all.extend(self.settings.clone());
@@ -60,7 +60,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// What it is stored under.
+    /// Returns the text under which the result of this run is stored.
     pub(crate) fn key(&self) -> String {
         format!("{} {}", self.cell.json(), self.seed)
     }
@@ -72,7 +72,7 @@ pub fn count(vary: &[(String, Vec<Value>)], together: usize) -> u128 {
     axes.fold(together.max(1) as u128, u128::saturating_mul)
 }
 
-/// All combinations: the first setting by name changes slowest, what varies together fastest.
+/// Returns all combinations: the first setting by name changes slowest, settings that vary together change fastest.
 pub fn cells(common: &BTreeMap<String, Value>, vary: &[(String, Vec<Value>)], together: &[Cell]) -> Vec<Cell> {
     let mut cells = vec![Cell {
         settings: common.clone(),

@@ -10,12 +10,12 @@ use serde_json::{Map, Value as Json, json};
 use crate::error::ResultsError;
 use crate::matrix::Run;
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// Figures; nested objects are allowed, numbers in them are named `outer.inner` in tables.
     Figures(Map<String, Json>),
-    /// It could not be run, for this reason: a result as well, not tried again.
+    /// The run is not possible, for this reason. That is a result as well, and is not tried again.
     Refused(String),
 }
 
@@ -26,7 +26,7 @@ pub struct Record {
     pub cell: Map<String, Json>,
     /// Seed.
     pub seed: u64,
-    /// What it gave.
+    /// The result.
     pub outcome: Outcome,
 }
 

@@ -12,7 +12,8 @@ use crate::results::{Outcome, ResultsFile};
 
 /// Does one run.
 pub trait Runner: Sync {
-    /// Figures of a run, or why it cannot be run. The same run gives the same figures, but for those that measure time.
+    /// Returns the figures of a run, or why it is not possible. The same run gives the same figures, except for
+    /// measured times.
     fn run(&self, run: &Run) -> Outcome;
 }
 
@@ -22,10 +23,10 @@ impl<F: Fn(&Run) -> Outcome + Sync> Runner for F {
     }
 }
 
-/// How far it is.
+/// Progress of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Runs there, those of earlier times included.
+    /// Number of runs with a result, including results of earlier processes.
     pub done: usize,
     /// Runs that were there before.
     pub before: usize,
@@ -33,7 +34,7 @@ pub struct Progress {
     pub total: usize,
 }
 
-/// Runs what has no result yet on `jobs` threads; returns how many runs that were. `shown` is called after every run.
+/// Does all runs without a result, on `jobs` threads. Returns their number. `shown` is called after every run.
 pub fn run(
     experiment: &Experiment,
     runner: &impl Runner,

@@ -1,4 +1,4 @@
-//! What settings there are, and which values they take.
+//! The settings of a runner, and their legal values.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use crate::error::FieldError;
 pub struct Field {
     /// Its name in files; the flag of the command without its dashes.
     pub name: String,
-    /// What it takes.
+    /// Its legal values.
     pub kind: Kind,
-    /// What it is, with its unit, in one line.
+    /// Its meaning and unit, in one line.
     pub help: String,
 }
 
-/// What a setting takes.
+/// The legal values of a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// Text or a number; the runner looks at it.
@@ -56,7 +56,7 @@ impl fmt::Display for Value {
 }
 
 impl Value {
-    /// As a number, where it is one.
+    /// Returns the value as a number, if it is one.
     #[must_use]
     pub fn number(&self) -> Option<f64> {
         match self {

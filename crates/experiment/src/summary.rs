@@ -15,7 +15,7 @@ pub struct Figure {
     pub count: usize,
     /// Their mean.
     pub mean: f64,
-    /// Half of the 95 % confidence interval of the mean (Student's t); none of a single seed.
+    /// Half of the 95 % confidence interval of the mean (Student's t); none with a single seed.
     pub half_interval: Option<f64>,
     /// The least.
     pub min: f64,
@@ -32,7 +32,7 @@ pub struct Row {
     pub figures: BTreeMap<String, Figure>,
     /// Seeds that could not be run.
     pub refused: usize,
-    /// Why the first of them could not.
+    /// The reason for the first run that was not possible.
     pub why: Option<String>,
 }
 

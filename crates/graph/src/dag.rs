@@ -2,7 +2,7 @@
 
 use crate::order::{Edges, Order};
 
-/// What became of an edge.
+/// The outcome of adding an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insertion {
     /// It is new.

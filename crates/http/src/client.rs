@@ -95,7 +95,7 @@ impl Client {
         self.read(&self.exchange(Method::POST, "fault", body.into())?)
     }
 
-    /// Takes something off the list of what is missing.
+    /// Removes a node or link from the list of missing ones.
     pub fn forget(&self, request: &ForgetRequest) -> Result<Forgotten, HttpError> {
         let body = serde_json::to_vec(request).map_err(|error| self.foreign(&error))?;
         self.read(&self.exchange(Method::POST, "forget", body.into())?)

@@ -100,7 +100,7 @@ impl Attribute {
     }
 }
 
-/// A set of things with one MAD each.
+/// A population of the fabric (nodes, ports, links, …), each member of which needs one MAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Population {
     /// The subnet.
@@ -115,7 +115,7 @@ pub enum Population {
     SwitchPort,
     /// Every port of a switch with a link.
     LinkedSwitchPort,
-    /// The same without the port by which discovery entered the switch.
+    /// External ports of switches with a link, without the port by which discovery entered the switch.
     OnwardSwitchPort,
     /// Every port of another node by which discovery entered it.
     HostPort,
@@ -149,7 +149,7 @@ impl Population {
         }
     }
 
-    /// Returns the number of things.
+    /// Returns the size of the population in a fabric.
     #[must_use]
     pub const fn of(self, shape: &Shape) -> u64 {
         let s = &shape.sizes;
@@ -170,7 +170,7 @@ impl Population {
     }
 }
 
-/// A number of MADs of one kind for each thing of a set, when a fresh fabric is brought up.
+/// A number of MADs of one kind for each member of a population, when a fresh fabric is brought up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The manager that sends them.
@@ -179,9 +179,9 @@ pub struct Rule {
     pub method: Method,
     /// The attribute.
     pub attribute: Attribute,
-    /// Number per thing.
+    /// Number per member.
     pub times: u64,
-    /// The set of things.
+    /// The population.
     pub per: Population,
     /// The reason, in a few words.
     pub why: &'static str,

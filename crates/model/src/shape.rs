@@ -34,7 +34,7 @@ impl End {
     };
 }
 
-/// Numbers of reachable things.
+/// Numbers of reachable nodes and ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sizes {
     pub switches: u64,

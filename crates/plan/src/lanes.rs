@@ -8,7 +8,7 @@ use selvedge_types::{Lid, PortNum, Sl, Vl};
 /// The service level a source must use towards a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServiceLevels {
-    /// The same for all.
+    /// The same level for all destinations.
     Uniform(Sl),
     /// By destination LID; LIDs beyond the end have SL 0.
     PerDestination(Vec<Sl>),

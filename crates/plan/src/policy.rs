@@ -8,7 +8,7 @@ use crate::partition::Partitions;
 use selvedge_fabric::PortSettings;
 use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl, debug_without_keys};
 
-/// Name of a routing engine, as in `-R` and `routing_engine`. Which names there are says the registry of `routing`.
+/// Name of a routing engine, as in `-R` and `routing_engine`. The registry of crate `routing` lists the names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EngineName(pub String);
 

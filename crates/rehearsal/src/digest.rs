@@ -72,7 +72,7 @@ impl Digest {
     }
 }
 
-/// The two digests of a run. Runs with the same ones have done the same.
+/// The two digests of a run. If two runs have equal digests, they have done the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digests {
     /// Digest of every MAD that a manager sent, every state that it had stored and every change of IsSM, in order and

@@ -1,4 +1,4 @@
-//! What a rehearsal cannot do.
+//! Errors of a rehearsal.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub enum RehearsalError {
         now: Time,
         /// How long it had been waited for.
         bound: Duration,
-        /// What for.
+        /// The purpose.
         what: String,
     },
     /// SLV-REHEARSAL-0003: managers or the emulator are busy for ever at one instant.
@@ -45,7 +45,7 @@ pub enum RehearsalError {
     Violated {
         /// When.
         now: Time,
-        /// What.
+        /// The violation.
         violation: Violation,
     },
     /// SLV-REHEARSAL-0006: a manager that is a program of its own cannot be started, configured or reached.

@@ -23,15 +23,15 @@ use crate::passed::Passed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ManagerId(pub usize);
 
-/// A manager: the process comes and goes, what it stored stays.
+/// A manager. Its process may end and start again; its stored state stays.
 #[derive(Debug)]
 pub(crate) struct Manager {
     pub name: String,
-    /// Where it sits, as text.
+    /// The end port of the manager, as text.
     pub at: String,
     pub config: Config,
     pub judge: Arc<dyn Judge>,
-    /// What its judge has passed, where Sets are followed.
+    /// Change sets that its judge has accepted, if Sets are followed.
     pub passed: Option<Passed>,
     /// Changes its inputs and outputs, in tests of checkers.
     pub tamper: Option<Box<dyn Tamper>>,
@@ -55,7 +55,7 @@ pub(crate) struct Administers {
 /// A defect of administrators that must be noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeskDefect {
-    /// What hosts registered counts as stored and is not.
+    /// Registrations of hosts are reported as stored and are not.
     StoresNothing,
     /// The administrator confirms registrations although they could neither be marked nor stored.
     ConfirmsUnmarked,
@@ -63,7 +63,7 @@ pub enum DeskDefect {
     AnswersFromThePast,
     /// It reports nothing.
     Mute,
-    /// It answers no question for a path.
+    /// The administrator answers no request for a path.
     IgnoresPaths,
     /// It does not pass groups to the manager.
     KeepsGroups,
@@ -86,7 +86,7 @@ pub(crate) struct Life {
     pub coordinator: Coordinator,
     /// How much later it thinks it is; a sound one knows the time.
     pub hurry: Duration,
-    /// What will be done later.
+    /// Work to be done later, each with its time.
     pub pending: Vec<(Time, Pending)>,
     /// The times of its sweeps and probes.
     pub looks: Looks,
@@ -236,7 +236,7 @@ pub trait Tamper: fmt::Debug + Send {
     /// inputs that the manager gets instead of an answer of the world.
     fn output(&mut self, now: Time, output: Output, out: &mut Vec<Output>, back: &mut Vec<Input>);
 
-    /// By how much its clock goes forward now.
+    /// Returns by how much the manager's clock is ahead from now on.
     fn hurry(&mut self, sm: &Sm, now: Time) -> Duration {
         let _ = (sm, now);
         Duration::ZERO

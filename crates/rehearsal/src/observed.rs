@@ -27,7 +27,7 @@ pub struct Observed {
     pub lanes: SlToVl,
 }
 
-/// A part of a subnet that is not as it must be when all managers are idle.
+/// A fault of a subnet in which all managers are idle.
 #[derive(Clone, Debug)]
 pub(crate) enum Trouble {
     /// The link of the port with this name is trained, and the port is not ACTIVE.

@@ -25,7 +25,7 @@ pub trait Outside: fmt::Debug {
     /// Reloads a manager with changed settings.
     fn reload(&mut self, id: ManagerId, node: &str, config: &Config) -> Result<(), String>;
 
-    /// Asks it for a sweep.
+    /// Asks a manager for a sweep.
     fn sweep(&mut self, id: ManagerId) -> Result<(), String>;
 
     /// The time.
@@ -37,7 +37,7 @@ pub trait Outside: fmt::Debug {
     /// Returns the processes that ended by themselves: when, how. They were started again.
     fn crashes(&mut self) -> Vec<String>;
 
-    /// Hands on what arrived.
+    /// Passes an arrived datagram on to its manager.
     fn deliver(&mut self, emulator: &Emulator, delivery: &Delivery);
 }
 

@@ -1,4 +1,4 @@
-//! What judges have passed, noted beside them, so that every Set can be compared with it.
+//! Records the change sets that judges have accepted, so that every Set can be compared with them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

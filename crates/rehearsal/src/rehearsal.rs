@@ -39,7 +39,7 @@ use crate::{RehearsalError, Violation};
 pub struct Options {
     /// Agents and wires.
     pub emulator: EmulatorConfig,
-    /// Everything drawn comes from here.
+    /// The seed of everything that is drawn.
     pub seed: Seed,
 }
 
@@ -59,7 +59,7 @@ pub struct LogEntry {
     pub at: Time,
     /// The manager that sent it.
     pub manager: ManagerId,
-    /// What.
+    /// The event.
     pub event: Event,
 }
 
@@ -88,7 +88,7 @@ struct Queues {
     milestones: VecDeque<(ManagerId, Milestone)>,
     /// Datagrams that administrators sent and clients have not taken yet.
     administered: VecDeque<(ManagerId, Datagram)>,
-    /// What a manager hands out; empty between inputs.
+    /// Outputs of a manager that are being carried out; empty between inputs.
     outputs: Vec<Output>,
 }
 
@@ -263,7 +263,7 @@ impl Rehearsal {
         Ok(self.emulator.apply(self.now, fault)?)
     }
 
-    /// What planning the whole fabric costs from now on; `None`: its documented virtual cost.
+    /// Sets the cost of planning the whole fabric from now on. `None`: its documented virtual cost.
     pub const fn set_plan_cost(&mut self, cost: Option<Duration>) {
         self.costs.plan = cost;
     }
@@ -285,7 +285,7 @@ impl Rehearsal {
         &self.emulator
     }
 
-    /// What a running manager shows of itself.
+    /// Returns what a running manager shows of its state.
     #[must_use]
     pub fn view(&self, id: ManagerId) -> Option<View> {
         self.life(id).map(|life| life.sm.view())
@@ -317,7 +317,7 @@ impl Rehearsal {
         &self.log
     }
 
-    /// Forwarding loops met half-way between two plans; none of them may stay.
+    /// Returns the number of forwarding loops that occurred between two plans. None of them may remain.
     #[must_use]
     pub const fn loops_met(&self) -> u64 {
         self.checkers.loops_met()

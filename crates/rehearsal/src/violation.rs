@@ -1,4 +1,4 @@
-//! What must never happen.
+//! Violations: conditions that must never occur.
 
 use selvedge_sm::{Mode, Timer};
 use selvedge_types::Lid;
@@ -62,7 +62,7 @@ pub enum Violation {
         manager: String,
         /// Requests waiting or in flight, or jobs that are not done.
         open: usize,
-        /// What there may be.
+        /// The largest allowed number.
         limit: usize,
     },
     /// SLV-REHEARSAL-0107: a credit loop: channels wait for each other in a cycle.
@@ -116,7 +116,7 @@ pub enum Violation {
         manager: String,
         /// Requests without an answer that are not given up.
         open: usize,
-        /// What there may be.
+        /// The largest allowed number.
         limit: usize,
     },
     /// SLV-REHEARSAL-0117: packets that an old entry has forwarded may wait for packets of a new one, and those for

@@ -1,4 +1,4 @@
-//! What managers have sent.
+//! Datagrams that managers have sent.
 
 use selvedge_sim::Time;
 use selvedge_sm::Output;

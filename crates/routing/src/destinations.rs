@@ -125,7 +125,7 @@ fn turns(fabric: &Fabric, first: &[Guid], notes: &mut Vec<Note>) -> BTreeMap<Por
     turns
 }
 
-/// What stands behind an end port.
+/// The peer of an end port.
 enum Attachment {
     /// It is this switch.
     Switch(u32),

@@ -37,7 +37,7 @@ pub trait RoutingEngine: fmt::Debug + Sync {
     /// Returns the promises that the planner may rely on, each once.
     fn capabilities(&self) -> &'static [Capability];
 
-    /// Returns how many data lanes the engine uses, and what for. Default: one.
+    /// Returns the number of data lanes that the engine uses, and their purpose. Default: one.
     fn lanes(&self) -> LaneUse {
         LaneUse::One
     }
@@ -66,7 +66,7 @@ pub enum Capability {
     LeavesRoomForCopies,
 }
 
-/// How many data lanes an engine uses, and what for.
+/// The number of data lanes that an engine uses, and their purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneUse {
     /// One.
@@ -96,7 +96,7 @@ impl LaneUse {
     }
 }
 
-/// What an engine routes.
+/// The input of an engine.
 #[derive(Debug)]
 pub struct Input<'a> {
     /// The fabric.
@@ -139,7 +139,7 @@ impl Input<'_> {
     }
 }
 
-/// What an engine made of an [`Input`].
+/// The result of an engine for an [`Input`].
 #[derive(Debug)]
 pub struct Made {
     /// Forwarding tables of every switch.
@@ -200,7 +200,7 @@ pub struct InForce<'a> {
     pub by_hosts: &'a dyn Fn(SwitchIdx, Lid) -> bool,
 }
 
-/// What an engine made.
+/// The result of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routed {
     /// Forwarding tables of every switch.

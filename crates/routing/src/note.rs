@@ -35,7 +35,7 @@ impl fmt::Display for RootSource {
     }
 }
 
-/// Something an operator may want to know about a routing; not an error.
+/// Information for an operator about a routing; not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {

@@ -13,7 +13,7 @@ use crate::engines::weave::WeaveOptions;
 use crate::error::EngineError;
 use crate::ports::{HopWeight, PortOrder};
 
-/// How to route. The default is what a fabric without a configuration gets.
+/// Options of a routing. The default is for a fabric without a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The tables in force, with this fabric's switch indices ([`carry_over`](crate::carry_over)). An entry that is
@@ -32,7 +32,7 @@ pub struct Options {
     /// The order in which the ports of a switch are tried (`port_search_ordering_file`). Default: by number. Used by
     /// the same engines as `guid_order`, and by dor.
     pub port_order: Vec<PortOrder>,
-    /// Of `minhop` only: what a hop by a port counts for (`hop_weights_file`). Default: 1 each.
+    /// Of `minhop` only: the weight of a hop by a port (`hop_weights_file`). Default: 1 each.
     pub hop_weights: Vec<HopWeight>,
     /// Of `fat-tree`, `ftree`, `sssp` and `dfsssp`.
     pub hosts: HostLists,
@@ -59,14 +59,14 @@ impl Options {
     }
 }
 
-/// What a change of the fabric may move.
+/// The entries that a change of the fabric may move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rebalance {
     /// With tables in force, only necessary changes are made: to entries that led over lost links. In a first plan,
     /// without tables in force, the load of the busiest links of a damaged tree is lowered.
     #[default]
     Minimal,
-    /// As a first plan, whatever `previous` says, and in trees of two levels so that fewer packets meet.
+    /// Balances as in a first plan, whatever `previous` has. In trees of two levels fewer packets then share links.
     Full,
 }
 

@@ -1,4 +1,4 @@
-//! What an engine of this family decides: the hops that are allowed from every switch towards every switch.
+//! The decisions of an engine of this family: the hops that are allowed from every switch towards every switch.
 
 use selvedge_graph::Graph;
 use selvedge_sim::Par;
@@ -62,7 +62,7 @@ pub(crate) struct Hops {
     hops: Vec<u8>,
 }
 
-/// What an engine decided.
+/// The decisions of an engine.
 #[derive(Clone, Debug)]
 pub(crate) enum Paths {
     /// A number per switch.
@@ -171,7 +171,7 @@ impl Levels {
         &self.entries[target * self.switches..][..self.switches]
     }
 
-    /// What good next hops from a switch with this entry hold; `None` if there are none.
+    /// Returns the entry that a good next hop from a switch with this entry has; `None` if there is none.
     fn next(&self, from: Entry) -> Option<NextHop> {
         let hops = from.hops()?.checked_sub(1)?;
         let down = Entry::new(hops, true);

@@ -16,7 +16,7 @@ use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
 use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid, PortNum};
 
-/// What differs between two tables.
+/// The differences between two tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
     /// LFT blocks of a switch with an entry that differs.
@@ -32,7 +32,7 @@ pub struct Difference {
 pub struct BalanceStep {
     /// The tables.
     pub tables: Tables,
-    /// What differs from those in force.
+    /// The differences from the tables in force.
     pub changed: Difference,
     /// The remaining difference to the goal; its pairs are not counted.
     pub left: Difference,
@@ -257,7 +257,7 @@ struct Taking<'a> {
     goal: &'a Tables,
     /// Host pairs by channel, with the adopted entries.
     load: Vec<u64>,
-    /// What no channel may exceed that gets more.
+    /// The largest load that a channel may get from a move.
     ceiling: u64,
     /// LFT blocks that are written.
     written: BTreeSet<(usize, u32)>,
@@ -266,7 +266,8 @@ struct Taking<'a> {
 }
 
 impl Taking<'_> {
-    /// Blocks that differ, with the switches at which they do: first what takes most from full links for its Sets.
+    /// Returns the blocks that differ, with their switches. First are those that relieve full links most for their
+    /// Sets.
     fn order(&self, in_force: &Tables, par: Par) -> Vec<(usize, Vec<u32>)> {
         let gains = par.map(in_force.blocks(), |block| {
             let mut gains = vec![0; self.net.behind.len()];
@@ -375,7 +376,7 @@ impl Taking<'_> {
         self.written.extend(ahead.iter().map(|&at| (block, at)));
     }
 
-    /// Writes an entry, and what follows for flow and load.
+    /// Writes an entry, and updates flow and load.
     fn shift(
         &mut self,
         tables: &mut Tables,

@@ -95,7 +95,7 @@ pub enum Worth {
     All,
 }
 
-/// What the copier waits for.
+/// The present step of the copier: what it waits for.
 #[derive(Debug, Default)]
 enum Step {
     /// Nothing: this manager is not standby.
@@ -511,7 +511,7 @@ impl Copier {
         said
     }
 
-    /// Takes over the service levels, if they have not changed during the copy.
+    /// Stores the service levels, if they have not changed during the copy.
     fn take_told(&mut self, after: Option<Said>) {
         let number = |said: Said| (said.revision.0, said.levels);
         let held = after.map(number).filter(|held| self.before.map(number) == Some(*held));
@@ -545,7 +545,7 @@ impl Copier {
     }
 }
 
-/// What to do if the revision is the known one.
+/// The next step if the revision is the known one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IfSame {
     /// Answer at once.

@@ -50,7 +50,7 @@ pub(crate) struct Open {
 /// An answer in progress.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// A query for one record: what was found so far.
+    /// A query for one record, with the record found so far.
     One(Option<SaData>),
     /// A query for a table: its rows, while they fit into one segment.
     Short(Vec<u8>),

@@ -81,7 +81,7 @@ pub struct Counters {
     pub busy: u64,
     /// Requests above the limit per client.
     pub limited: u64,
-    /// The client with the most of them, and their number.
+    /// The client with the most requests above its limit, and their number.
     pub most_limited: Option<(Lid, u32)>,
     /// Datagrams dropped: not master, not a request, an unexpected part of a transfer.
     pub dropped: u64,

@@ -26,7 +26,7 @@ pub(crate) struct Limits {
     buckets: Vec<Bucket>,
     /// Number of requests above the limit, of all clients.
     pub over: u64,
-    /// The client with the most of them, and their number.
+    /// The client with the most requests above its limit, and their number.
     pub most: Option<(Lid, u32)>,
 }
 

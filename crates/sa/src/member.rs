@@ -487,7 +487,7 @@ pub struct Wishes {
 }
 
 impl Wishes {
-    /// Returns those of a query.
+    /// Returns the wishes that a query states.
     pub fn of(mask: u64, data: &SaData) -> Self {
         use records::member as f;
         Self {

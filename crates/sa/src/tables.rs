@@ -1,4 +1,4 @@
-//! Tables of the snapshot: one row for each thing that a record describes.
+//! Tables of the snapshot: one row for each object that a record describes.
 
 use selvedge_fabric::{Node, Port, PortRef, SwitchIdx};
 use selvedge_plan::{ArbBlock, BLOCK_LIDS, link_lanes};

@@ -110,7 +110,7 @@ pub enum SealError {
     Sum,
 }
 
-/// Returns what to do about a failure of the operating system: what the cause calls for, else `otherwise`.
+/// Returns the advice for a failure of the operating system: that of the cause if it has one, else `otherwise`.
 #[must_use]
 pub fn advice(cause: &io::Error, otherwise: &'static str) -> &'static str {
     match cause.raw_os_error() {

@@ -75,7 +75,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns what a check says, and fails if the start says something else or if the check changes the folder.
+    /// Returns the result of a check. Fails if a start gives another result, or if the check changes the folder.
     fn checked(path: &Path) -> Result<(), String> {
         let listed = || {
             let entries = fs::read_dir(path).into_iter().flatten().map(|entry| entry.unwrap());

@@ -1,4 +1,4 @@
-//! What would be done about each single fault of a fabric.
+//! The repair of each single fault of a fabric.
 
 use selvedge_api::{Backup, Backups};
 use selvedge_fabric::{Fabric, SwitchIdx};
@@ -16,14 +16,14 @@ use crate::watch::{Reporter, Stage, Watch};
 
 pub use crate::in_force::Start;
 
-/// What would be done about each single fault?
+/// What is the repair of each single fault?
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The fabric as the answer names it.
     pub name: String,
     /// The fabric and its routing in force.
     pub start: Start,
-    /// What is lost.
+    /// The kinds of faults.
     pub kinds: Vec<Kind>,
     /// Number of faults to try, drawn at random; `None`: all.
     pub sample: Option<usize>,
@@ -35,7 +35,7 @@ pub struct Question {
     pub threads: Threads,
 }
 
-/// What is lost.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Each link between switches.
@@ -44,7 +44,7 @@ pub enum Kind {
     Switch,
 }
 
-/// What would be done.
+/// The repairs.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Every fault that was tried, weakest points first.

@@ -25,11 +25,11 @@ pub struct Question {
     pub fabric: Arc<Fabric>,
     /// Engines to compare.
     pub engines: Vec<Engine>,
-    /// Data lanes to allow, each in turn, for the engines that can use several; empty: what suits each engine.
+    /// Data lanes to allow, each in turn, for the engines that can use several; empty: each engine's own default.
     pub lanes: Vec<u8>,
     /// Levels of lost links. The whole fabric comes first in any case; a level that loses none is left out.
     pub levels: Vec<Level>,
-    /// What lost links are drawn by: a draw for each level and seed.
+    /// Seeds of the lost links: a draw for each level and seed.
     pub seeds: Vec<u64>,
     /// How engines route. With [`Rebalance::Minimal`], `fat-tree` knows the whole fabric as a manager does.
     pub options: Options,
@@ -205,7 +205,7 @@ impl Question {
     }
 }
 
-/// What is to be compared.
+/// The combinations to be compared.
 struct Work<'a> {
     options: Options,
     /// Engines with the lanes they may use.

@@ -146,7 +146,7 @@ mod tests {
     use crate::damage::{hosts_of, switch_links};
     use crate::testing;
 
-    /// The same by trying: pairs joined before less pairs joined after.
+    /// Counts the separated pairs by trying: pairs joined before less pairs joined after.
     fn tried(fabric: &Fabric, links: &[PortRef], hosts: &[u64]) -> Cuts {
         let joined = |lost: usize, dead: usize| {
             let mut part: Vec<usize> = (0..hosts.len()).collect();

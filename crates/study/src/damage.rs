@@ -105,7 +105,7 @@ impl What {
     }
 }
 
-/// The same for a proof that stands: links between switches.
+/// Returns the changed links between switches, in the form that a standing proof takes.
 pub(crate) fn link_changes(fabric: &Fabric, ports: &[PortRef]) -> Vec<LinkChange> {
     let is_switch = |at: PortRef| fabric.peer(at).is_some_and(|peer| fabric.node(peer.node).is_switch());
     let each = ports.iter().filter(|&&at| is_switch(at)).filter_map(|at| {

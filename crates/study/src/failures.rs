@@ -29,7 +29,7 @@ enum State {
     Refused,
 }
 
-/// How many lost links does a fabric stand?
+/// How many lost links can a fabric have before performance is too low?
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The fabric and its routing in force.
@@ -45,7 +45,7 @@ pub struct Question {
 pub struct How {
     /// A run ends when performance is below this share of the whole fabric's, 0 to 1.
     pub below: f64,
-    /// What performance is.
+    /// The measure of performance.
     pub measure: Measure,
     /// Random orders of the links.
     pub orders: u64,
@@ -53,10 +53,10 @@ pub struct How {
     pub seed: u64,
 }
 
-/// What performance is.
+/// The measure of performance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Effective bisection bandwidth over so many random pairings.
+    /// Effective bisection bandwidth over a number of random pairings.
     Ebb {
         /// Pairings.
         pairings: u32,
@@ -65,7 +65,7 @@ pub enum Measure {
     Load,
 }
 
-/// Lost links that the fabric stands.
+/// The number of lost links before performance is too low.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Every order of links, and their mean and percentiles.

@@ -22,7 +22,7 @@ pub struct Start {
     pub fabric: Arc<Fabric>,
     /// Its LIDs; those of listed tables take their place.
     pub lids: Arc<Lids>,
-    /// The engine that makes new tables. `auto` is asked once; the engine that it takes stays.
+    /// The engine that makes new tables. `auto` chooses an engine once, and that choice stays.
     pub engine: Engine,
     /// How it routes. Listed tables ([`Listed::Tables`]) are in force from the start unless the engine is `file`.
     pub options: Options,

@@ -36,11 +36,11 @@ pub struct Question {
     pub engines: Vec<Engine>,
     /// How they route.
     pub options: Options,
-    /// What is measured.
+    /// The measurements to make.
     pub how: How,
 }
 
-/// What is measured of each routing.
+/// The measurements to make for each routing.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
     /// Threads to use.

@@ -1,4 +1,4 @@
-//! What traffic would do on a routed fabric, packet by packet.
+//! Simulates traffic on a routed fabric, packet by packet.
 
 mod jobs;
 mod queue;
@@ -41,19 +41,19 @@ pub struct Question {
     pub sl_to_vl: Option<SlToVl>,
     /// The hardware, and the time that is simulated.
     pub settings: Settings,
-    /// What hosts send.
+    /// The traffic of hosts.
     pub traffic: Traffic,
     /// How fast they send it.
     pub pace: Pace,
-    /// What happens to the fabric meanwhile.
+    /// Changes of the fabric meanwhile.
     pub changes: Vec<Planned>,
     /// Seed of everything drawn.
     pub seed: Seed,
-    /// Also measure what an event costs here and in the bare queue.
+    /// True to measure also the cost of an event, here and in the bare queue.
     pub bare_queue: bool,
 }
 
-/// What happens to the fabric while packets move.
+/// A change of the fabric while packets move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Planned {
     /// One change.
@@ -80,7 +80,7 @@ pub enum Planned {
     },
 }
 
-/// What the traffic did.
+/// The outcome of the traffic.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The engine that made the tables.
@@ -93,7 +93,7 @@ pub struct Answer {
     pub arrivals: String,
     /// Payload bytes of a message; 0 where the traffic itself states it.
     pub message_bytes: u32,
-    /// What an event costs; nothing unless the question asks for it.
+    /// The cost of an event; empty unless the question asks for it.
     pub cost: EventCost,
     /// Each job of a traffic of several, with its hosts and its end.
     pub jobs: Vec<SimulatedJob>,

@@ -12,7 +12,7 @@ impl Threads {
     /// The caller's thread alone.
     pub const ONE: Self = Self(NonZeroUsize::MIN);
 
-    /// So many, at least one.
+    /// Returns a number of threads: at least one.
     #[must_use]
     pub fn new(count: usize) -> Self {
         Self(NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN))

@@ -1,4 +1,4 @@
-//! One fault after another: repaired as a manager would, judged by the proof that stands.
+//! Tries faults one after another: each is repaired as a manager would, and judged by the standing proof.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,18 +91,18 @@ impl InForce {
 pub(crate) struct Trial<'a> {
     force: &'a InForce,
     damaged: Damaged,
-    /// What repairs trees; it cannot take a loss back, so each fault has a copy.
+    /// The mender of trees. It cannot undo a loss, so each fault has a copy.
     mender: Option<TreeMender>,
     /// The tables in force, to be changed and changed back.
     tables: Tables,
-    /// The judge's proof of the tables in force; `None` if they are none it can stand on.
+    /// The judge's proof of the tables in force; `None` if they cannot have a standing proof.
     standing: Option<Standing>,
     /// While nothing is lost.
     pub(crate) whole: Judged,
 }
 
 impl Trial<'_> {
-    /// Makes a fault, sees what would be done, makes it good again.
+    /// Makes a fault, finds its repair, and undoes the fault.
     pub(crate) fn of(&mut self, what: What) -> Backup {
         let force = self.force;
         let ports = what.ports(&force.fabric, &force.links);
@@ -243,7 +243,7 @@ impl Trial<'_> {
         })
     }
 
-    /// The same by the proof that stands, if there is one and it covers the change.
+    /// Judges by the standing proof, if there is one and it covers the change.
     fn by_proof(&mut self, what: What, ports: &[PortRef], entries: Vec<Entry>) -> Option<(Judged, Judged)> {
         let force = self.force;
         let lost = Change {
@@ -286,7 +286,7 @@ fn mended(standing: &mut Standing, first: Change, second: Change) -> Option<(Jud
     Some((before, after?))
 }
 
-/// Weakest points first: what parts hosts, what leaves no plan, what loads links most, what takes most SMPs.
+/// Sorts weakest points first: faults that separate hosts, leave no plan, load links most, take most SMPs.
 pub(crate) fn sort(faults: &mut [Backup]) {
     faults.sort_by_key(|fault| {
         let lost = fault.pairs_lost.max(fault.pairs_cut);

@@ -10,7 +10,7 @@ use crate::error::StudyError;
 /// Follows a study. All studies take one. Methods may be called from several threads, one call at a time for
 /// [`progress`](Self::progress).
 pub trait Watch: Sync {
-    /// Is called when a stage begins, and after each unit of work. `done` never goes back.
+    /// Called when a stage begins, and after each unit of work. `done` never decreases.
     fn progress(&self, progress: &Progress);
 
     /// Returns true if the answer is not wanted any more. The study then returns [`StudyError::Cancelled`] before its
@@ -28,7 +28,7 @@ impl Watch for NoWatch {
     fn progress(&self, _: &Progress) {}
 }
 
-/// How far a study is.
+/// Progress of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// The current stage.

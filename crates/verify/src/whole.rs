@@ -74,7 +74,7 @@ impl Whole {
     }
 }
 
-/// Returns the number of ordered pairs of `n` things.
+/// Returns the number of ordered pairs of `n` objects.
 const fn ordered_pairs(n: u64) -> u64 {
     n * n.saturating_sub(1)
 }

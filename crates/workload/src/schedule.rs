@@ -46,7 +46,7 @@ struct Op {
     then: Vec<u32>,
     /// Operations that it waits for.
     waits: u32,
-    /// When the last of these ended.
+    /// The time at which the last of these ended.
     ready_at: Ps,
 }
 

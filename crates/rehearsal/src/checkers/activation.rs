@@ -1,4 +1,4 @@
-//! No port goes ACTIVE before its switch has its tables.
+//! Checks that no port becomes ACTIVE before its switch has its tables.
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::NodeIdx;

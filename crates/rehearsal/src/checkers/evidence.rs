@@ -100,7 +100,7 @@ impl Evidence {
         is_disturbed
     }
 
-    /// The hardware changed: notes which agents lie now.
+    /// Records which agents lie now, after a change of the hardware.
     pub fn changed(&mut self, scene: &Scene<'_>) {
         self.blocks.set_liars(scene.emulator.liars());
     }
@@ -243,7 +243,8 @@ impl Evidence {
         is_by(self.faults.cloned()).then_some(Rule::ClonedGuid)
     }
 
-    /// The rule for a forwarding loop that a Set closed: its manager does not see a switch with a silent agent.
+    /// Returns the rule for a forwarding loop that a Set closed, if its manager does not see a switch with a silent
+    /// agent.
     pub fn circle_excuse(&self, scene: &Scene<'_>, nodes: &[NodeIdx], by: Option<&Manager>) -> Option<Rule> {
         if self.is_outside {
             return self.faults.is_blind(scene.now).then_some(Rule::Unseen);

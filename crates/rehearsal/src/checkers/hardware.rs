@@ -65,7 +65,7 @@ impl Hardware {
         self.held = HeldLids::of(chassis);
     }
 
-    /// Reads what changed.
+    /// Reads the hardware that has changed since the last call.
     pub fn look(&mut self, chassis: &Chassis) -> Changes {
         let mut changes = self.changes(chassis);
         if self.cabling.look(chassis, changes.links.iter().copied()) {

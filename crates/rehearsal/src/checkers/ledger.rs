@@ -19,7 +19,7 @@ pub struct Found {
 /// Violations found while a run went on.
 pub type Findings = BTreeMap<Checker, Found>;
 
-/// Takes what checkers find.
+/// Collects the violations that checkers find.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     exemptions: Exemptions,

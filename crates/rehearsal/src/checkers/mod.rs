@@ -179,7 +179,7 @@ impl Checkers {
         watched.excuses(&scene, violation, &self.evidence, &mut self.ledger)
     }
 
-    /// Takes the hardware as it is: a tool, not a manager, has sent a Set.
+    /// Accepts the hardware as it is, after a tool and not a manager has sent a Set.
     pub fn foreign_set(&mut self, now: Time, emulator: &mut Emulator, managers: &[Manager]) -> Result<(), Violation> {
         self.hardware.renew(emulator.chassis());
         let stage = Stage::new(now, emulator, managers);
@@ -191,7 +191,7 @@ impl Checkers {
         self.see(&stage, &Seen::ForeignSet)
     }
 
-    /// What must hold when nothing is left to do and a subnet has a master.
+    /// Checks a subnet with a master in which no work is left.
     pub fn at_rest(&mut self, stage: &Stage<'_>) -> Result<(), Violation> {
         let content = lives(stage.managers).filter(|(_, life)| is_content(life));
         let content: Vec<(&Life, PortIdx)> = content
@@ -259,7 +259,7 @@ impl Checkers {
         self.evidence.blocks().is_any_astray(&scene)
     }
 
-    /// What can be asked of hosts and their administrators now.
+    /// Returns the questions that can be asked about hosts and their administrators now.
     pub fn hosts<'a>(&'a self, stage: &Stage<'a>, served: Served<'a>) -> Hosts<'a> {
         let scene = stage.scene(self.hardware.subnets());
         Hosts { scene, served }

@@ -151,5 +151,5 @@ impl fmt::Display for Checker {
     }
 }
 
-/// How often each rule excused what a checker found.
+/// Number of violations of each checker that each rule excused.
 pub type Exemptions = BTreeMap<(Checker, Rule), u64>;

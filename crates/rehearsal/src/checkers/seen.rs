@@ -145,10 +145,10 @@ pub(crate) enum Seen<'a> {
     /// A host has asked for a path while all managers are idle.
     PathAtRest {
         path: PathAsked<'a>,
-        /// Packets of the host arrive at the other one.
+        /// True if packets of the host arrive at the other host.
         arrives: bool,
     },
-    /// Hosts ask for nothing more, and nothing is left to do.
+    /// Hosts send no further requests, and no work is left.
     HostsRest(Served<'a>),
     /// A node went off and came back under one master, some time ago.
     NodeReturned {

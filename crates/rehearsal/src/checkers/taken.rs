@@ -19,7 +19,7 @@ pub(crate) struct Astray {
     pub ends: [NodeIdx; 2],
 }
 
-/// A Set as it left its manager.
+/// A Set at the time when its manager sent it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub manager: ManagerId,

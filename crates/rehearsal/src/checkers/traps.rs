@@ -18,7 +18,7 @@ use crate::manager::ManagerId;
 
 /// Longest time until a simulated master represses a trap.
 const TRAP_ANSWER: Duration = Duration::from_millis(10);
-/// The same for a program: its process may have to wait.
+/// The limit for a manager that is a program of its own: its process may have to wait.
 const TRAP_ANSWER_OUTSIDE: Duration = Duration::from_secs(1);
 
 /// Traps that a master received and has not repressed, with the manager and the time of arrival.

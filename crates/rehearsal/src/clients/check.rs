@@ -13,7 +13,7 @@ impl Clients {
         world.hosts(self.served()).are_content(|| world.is_any_block_astray())
     }
 
-    /// The first thing that is not as planned after a wait of this number of seconds.
+    /// Returns the first violation of hosts that are not served as planned after a wait of this number of seconds.
     #[must_use]
     pub fn complaint(&self, world: &Rehearsal, when: &'static str, seconds: u64) -> Violation {
         world.hosts(self.served()).complaint(when, seconds)

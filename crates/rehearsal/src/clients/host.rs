@@ -8,7 +8,7 @@ use selvedge_types::{Guid, Lid, Sl};
 use selvedge_wire::sa::records;
 use selvedge_wire::{Address, Class, Datagram, Mad, Method, Status};
 
-/// A thing that a host can register.
+/// A kind of registration of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// Membership of IPoIB's broadcast group, which exists without members.
@@ -48,7 +48,7 @@ impl What {
 /// True for each [`What`] that is registered, or wanted.
 pub type Flags = [bool; What::ALL.len()];
 
-/// A question of a host.
+/// An open request of a host.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// Its number.
@@ -68,7 +68,7 @@ pub struct Host {
     pub guid: Guid,
     /// How often its node was switched on, and its link went down: it notices even a short time without link.
     pub lives: (u32, u64),
-    /// Registrations that it wants.
+    /// Registrations that the host wants to have.
     pub wants: Flags,
     /// Registrations that were confirmed to it.
     pub has: Flags,
@@ -119,7 +119,7 @@ impl Host {
         None
     }
 
-    /// The question by which the host registers a thing, or ends that.
+    /// Returns the request by which the host registers, or ends a registration.
     pub fn request(&self, what: What, begins: bool) -> Mad {
         match what.group() {
             Some(group) => member(self.guid, group, begins),
@@ -200,7 +200,7 @@ pub fn path(from: Lid, to: Lid) -> Mad {
     mad
 }
 
-/// The address of a question to an administrator.
+/// Returns the address of requests to an administrator.
 pub fn to_administrator(lid: Lid) -> Address {
     Address::gsi(lid, Sl::default())
 }

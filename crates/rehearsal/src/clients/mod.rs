@@ -51,7 +51,7 @@ pub struct Clients {
     hosts: Vec<Host>,
     defect: Option<DeskDefect>,
     seed: Seed,
-    /// Draws what hosts do now; see [`Self::begin_draws`].
+    /// Random numbers for the next actions of hosts; see [`Self::begin_draws`].
     rng: Rng,
     /// How often each purpose has drawn.
     draws: BTreeMap<&'static str, u64>,
@@ -61,7 +61,7 @@ pub struct Clients {
     is_lively: bool,
     /// How often a manager had become master when Reports began to be expected.
     led_before: u64,
-    /// What happened, for people.
+    /// Descriptions of what hosts did, for people.
     notes: Vec<(Time, String)>,
 }
 
@@ -126,7 +126,7 @@ impl Clients {
         self.is_lively = is_lively;
     }
 
-    /// Changes the wishes of each host: it now wants one thing more or one thing less.
+    /// Changes the wishes of each host: it wants one registration more or one less from now on.
     pub fn change_minds(&mut self) {
         self.begin_draws("minds");
         for number in 0..self.hosts.len() {
@@ -303,7 +303,7 @@ impl Clients {
         }
     }
 
-    /// What a host does at each tick.
+    /// Does the actions of one host at a tick.
     fn live(&mut self, world: &mut Rehearsal, number: usize) -> Result<(), RehearsalError> {
         let chassis = world.emulator().chassis();
         if self.is_lively && self.rng.below(CHANGES_EVERY) == 0 {

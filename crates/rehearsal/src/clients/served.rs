@@ -52,14 +52,14 @@ pub(crate) struct Question {
     pub of: ManagerId,
 }
 
-/// A host's question for a path, and what came of it.
+/// A host's request for a path, and its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathAsked<'a> {
     /// LID of the host that asks.
     pub from: Lid,
     /// LID of the other host.
     pub to: Lid,
-    /// The manager beside the administrator that was asked. `None`: the request reached none.
+    /// The manager beside the administrator that received the request. `None`: no administrator received it.
     pub of: Option<ManagerId>,
     /// The answer, if one arrived at the host.
     pub answer: Option<&'a Mad>,

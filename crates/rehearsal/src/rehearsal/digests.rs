@@ -1,4 +1,4 @@
-//! What a rehearsal did and what agents hold, as digests.
+//! Digests of what a rehearsal did and of what agents hold.
 
 use super::Rehearsal;
 use crate::digest::Digest;

@@ -11,7 +11,7 @@ use selvedge_verify::phases;
 use crate::manager::{AcceptedPlan, ManagerId, Pending};
 use crate::{Rehearsal, RehearsalError};
 
-/// What jobs cost.
+/// Virtual costs of jobs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Costs {
     /// Of planning the whole fabric; `None`: its documented virtual cost, as of all others.

@@ -32,7 +32,7 @@ impl Tools {
         self.requests
     }
 
-    /// Takes what arrives at a tool; false if it is no tool.
+    /// Handles a datagram that arrives at a tool. Returns false if the receiver is no tool.
     pub(super) fn take(&mut self, delivery: &Delivery) -> bool {
         let answers = self.answers.get_mut(&delivery.client);
         let is_tool = answers.is_some();

@@ -71,7 +71,7 @@ impl Rehearsal {
         self.checkers.hosts(&stage, served)
     }
 
-    /// What must hold around a port where nothing is left to do.
+    /// Checks the subnet of a port in which no work is left.
     pub(crate) fn rest_around(&mut self, at: PortIdx) -> Result<(), Violation> {
         self.show(&Seen::Rest(at))
     }
@@ -93,7 +93,7 @@ impl Rehearsal {
         ports.map(|port| chassis.wire(port).node()).collect()
     }
 
-    /// Counts a port that was locked and therefore not well in time.
+    /// Counts a port that could not be set up in time because its M_Key locked it.
     pub(crate) fn count_locked(&mut self) {
         self.checkers.count(Checker::Convergence, Rule::Locked);
     }
@@ -111,7 +111,7 @@ impl Rehearsal {
         }
     }
 
-    /// Checks what must hold in a subnet with an idle master.
+    /// Checks every subnet with an idle master.
     pub(crate) fn at_rest(&mut self) -> Result<(), Violation> {
         self.checkers
             .at_rest(&Stage::new(self.now, &self.emulator, &self.managers))

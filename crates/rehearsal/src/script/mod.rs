@@ -63,7 +63,7 @@ pub enum ScriptError {
     Syntax {
         /// The text.
         text: String,
-        /// What would be right.
+        /// The legal form.
         want: &'static str,
     },
     /// SLV-REHEARSAL-0202: the fabric cannot be had.
@@ -81,7 +81,7 @@ pub enum ScriptError {
     /// SLV-REHEARSAL-0204: an expectation does not hold.
     #[error("SLV-REHEARSAL-0204: expected {want}, found {found}")]
     Expectation {
-        /// What should be.
+        /// The expected value.
         want: String,
         /// The actual value.
         found: String,
@@ -105,7 +105,7 @@ pub struct Script {
 pub struct Transcript {
     /// All of it.
     pub text: String,
-    /// What failed; a good run has none.
+    /// Commands that failed; empty for a good run.
     pub failures: Vec<String>,
     /// Digests of the datagrams that managers sent, and of the contents of agents at the end.
     pub digests: Digests,

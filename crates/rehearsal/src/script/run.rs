@@ -322,7 +322,7 @@ pub(super) fn emulator(error: EmulatorError) -> ScriptError {
     ScriptError::Rehearsal(error.into())
 }
 
-/// Sets one option of how a manager behaves; false if it has none of this name.
+/// Sets one option of a manager. Returns false if there is no option of this name.
 fn set_config(config: &mut Config, key: &str, value: &str) -> Result<bool, ScriptError> {
     match key {
         "mode" => {
@@ -351,7 +351,7 @@ fn seconds(value: &str) -> Result<u32, ScriptError> {
     u32::try_from(span.as_secs()).map_err(|_| syntax(value, "a time span of seconds, as 300s"))
 }
 
-/// Sets one wish of the operator; false if there is none of this name.
+/// Sets one value of the operator's policy. Returns false if there is no value of this name.
 fn set_policy(policy: &mut Policy, key: &str, value: &str) -> Result<bool, ScriptError> {
     match key {
         "lmc" => policy.lmc = Lmc::new(number(value)?).ok_or_else(|| syntax(value, "an LMC from 0 to 7"))?,

@@ -1,4 +1,4 @@
-//! What a diagnostic tool or another program does to the fabric.
+//! Actions of a diagnostic tool or another program upon the fabric.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -30,7 +30,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// SubnSet(SMInfo), as a manager sends it: in the name of the port it comes from or of another, as master.
+    /// Sends SubnSet(SMInfo) as a master would, in the name of the sending port or of another port.
     pub(super) fn tell(
         &mut self,
         from: &str,

@@ -1,4 +1,4 @@
-//! Managers with one defect each, which the checkers must find. A checker that finds none of them checks nothing.
+//! Managers with one defect each, which the checkers must find. A checker that finds none of them is useless.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -66,7 +66,7 @@ pub enum Broken {
     /// At the end of a change, blocks that drop packets until the change's last step are sent once more with those old
     /// contents, and then as planned.
     Stutter,
-    /// The same with blocks of which the last step only moved entries.
+    /// The same for blocks in which the last step of the change only changed entries, without dropping packets.
     Relapse,
     /// The manager does not wait for packets in flight.
     SkipWaits,

@@ -1,4 +1,4 @@
-//! Walking through a schedule: what every step changed in the hardware and in the managers.
+//! Shows a schedule step by step: what every step changed in the hardware and in the managers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -126,11 +126,11 @@ impl fmt::Display for Kind {
 /// When an event happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// So long after the event before.
+    /// The event comes this time after the previous event.
     After(Duration),
-    /// So long after any manager next enters this stage; after half a second at the latest.
+    /// The event comes this time after any manager next enters the stage, or after half a second at the latest.
     During(StageName, Duration),
-    /// So long after the master next enters this stage, which is caused if need be.
+    /// The event comes this time after the master next enters the stage. The schedule causes that stage if necessary.
     Amid(StageName, Duration),
 }
 
@@ -148,9 +148,9 @@ impl When {
 pub struct Happening {
     /// When.
     pub when: When,
-    /// What.
+    /// The kind of event.
     pub kind: Kind,
-    /// Which cable, node or manager, or how much: reduced modulo what there is.
+    /// Selects the cable, node, manager or amount: reduced modulo the number of choices.
     pub pick: u32,
     /// The other cable or node, or how much.
     pub other: u32,

@@ -1,4 +1,4 @@
-//! What schedules do with disks that fail for a time.
+//! Handling of disks that fail for a time in a schedule.
 
 use std::time::Duration;
 

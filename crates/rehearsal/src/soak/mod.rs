@@ -75,7 +75,7 @@ pub struct Failure {
     pub at: Time,
     /// How many happenings had begun.
     pub begun: usize,
-    /// What, with its code first.
+    /// The violation, with its code first.
     pub what: String,
 }
 
@@ -110,7 +110,7 @@ impl Schedule {
         self.run_with(fabric, (None, Some(defect)), &mut Nobody)
     }
 
-    /// Carries it out. Returns its actions as well, each with its time.
+    /// Runs the schedule. Also returns its actions, each with its time.
     #[must_use]
     pub fn resolve(&self, fabric: &Fabric) -> (Outcome, Resolved) {
         let mut nobody = Nobody;

@@ -1,4 +1,4 @@
-//! What an operator does when a manager reports that something is left to the operator.
+//! Actions of an operator when a manager reports that it needs one.
 
 use selvedge_planner::PortReason;
 use selvedge_sm::Role;

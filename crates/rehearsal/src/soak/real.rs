@@ -12,7 +12,7 @@ use super::world::{Nobody, World};
 use crate::observed::Observed;
 use crate::{Exemptions, Findings, Outside, RehearsalError};
 
-/// What became of a schedule in real time.
+/// The outcome of a schedule in real time.
 #[derive(Clone, Debug, Default)]
 pub struct RealOutcome {
     /// Violations that no rule excuses.
@@ -25,7 +25,7 @@ pub struct RealOutcome {
     pub looks: u64,
     /// Time for which packets to a port that can be reached went in circles.
     pub looping: Duration,
-    /// The time until all was well after the faults had stopped, or the fault in the end.
+    /// The time from the end of the faults until all was well, or the fault that remained.
     pub converged: Vec<(&'static str, Result<Duration, String>)>,
     /// Happenings by kind.
     pub happenings: BTreeMap<Kind, u64>,

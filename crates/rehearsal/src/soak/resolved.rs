@@ -24,13 +24,13 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Carries it out.
+    /// Replays the schedule.
     #[must_use]
     pub fn replay(&self, fabric: &Fabric, observer: &mut dyn Observer) -> Outcome {
         self.replay_in(World::new(&self.schedule, fabric, None, observer))
     }
 
-    /// Carries it out. Returns the input of the wire digest as well, a line for each output of a manager.
+    /// Replays the schedule. Also returns the input of the wire digest, a line for each output of a manager.
     #[must_use]
     pub fn replay_wire(&self, fabric: &Fabric) -> (Outcome, Vec<String>) {
         let mut nobody = Nobody;

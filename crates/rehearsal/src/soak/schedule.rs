@@ -169,7 +169,7 @@ pub struct Schedule {
     pub fabric: String,
     /// Managers and policy.
     pub setup: Setup,
-    /// What happens, first to last.
+    /// The events, first to last.
     pub happenings: Vec<Happening>,
 }
 
@@ -227,7 +227,7 @@ pub enum ScheduleError {
         line: usize,
         /// The line.
         text: String,
-        /// What would be right.
+        /// The legal form.
         want: &'static str,
     },
     /// SLV-REHEARSAL-0302: it does not begin as a schedule does.

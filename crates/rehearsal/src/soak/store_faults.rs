@@ -15,7 +15,7 @@ const LASTS_US: (u64, u64) = (1_000, 16_000_000);
 /// Shares of the calls that fail: all of them most often, as on a full disk.
 const SHARES: [(u32, u32); 5] = [(1, 1), (1, 1), (1, 2), (1, 4), (1, 16)];
 
-/// What becomes of a manager before its disk works again.
+/// The end of a manager during a failure of its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The manager goes on.
@@ -36,7 +36,7 @@ pub struct StoreFaults {
     disks: Vec<Arc<MemoryDisk>>,
     troubles: u64,
     next: Time,
-    /// What becomes of the manager of the disk that fails, if that was drawn.
+    /// The manager with the failing disk, and its end, if that was drawn.
     sick: Option<(usize, End)>,
     /// Disks that fail.
     failing: BTreeSet<usize>,

@@ -102,7 +102,7 @@ fn tables(
     Ok(tables)
 }
 
-/// Today's LID for one of the listed ones: of the same port, at the same offset.
+/// Returns the present LID for a listed one: that of the same port, at the same offset.
 fn moved(lids: &Lids, of: &Lids, old: Lid) -> Option<Lid> {
     let Some(owner) = of.owner(old) else {
         return Some(old);

@@ -47,7 +47,7 @@ pub enum Engine {
     Ftree,
     /// Shortest paths, spread over the whole fabric. Not deadlock-free where the fabric has rings.
     Sssp,
-    /// The same with destinations on several lanes, so that it is deadlock-free. Refuses if lanes do not suffice.
+    /// `sssp` with destinations on several lanes, so that it is deadlock-free. Refuses if the lanes do not suffice.
     Dfsssp,
     /// Shortest paths by the lowest port. Not deadlock-free on tori, and where cables do not follow dimensions.
     Dor,
@@ -68,7 +68,7 @@ struct Row {
     stands_in_for: &'static [&'static str],
     /// The engine of OpenSM that routes the same fabrics on one lane.
     in_opensm: &'static str,
-    /// What a fabric or its settings must have, or else it refuses: as in the table of `docs/routing-engines.md`.
+    /// Requirement on a fabric or its settings, without which the engine refuses: as in `docs/routing-engines.md`.
     needs: &'static str,
     /// The engine itself.
     itself: &'static dyn RoutingEngine,
@@ -215,13 +215,13 @@ impl Engine {
         self.row().in_opensm
     }
 
-    /// Returns what a fabric or its settings must have, or else the engine refuses; `–`: nothing.
+    /// Returns the requirement on a fabric or its settings without which the engine refuses; `–`: none.
     #[must_use]
     pub fn needs(self) -> &'static str {
         self.row().needs
     }
 
-    /// Returns how many data lanes the engine uses, and what for.
+    /// Returns the number of data lanes that the engine uses, and their purpose.
     #[must_use]
     pub fn lanes(self) -> LaneUse {
         self.row().itself.lanes()

@@ -118,7 +118,7 @@ impl<'a> Beside<'a> {
         Some(self.planner.trees)
     }
 
-    /// A group that stays as it is: its turns count.
+    /// Counts the turns of a group that keeps its tree.
     fn keep(&mut self, group: &MulticastGroup) -> Option<()> {
         self.planner.keep(group);
         let order = self

@@ -1,4 +1,4 @@
-//! Trees that are worse than possible, after links were lost and came back: which ones to move.
+//! Selects trees to be moved, if links were lost and came back and better trees are possible.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

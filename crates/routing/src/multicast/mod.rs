@@ -39,7 +39,7 @@ pub struct TreeRequest<'a> {
     pub fabric: &'a Fabric,
     /// All groups.
     pub groups: &'a MulticastGroups,
-    /// What switches copy now.
+    /// The multicast tables that switches hold now.
     pub held: &'a MulticastTables,
     /// Roots of the trees in force, by group: GUIDs of switches.
     pub roots: &'a BTreeMap<Lid, Guid>,
@@ -136,7 +136,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A group that stays as it is: its load counts.
+    /// Counts the load of a group that keeps its tree.
     fn keep(&mut self, group: &MulticastGroup) {
         for arc in self.in_force(group.mlid) {
             self.load[arc.cable as usize] += 1;
@@ -222,7 +222,7 @@ impl<'a> Planner<'a> {
         wanted
     }
 
-    /// Where a tree of these switches begins: where it began, if that is still there, else in the middle.
+    /// Returns the root of a tree of these switches: its former root if that still exists, else one in the middle.
     fn root(&mut self, group: &MulticastGroup, left: &[u32], is_first: bool) -> Option<u32> {
         let first = *left.first()?;
         let before = self.request.roots.get(&group.mlid).filter(|_| is_first);

@@ -14,7 +14,7 @@ use crate::error::StudyError;
 pub struct Job {
     /// The job as the answer names it.
     pub name: String,
-    /// What it sends.
+    /// Its traffic.
     pub traffic: JobTraffic,
     /// Hosts that take part.
     pub ranks: u32,
@@ -26,7 +26,7 @@ pub struct Job {
     pub load: Option<f64>,
 }
 
-/// What a job sends.
+/// The traffic of a job.
 #[derive(Clone, Debug)]
 pub enum JobTraffic {
     /// Messages by a pattern, without an end.
@@ -57,7 +57,7 @@ pub(super) fn placed(all: &[Job], hosts: u32, (pace, byte_ps): (Pace, f64), seed
     Ok(jobs)
 }
 
-/// Returns what became of the jobs.
+/// Returns the outcome of each job.
 pub(super) fn done(all: &[Job], placed: &Jobs) -> Vec<SimulatedJob> {
     let done = |((job, hosts), at): ((&Job, &[u32]), Option<u64>)| SimulatedJob {
         job: job.name.clone(),

@@ -1,4 +1,4 @@
-//! What an event costs here, and in the bare event queue.
+//! Measures the cost of an event, here and in the bare event queue.
 
 use selvedge_dataplane::Simulation;
 use selvedge_workload::Traffic;
@@ -8,7 +8,7 @@ use crate::error::StudyError;
 use crate::meter::Meter;
 use crate::watch::Reporter;
 
-/// What an event costs, in ns of processor time; `None` where that is not measured.
+/// The cost of an event, in ns of processor time; `None` where it is not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EventCost {
     /// In the simulation.
@@ -45,7 +45,7 @@ pub(super) fn bare_queue(
     Ok(per_event(meter, began, log.len() as u64))
 }
 
-/// Returns the processor time since `began` of each of so many events, in ns.
+/// Returns the processor time since `began`, divided by a number of events, in ns.
 pub(super) fn per_event(meter: &dyn Meter, began: Option<u64>, events: u64) -> Option<f64> {
     let spent = meter.thread_cpu_ns()?.checked_sub(began?)?;
     (events > 0).then(|| spent as f64 / events as f64)

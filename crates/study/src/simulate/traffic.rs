@@ -1,4 +1,4 @@
-//! What hosts send, and how fast.
+//! The traffic of hosts, and its rate.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use selvedge_workload::{
 use super::jobs::{self, Job};
 use crate::error::StudyError;
 
-/// What hosts send.
+/// The traffic of hosts.
 #[derive(Clone, Debug)]
 pub enum Traffic {
     /// Messages by a pattern, without an end.
@@ -23,7 +23,7 @@ pub enum Traffic {
     Program {
         /// The program.
         schedule: Arc<Schedule>,
-        /// Where it comes from, as the answer names it.
+        /// The name of its source, for the answer.
         name: String,
     },
     /// Several workloads at once, each on its hosts.
@@ -104,7 +104,7 @@ impl Traffic {
         }
     }
 
-    /// Returns what became of the jobs; nothing of other traffic.
+    /// Returns the outcome of each job; empty for other traffic.
     pub(super) fn done(&self, workload: &Workload) -> Vec<SimulatedJob> {
         match (self, workload) {
             (Self::Jobs(all), Workload::Jobs(placed)) => jobs::done(all, placed),

@@ -43,7 +43,7 @@ pub enum PhaseFault {
         traffic: Traffic,
         /// Number of dependencies in the cycle.
         length: u32,
-        /// Those of them that a wait before the step would end.
+        /// Number of these dependencies that a wait before the step would end.
         ghosts: u32,
     },
     /// SLV-JUDGE-0041: packets of a LID can loop while a step is under way.

@@ -269,7 +269,8 @@ pub struct Flows {
     pub rows: Vec<[u8; BLOCK_LIDS]>,
     /// Number of hosts with packets that leave a switch, by switch and LID, in the layout of `rows`.
     pub pairs: Vec<[u16; BLOCK_LIDS]>,
-    /// The same as bits: whether there are any. This needs a sixteenth of the memory and answers most questions.
+    /// One bit for each count: whether it is not 0. This needs a sixteenth of the memory and is enough for most
+    /// look-ups.
     pub carries: Vec<u64>,
     /// Sums over the flows.
     pub sums: Sums,
@@ -438,7 +439,7 @@ impl Flows {
         }
     }
 
-    /// Adds or removes what one (switch, LID) contributes to these counts: its end, or its load.
+    /// Adds or removes the contribution of one (switch, LID) to these counts: its end, or its load.
     fn count_spot(&mut self, spot: Spot, switch: usize, sign: Sign) {
         let (entry, cell, next) = self.read(spot, switch);
         let pairs = self.pairs[spot.tile + switch][spot.column];

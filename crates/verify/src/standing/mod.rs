@@ -148,7 +148,7 @@ pub struct Standing {
     /// Number of directed links that are up.
     up: usize,
     blocks: u64,
-    /// Dependencies that are not in the second graph yet: see [`Standing::catch_up`].
+    /// Dependencies that the second graph does not have yet: see [`Standing::catch_up`].
     untold: Vec<(u32, u8)>,
     /// Turns of packets in flight, if they were computed for the current state.
     prepared: Option<Prepared>,

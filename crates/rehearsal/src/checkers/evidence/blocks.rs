@@ -157,7 +157,7 @@ impl Blocks {
         self.strays.iter().map(|(block, rule)| (*block, *rule))
     }
 
-    /// Switches of these lies and strays.
+    /// Returns the switches with such blocks: lied about, or with contents that no manager knows.
     pub fn switches(&self) -> impl Iterator<Item = NodeIdx> {
         self.lies.keys().chain(self.strays.keys()).map(|(node, _)| *node)
     }

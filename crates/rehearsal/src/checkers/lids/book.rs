@@ -91,7 +91,7 @@ impl LidBook {
         book
     }
 
-    /// Takes in the LIDs that ports hold now, by the GUIDs that they show now.
+    /// Reads the LIDs that ports hold now, by the GUIDs that they show now.
     pub fn read(&mut self, chassis: &Chassis) {
         for port in end_ports(chassis) {
             let range = chassis.port(port).settings().lids;

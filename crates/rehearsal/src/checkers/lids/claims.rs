@@ -203,7 +203,7 @@ mod tests {
         (A, PORT, LidRange { base, lmc })
     }
 
-    /// Beliefs of a manager that stored these LIDs of a port at these seconds, after a sweep at the same time.
+    /// Returns the beliefs of a manager that stored these (second, LID) of a port, each after a sweep at the same time.
     fn claims(stored: &[(u64, u16)]) -> Claims {
         let mut claims = Claims::default();
         for &(at, base) in stored {

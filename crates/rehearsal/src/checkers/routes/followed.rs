@@ -26,7 +26,7 @@ pub(super) struct Followed {
     of_switch: Vec<bool>,
     /// Where packets go, by LID, then switch.
     ways: Vec<(u8, Far)>,
-    /// The same before the last change of the LID.
+    /// Egress and far end of each switch before the last change of the LID.
     before: Vec<(u8, Far)>,
     scratch: Vec<u8>,
 }
@@ -151,7 +151,7 @@ impl Followed {
         passed
     }
 
-    /// Notes where packets go, and which entries changed by which packets arrived before.
+    /// Records where packets go, and the changed entries by which packets arrived before.
     fn note_ways(&mut self, entries: &Entries, lid: Lid, complete: Switches, delta: &mut Delta) {
         let count = entries.layout.switches().len();
         let base = lid.index() * count;
@@ -194,7 +194,7 @@ fn walk(entries: &Entries, chassis: &Chassis, lid: Lid, start: usize, state: &mu
     (at, state[at])
 }
 
-/// Gives all switches on the route from a switch the same end.
+/// Records the same end for all switches on the route from a switch.
 fn mark(entries: &Entries, lid: Lid, start: usize, end: u8, state: &mut [u8]) {
     let mut at = start;
     while state[at] == ON_THE_WAY {

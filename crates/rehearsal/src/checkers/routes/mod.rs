@@ -86,7 +86,7 @@ impl RoutesStay {
         self.looping
     }
 
-    /// Takes in changes of the hardware.
+    /// Updates the forwarding of all switches after changes of the hardware.
     fn mend(&mut self, ctx: &Ctx<'_>) {
         let picture = &self.picture;
         let placed = |(node, block): (NodeIdx, u32)| Some((picture.position(node)?, usize::try_from(block).ok()?));
@@ -112,7 +112,7 @@ impl RoutesStay {
         self.last = Some((now, self.picture.is_any_circle()));
     }
 
-    /// Checks what a Set did to routes.
+    /// Checks the effect of a Set on routes.
     fn stay(&mut self, ctx: &Ctx<'_>, taken: &Taken, found: &mut Ledger) -> Result<(), Violation> {
         let manager = taken.sent.and_then(|sent| ctx.managers.get(sent.manager.0));
         let unheard = || {

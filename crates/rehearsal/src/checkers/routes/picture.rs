@@ -56,7 +56,7 @@ impl Picture {
         self.waits.set_doubts(doubts);
     }
 
-    /// Takes in changes since the last call.
+    /// Updates this value by the changes since the last call.
     pub fn mend(&mut self, now: Time, chassis: &Chassis) -> Delta {
         self.stale.clear();
         let (mut links, mut lids) = (false, false);

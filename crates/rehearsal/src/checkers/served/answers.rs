@@ -1,4 +1,4 @@
-//! Questions of hosts: the administrator of a master answers each in time.
+//! Checks that the administrator of a master answers each request of a host in time.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::manager::ManagerId;
 /// ClassPortInfo.RespTimeValue 18 of the administrator.
 const ANSWER_MAX: Duration = Duration::from_millis(1_074);
 
-/// Questions without an answer, each with when it arrived; the oldest first.
+/// Requests without an answer, each with its time of arrival; the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Answers(Vec<(Question, Time)>);
 
@@ -32,7 +32,7 @@ impl Answers {
         self.0.retain(|(question, _)| question.number != number);
     }
 
-    /// The process or the role of a manager is another than before: questions from before need no answer.
+    /// Drops open requests to a manager with a new process or role: these need no answer.
     pub fn forget(&mut self, id: ManagerId) {
         self.0.retain(|(question, _)| question.of != id);
     }

@@ -24,7 +24,7 @@ impl Hosts<'_> {
         Ok(())
     }
 
-    /// The same for packets of one member.
+    /// Checks the copies of packets of one member.
     fn copies_from(&self, number: usize, server: usize, (what, group): (What, u128)) -> Result<(), Violation> {
         let host = &self.served.hosts[number];
         // `registered` finds a group that the administrator does not know.

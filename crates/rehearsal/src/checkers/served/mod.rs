@@ -53,7 +53,7 @@ impl Check for HostsServed {
     }
 }
 
-/// What can be asked of hosts and their administrators at one instant.
+/// Hosts and their administrators at one instant, for questions about them.
 #[derive(Clone, Copy)]
 pub(crate) struct Hosts<'a> {
     pub(super) scene: Scene<'a>,
@@ -89,7 +89,7 @@ impl<'a> Hosts<'a> {
         are_served && !is_any_block_astray() && self.copies().is_ok()
     }
 
-    /// The first thing that is not as planned after this number of seconds.
+    /// Returns the first violation of hosts that are not served as planned after this number of seconds.
     pub fn complaint(&self, when: &'static str, seconds: u64) -> Violation {
         let not_served = |what: String| Violation::NotServed { what, when, seconds };
         let unserved = self.unserved().or_else(|| self.unknown()).map(not_served);

@@ -1,4 +1,4 @@
-//! Subscribers get a Report when a node goes and when it comes back.
+//! Checks that subscribers get a Report when a node goes away and when it comes back.
 
 use std::collections::BTreeSet;
 

@@ -27,7 +27,7 @@ pub enum Topology {
     Tree(TreeShape),
     /// A mesh, torus or hypercube.
     Grid(Grid),
-    /// None of these.
+    /// Any other shape.
     Irregular(Irregular),
 }
 
@@ -192,7 +192,7 @@ fn recognise(graph: &Graph, notes: &[Note]) -> Topology {
 }
 
 fn irregular(graph: &Graph, part: usize) -> Irregular {
-    /// Paths from this number of switches stand for all.
+    /// Number of switches from which paths are sampled.
     const SAMPLES: usize = 64;
     let members: Vec<usize> = (0..graph.switches()).filter(|&s| graph.component(s) == part).collect();
     let neighbours = || members.iter().map(|&s| graph.neighbours(s).len());

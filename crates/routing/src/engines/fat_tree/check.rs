@@ -1,4 +1,4 @@
-//! Checks whether the tree, as far as it is left, joins all hosts, and finds routes for switches that it does not join.
+//! Checks whether the remaining tree joins all hosts, and finds routes for switches that it does not join.
 
 use super::bits::BitSets;
 use super::error::NotATree;
@@ -204,7 +204,7 @@ fn apart(rule: &Rule, (from, to): (usize, usize)) -> NotATree {
     }
 }
 
-/// The switches of each part, in the row of the switch that stands for it.
+/// Returns the switches of each part, in the row of the switch that represents the part.
 fn masks(rule: &Rule, part: &[usize]) -> BitSets {
     let mut sets = BitSets::new(part.len(), rule.net.total());
     for (s, &p) in part.iter().enumerate() {

@@ -59,7 +59,7 @@ pub enum NotATree {
     ByLists {
         /// The lists that name compute nodes and I/O nodes.
         lists: &'static str,
-        /// What is wrong with such a tree.
+        /// The problem of such a tree.
         why: String,
     },
 }

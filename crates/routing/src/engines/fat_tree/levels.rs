@@ -1,4 +1,4 @@
-//! Which switch stands on which level.
+//! Finds the level of each switch.
 
 use selvedge_fabric::Fabric;
 use selvedge_types::Guid;
@@ -8,7 +8,7 @@ use super::net::Net;
 
 /// Most levels: OpenSM's ftree has the same limit, and no tree that was ever built comes near.
 const LEVELS_MAX: usize = 8;
-/// A fabric of which at most one link in so many joins switches of one level is a tree with odd cables.
+/// If at most one link in this number joins switches of one level, the fabric counts as a tree with odd cables.
 const LEVEL_LINKS_SHARE: usize = 8;
 const UNKNOWN: u32 = u32::MAX;
 

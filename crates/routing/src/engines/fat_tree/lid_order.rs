@@ -90,7 +90,7 @@ fn lids_of(at: PortRef, lmc: Lmc) -> usize {
     }
 }
 
-/// The numbers of groups that planes and pods are put into: see the page of the module.
+/// The numbers of groups into which planes and pods are put: see the module's page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Groups {
     planes: u32,
@@ -98,7 +98,7 @@ struct Groups {
 }
 
 impl Groups {
-    /// For so many LIDs, and so many switches beside the lower end of a lost link to the top.
+    /// Returns the groups for a number of LIDs. `beside`: switches beside the lower end of a lost link to the top.
     fn new(lids: usize, beside: u32) -> Self {
         let blocks = lids as f64 / BLOCK_LIDS as f64;
         let planes = (blocks / f64::from(beside)).sqrt().ceil().max(1.0);

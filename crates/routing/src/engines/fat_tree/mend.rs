@@ -39,7 +39,7 @@ use super::shape::{NONE, by_level};
 use super::targets::Target;
 use turns::{Arrow, Care, Turns};
 
-/// A tree that follows what happens to the fabric, for repairs.
+/// A tree that is updated with the faults of the fabric, for repairs.
 #[derive(Clone, Debug)]
 pub struct TreeMender {
     tree: FatTree,
@@ -351,7 +351,7 @@ fn facing(level: &[u32], behind: &[u32], stride: usize) -> Lists<Facing> {
     facing
 }
 
-/// The number of detours in force, and of each arrow asked about whether it may be added to them.
+/// The number of detours in force, and for each arrow that was examined whether it may be added to them.
 type Known = (usize, BTreeMap<(Arrow, bool, Care), bool>);
 
 /// One repair.

@@ -14,7 +14,7 @@ impl Union {
         Self((0..count).collect())
     }
 
-    /// The element that stands for a set.
+    /// Returns the element that represents the set of an element.
     pub fn find(&mut self, mut at: usize) -> usize {
         while self.0[at] != at {
             self.0[at] = self.0[self.0[at]];

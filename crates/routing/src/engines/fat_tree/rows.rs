@@ -272,7 +272,7 @@ fn bundle_period(rule: &Rule, slot: &Slot) -> u64 {
     }
 }
 
-/// Returns a pattern that repeats after so many turns: all numbers with the same q of the rule make one turn.
+/// Returns a pattern that repeats after a number of turns: all numbers with the same q of the rule make one turn.
 fn pattern(rule: &Rule, s: usize, turns: u64, of_turn: impl Fn(u32) -> u8) -> Option<Pattern> {
     let power = rule.power(s);
     let period = u64::from(power).checked_mul(turns)?;

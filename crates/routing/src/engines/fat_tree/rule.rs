@@ -175,7 +175,8 @@ impl Rule {
         }
     }
 
-    /// Egress of switch `s` towards an upper switch; `t` tells its destinations apart.
+    /// Returns the egress of switch `s` towards an upper switch. `t` is the number by which destinations behind it
+    /// differ.
     pub fn towards_upper(&self, s: usize, upper: Upper, t: u32, lost: Lost) -> u8 {
         let to = upper.switch as usize;
         if s == to {

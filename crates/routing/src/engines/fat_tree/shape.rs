@@ -43,7 +43,7 @@ pub(super) struct Shape {
     pub power: Vec<u32>,
     /// Leaves, ordered so that leaves with common upper switches stand together.
     pub leaves: Vec<u32>,
-    /// By switch: true for an upper switch of no use: the switches below it reach the same leaves without it.
+    /// By switch: true for a useless upper switch: the switches below it reach the same leaves without it.
     pub stray: Vec<bool>,
 }
 

@@ -286,7 +286,7 @@ impl<'a> Spread<'a> {
         leaves().map(of_leaf).max().unwrap_or(0)
     }
 
-    /// Whether another LID of the same host leaves the leaf by this port: different LIDs are to go different ways.
+    /// True if another LID of the same host leaves the leaf by this port: different LIDs should take different paths.
     fn is_taken(&self, d: usize, s: usize, egress: u8) -> bool {
         let range = self.layer.ranges[d];
         let others = || range.iter().filter(|&lid| lid != self.layer.lids[d]);

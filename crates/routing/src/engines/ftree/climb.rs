@@ -1,4 +1,4 @@
-//! One destination at a time: up from its leaf along the least used links, and everything below comes up to it.
+//! Routes one destination: up from its leaf along the least used links; all switches below each switch get their path.
 
 use selvedge_plan::{NO_PATH, Tables};
 use selvedge_types::Lid;
@@ -6,7 +6,7 @@ use selvedge_types::Lid;
 use super::index;
 use super::tree::{Group, Tree};
 
-/// Longest path: OpenSM's limit of a hop count. Only a tree with long chains beside it comes near.
+/// Longest path: OpenSM's limit of a hop count. Only a tree with long chains of switches comes near it.
 const HOPS_MAX: u16 = 64;
 
 /// No path yet.

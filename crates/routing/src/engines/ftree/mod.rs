@@ -188,7 +188,7 @@ fn switches(climb: &mut Climb, tables: &mut Tables) {
     }
 }
 
-/// Sends what a switch above the leaves cannot reach to the last leaf, if that can.
+/// Routes LIDs that a switch above the leaves cannot reach through the last leaf, if that leaf reaches them.
 fn connect_roots(tree: &Tree, tables: &mut Tables) {
     let Some(&leaf) = tree.leaves.last() else { return };
     let Some(leaf_lid) = tree.switch_lid[leaf] else { return };

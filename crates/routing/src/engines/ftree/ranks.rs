@@ -1,4 +1,4 @@
-//! How far below the roots each switch stands.
+//! Computes the distance of each switch from the roots.
 
 use selvedge_graph::Graph;
 

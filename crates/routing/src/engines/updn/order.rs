@@ -6,7 +6,7 @@ use selvedge_graph::Graph;
 
 use crate::engines::updn::roots::Ranking;
 
-/// The order: by part of the fabric; roots and what joins them first; then rank; then GUID.
+/// The order of switches: by part of the fabric, then roots and the switches that join them, then rank, then GUID.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     /// Switches from top to bottom.
@@ -19,7 +19,7 @@ pub(crate) struct Order {
     pub raised: Vec<u32>,
 }
 
-/// How far below its part's first root a switch stands among the roots; `None` for most switches.
+/// The depth of a switch among the roots, counted from the first root of its part; `None` for most switches.
 type Depths = Vec<Option<u32>>;
 
 impl Order {

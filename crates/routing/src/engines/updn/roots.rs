@@ -1,4 +1,4 @@
-//! Where up*/down* has its tops, and how far from them each switch is.
+//! Finds the tops of up*/down*, and the distance of each switch from them.
 
 use std::collections::VecDeque;
 

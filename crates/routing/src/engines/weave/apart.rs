@@ -12,7 +12,7 @@ use super::order::Order;
 
 /// Cost of a source with two paths that share a link: more than any other sharing.
 const SHARING: u64 = 1 << 24;
-/// What each link costs that they share, and each switch between the ends. A hop costs one.
+/// Cost of each link, and of each switch between the ends, that both paths use. A hop costs one.
 const LINK: u64 = 1 << 16;
 const SWITCH: u64 = 1 << 12;
 /// Rounds over all switches; after these hardly anything moves (measured).
@@ -55,7 +55,7 @@ pub(super) struct Apart {
     pub next: [Vec<u32>; 2],
     /// Sources that already have a path apart from the first by another LID; none if empty.
     pub parted: Vec<bool>,
-    /// What each source costs.
+    /// Cost of each source.
     cost: Vec<u64>,
     /// Channels and switches on a path, and switches behind one, by the current stamp.
     on_channel: Vec<u32>,
@@ -114,7 +114,7 @@ impl Apart {
         sharing.map(|u| u64::from(net.hosts[u as usize])).sum()
     }
 
-    /// Moves one next hop to where those behind it share least; false if it is best where it is.
+    /// Moves one next hop so that the sources behind it share least. Returns false if it is best as it is.
     fn move_hop(&mut self, net: &Net, order: &mut Order, side: Side, u: u32, room: Option<&mut Room<'_>>) -> bool {
         self.find_behind(net, side, u);
         let sharing = self.behind.iter().filter(|&&x| self.is_sharing(net, x)).count();
@@ -169,7 +169,7 @@ impl Apart {
         }
     }
 
-    /// Lists the other channels of `u`, with what all behind it would cost; only what costs less than now.
+    /// Lists the other channels of `u` with the resulting cost of all sources behind it, if that is less than now.
     fn weigh_offers(&mut self, net: &Net, side: Side, u: u32) {
         let old = self.next[side as usize][u as usize];
         let is_open = |&c: &u32| c != old && self.is_behind[net.dst[c as usize] as usize] != self.stamp;
@@ -228,7 +228,8 @@ impl Apart {
         shared.hops += 1;
     }
 
-    /// Returns what the path from a channel on shares with the marked path, added to what was shared before.
+    /// Returns the number of links and switches that the path from a channel shares with the marked path, added to
+    /// `shared`.
     fn follow(&self, net: &Net, side: Side, mut c: u32, mut shared: Shared) -> Shared {
         while c != NONE {
             let to = net.dst[c as usize];
@@ -318,7 +319,7 @@ impl Apart {
     }
 }
 
-/// A switch without hosts is a source as well, of next to nothing.
+/// Returns the weight of a switch as a source. A switch without hosts counts too, but hardly.
 fn importance(net: &Net, u: u32) -> u64 {
     4 * u64::from(net.hosts[u as usize]) + 1
 }

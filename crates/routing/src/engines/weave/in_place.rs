@@ -68,7 +68,7 @@ pub struct Rehung {
 #[derive(Clone, Debug)]
 pub struct WeaveMender {
     net: Arc<Net>,
-    /// The channel of each port of each switch, [`NONE`] for others: `width` of them a switch.
+    /// The channel of each port of each switch, `width` entries for each switch; [`NONE`] for a port without one.
     channel: Vec<u32>,
     width: usize,
     alive: Vec<bool>,

@@ -10,7 +10,7 @@ use super::search::{Found, Search};
 
 /// No next hop in a packed tree.
 const NO_HOP: u8 = u8::MAX;
-/// What a channel weighs where the load on it is the mean of an ideal routing.
+/// Weight of a channel with the mean load of an ideal routing.
 const ONE: u32 = 64;
 
 /// The parameters by which variants of the trees differ.
@@ -54,14 +54,14 @@ pub(super) struct Loom<'a> {
     /// The tree of each errand: the position of the next hop among the switch's channels.
     trees: Vec<u8>,
     search: Search,
-    /// What each channel weighs in the next search.
+    /// Weight of each channel in the next search.
     weight: Vec<u32>,
-    /// What one host pair on each channel adds to its weight.
+    /// Weight that one host pair adds to each channel.
     gain: Vec<f64>,
     sub: Vec<u32>,
     waiting: Vec<u32>,
     scratch: Scratch,
-    /// With more than one LID a port: what [`Loom::choose_spare`] chose, by errand.
+    /// With more than one LID a port: the choice of [`Loom::choose_spare`] for each errand.
     spare: Vec<u32>,
     /// The lane of each errand: not always the one it began with.
     pub lane: Vec<u8>,
@@ -350,7 +350,7 @@ impl<'a> Loom<'a> {
         better
     }
 
-    /// What some more host pairs on some channels cost.
+    /// Returns the cost of a number of further host pairs on some channels.
     fn cost_of(&self, list: &[(u32, u32)], peak: u64, steepness: u32) -> f64 {
         let price = &self.work.net.price;
         list.iter()
@@ -386,7 +386,7 @@ impl<'a> Loom<'a> {
         self.work.goals[self.work.errands[e].goal as usize].egress != 0
     }
 
-    /// What a channel weighs with the load it has so far.
+    /// Returns the weight of a channel with its present load.
     #[inline]
     fn weight_of(&self, c: usize) -> u32 {
         // Neither is negative.
@@ -401,7 +401,7 @@ impl<'a> Loom<'a> {
         ((8.0 + 2_048.0 * raised(x, steepness)) as u32).min(WEIGHT_MAX)
     }
 
-    /// Gives the paths of earlier LIDs of the same port to the search, which avoids them: the first, then the latest.
+    /// Gives the search the paths of earlier LIDs of the same port, which it avoids: the first, then the latest.
     fn shun_earlier(&mut self, e: usize) {
         /// Number of the latest ones; earlier ones have used up the links of a switch anyway.
         const LATEST_MAX: usize = 6;
@@ -493,13 +493,13 @@ impl<'a> Loom<'a> {
     }
 }
 
-/// What `own` more host pairs cost on a channel that has `load`.
+/// Returns the cost of `own` further host pairs on a channel with this `load`.
 fn steep(load: u64, own: u32, price: u32, peak: u64, steepness: u32) -> f64 {
     let x = |load: u64| (load * u64::from(price)) as f64 / peak as f64;
     raised(x(load + u64::from(own)), steepness) - raised(x(load), steepness)
 }
 
-/// `x` squared `times` times, by multiplication only: the same bits on every machine.
+/// Squares `x` a number of times, by multiplication only: the same bits on every machine.
 fn raised(x: f64, times: u32) -> f64 {
     (0..times).fold(x, |x, _| x * x)
 }

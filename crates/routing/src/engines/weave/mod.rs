@@ -128,7 +128,7 @@ pub fn lanes_in_force(fabric: &Fabric, lids: &Lids, levels: &ServiceLevels) -> B
     lanes
 }
 
-/// What `weave` made.
+/// The result of `weave`.
 #[derive(Debug)]
 pub(crate) struct Woven {
     /// Forwarding tables.
@@ -359,7 +359,7 @@ pub(crate) fn lanes_to_use(fabric: &Fabric, lids: &Lids, wanted: u8, notes: &mut
 
 /// Priced host pairs on a channel if all paths were shortest and all channels equally loaded; at least 1.
 fn ideal(net: &Net, goals: &[Goal]) -> u64 {
-    /// Distances from this number of switches stand for all.
+    /// Number of switches from which distances are sampled.
     const SAMPLES: usize = 64;
     let mut to = vec![0_u64; net.switches];
     goals

@@ -8,7 +8,7 @@ use selvedge_types::{Lid, LidRange, PortNum};
 /// A channel that is none.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What one unit of load on the fastest link weighs; slower links weigh more, in proportion.
+/// Weight of one unit of load on the fastest link; slower links weigh more, in proportion.
 const UNIT: u32 = 16;
 
 /// Channels between switches, numbered by the switch they leave, then by port.
@@ -28,7 +28,7 @@ pub(super) struct Net {
     pub rev: Vec<u32>,
     /// The first turn out of each channel, and the number of turns at the end: see [`Net::turn`].
     pub turn_first: Vec<u32>,
-    /// What a host pair weighs on this channel: [`UNIT`] on the fastest link, more on slower ones.
+    /// Weight of a host pair on this channel: [`UNIT`] on the fastest link, more on slower ones.
     pub price: Vec<u32>,
     /// Host ports behind each switch: sources of traffic.
     pub hosts: Vec<u32>,
@@ -136,7 +136,8 @@ impl Net {
     }
 }
 
-/// What a host pair weighs on a link of a rate, in Mbit/s, where the fastest has another: in proportion, to 64 times.
+/// Returns the weight of a host pair on a link with `rate`, in Mbit/s, in proportion to the `fastest`; at most 64
+/// times.
 fn price(rate: u32, fastest: u32) -> u32 {
     let price = u64::from(UNIT) * u64::from(fastest) / u64::from(rate.max(1));
     u32::try_from(price).unwrap_or(u32::MAX).clamp(UNIT, 64 * UNIT)
@@ -153,7 +154,7 @@ pub(super) struct Goal {
     pub egress: u8,
 }
 
-/// One tree of next hops is made for each of these.
+/// A LID for which one tree of next hops is made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Errand {
     /// Which goal.

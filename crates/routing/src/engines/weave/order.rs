@@ -301,7 +301,7 @@ impl Order {
         self.count[turn] += 1;
     }
 
-    /// Must follow removals: what closed a cycle may be legal now.
+    /// Must be called after removals: a turn that closed a cycle before may be legal now.
     pub fn unblock(&mut self) {
         for turn in self.blocked.drain(..) {
             self.count[turn as usize] &= !BLOCKED;

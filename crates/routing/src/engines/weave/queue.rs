@@ -57,7 +57,7 @@ impl Queue {
         self.words |= 1 << (slot / 64);
     }
 
-    /// Takes one of the cheapest channels, with its cost: of equals the one that came last.
+    /// Removes one of the cheapest channels and returns it with its cost. Among equals it is the one added last.
     #[inline]
     pub fn pop(&mut self) -> Option<(u32, u32)> {
         if self.words == 0 {

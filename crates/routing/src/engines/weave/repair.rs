@@ -71,7 +71,7 @@ struct Job {
 struct Mender<'a> {
     net: &'a Net,
     in_force: InForce<'a>,
-    /// The channel of each port of each switch, [`NONE`] for others: `width` of them a switch.
+    /// The channel of each port of each switch, `width` entries for each switch; [`NONE`] for a port without one.
     channel: Vec<u32>,
     width: usize,
     search: Search,
@@ -406,7 +406,7 @@ impl<'a> Mender<'a> {
         Order::of_turns(self.net, count)
     }
 
-    /// Takes out all LIDs of a lane that lost something, and routes each anew.
+    /// Removes all LIDs of a lane that lost a path from the graph, and routes each again as a whole.
     fn reroute(&mut self, lane: usize, lost: &[Job], jobs: &[Job]) -> bool {
         let is_lost: BTreeSet<Lid> = lost.iter().map(|job| job.lid).collect();
         let kept = jobs.iter().copied().filter(|job| !is_lost.contains(&job.lid));

@@ -18,7 +18,7 @@ pub(super) struct Search {
     /// Paths that the next tree avoids: those of other trees to the same goal, by the egress channel of each switch.
     /// The first of these trees counts most.
     pub others: Vec<Vec<u32>>,
-    /// Switches of which one of the others shares no link with the first.
+    /// Switches for which one of the other trees shares no link with the first.
     parted: Vec<bool>,
     /// Channels of the current path, and their reverses.
     on_way: Vec<u32>,
@@ -69,7 +69,7 @@ impl Search {
         Found::ByBase
     }
 
-    /// The same without help; if it fails nothing has changed.
+    /// Finds a tree as [`Self::route`] does, but without the base as a fallback. If it fails, nothing has changed.
     pub fn attempt(&mut self, net: &Net, order: &mut Order, weight: &[u32], goal: u32, want: usize) -> bool {
         self.start(goal);
         self.offer_all(net, order, weight, goal, 0, true);
@@ -244,7 +244,7 @@ impl Search {
         }
     }
 
-    /// Switches of which one of [`Self::others`] shares no link with the first of them.
+    /// Returns the switches for which one of [`Self::others`] shares no link with the first of them.
     pub fn parted(&self) -> &[bool] {
         &self.parted
     }

@@ -330,7 +330,8 @@ impl Repair<'_> {
         above
     }
 
-    /// Live neighbours above a switch, first those of the pieces that are kept for detours from them.
+    /// Returns the live neighbours above a switch, from the last piece to the first: the last pieces are kept for
+    /// detours.
     fn above_from_last(&self, s: usize) -> Vec<(usize, u8)> {
         let mut above: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer > mine).collect();
         above.sort_by_key(|&(peer, egress)| Reverse((self.mender.turns.piece(peer), peer, egress)));

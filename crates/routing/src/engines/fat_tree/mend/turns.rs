@@ -22,7 +22,8 @@ use super::super::bits::BitSets;
 use super::super::net::Net;
 use super::super::shape::NONE;
 
-/// A detour, as an arrow: the level it turns at, the piece it comes from, the switch, the piece it goes to.
+/// A detour as an arrow: the level at which it turns, the piece that it comes from, the switch, the piece that it goes
+/// to.
 pub type Arrow = (u32, u32, u32, u32);
 
 /// The degree of care: which arrows count as following each other.
@@ -67,7 +68,7 @@ pub struct Turns {
 impl Turns {
     /// No detours.
     pub fn new(net: &Net, level: &[u32], levels: usize) -> Self {
-        /// One piece of so many is kept for later detours.
+        /// One piece in this number is kept for later detours.
         const KEPT: u32 = 4;
         let pieces: Vec<Vec<u32>> = (0..levels as u32).map(|below| pieces(net, level, below)).collect();
         let beside: Vec<Vec<Arc<[u32]>>> = (0..levels).map(|l| beside(&pieces, l)).collect();

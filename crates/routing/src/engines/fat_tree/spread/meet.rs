@@ -156,7 +156,7 @@ impl Meet {
         Some(meet)
     }
 
-    /// Takes over the entries with a route of two channels; other entries stay as they are.
+    /// Reads the entries with a route of two channels; other entries stay as they are.
     fn read(&mut self, spread: &Spread<'_>) {
         for l in 0..self.leaves.len() {
             for d in 0..self.to.len() {
@@ -199,7 +199,7 @@ impl Meet {
         }
     }
 
-    /// Entries that are worth a change: those of leaves, and towards leaves, that lack a link.
+    /// Returns the entries that may be changed: entries of leaves that lack a link, and entries towards such leaves.
     fn worth(&self) -> Vec<(u32, u32)> {
         let is_worth = |l: usize, d: usize| self.leaves[l].is_broken || self.leaves[self.to[d]].is_broken;
         let entries = (0..self.leaves.len()).flat_map(|l| (0..self.to.len()).map(move |d| (l, d)));

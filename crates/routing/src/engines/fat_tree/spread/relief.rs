@@ -8,7 +8,7 @@ use selvedge_types::Idx;
 
 use super::{Column, NOWHERE, Spread};
 
-/// How exactly the least possible limit is found: to one part in so many.
+/// Precision of the least limit: one part in this number.
 const EXACT: u64 = 256;
 /// Number of entries from which a limit counts as out of reach as soon as one channel carries more. In smaller fabrics
 /// the remaining channels are tried as well.

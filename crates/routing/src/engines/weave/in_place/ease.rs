@@ -20,7 +20,7 @@ const LINKS: usize = 16;
 const LOOKS: usize = 1_500;
 const MOVES: usize = 128;
 
-/// A switch that may send elsewhere.
+/// A switch that may take another next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Offer {
     /// Its block is not written yet.
@@ -66,7 +66,7 @@ impl Loss<'_> {
         }
     }
 
-    /// All switches that send over one, with what comes by them.
+    /// Lists all switches with a path through one switch, with the host pairs that come through each.
     fn offer_part(&mut self, hang: &Hang, written: &[bool], offers: &mut Vec<Offer>) {
         self.cut_off(hang.lid, &[hang.root]);
         let part = &self.mender.scratch.part;

@@ -25,7 +25,7 @@ pub(super) struct Hang {
     outs: Range<usize>,
 }
 
-/// Data of all of them.
+/// Data of all LIDs that are handled together.
 #[derive(Clone, Debug, Default)]
 struct Hangs {
     into: Vec<u32>,
@@ -34,7 +34,7 @@ struct Hangs {
 }
 
 impl Loss<'_> {
-    /// Routes LIDs on that one switch each has lost, while packets are in flight; returns those without a path.
+    /// Routes LIDs that have lost one switch each, while packets are in flight. Returns the LIDs without a path.
     pub(super) fn hang_all(&mut self, lost: &[(Lid, u32)]) -> Vec<Victim> {
         let mut hangs = Hangs::default();
         let mut all: Vec<Hang> = Vec::with_capacity(lost.len());

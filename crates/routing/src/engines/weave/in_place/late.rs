@@ -132,7 +132,7 @@ impl Loss<'_> {
         is_found
     }
 
-    /// Measures how far each switch that is cut off is from the lost link.
+    /// Computes the distance of each switch in the cut-off part from the lost link.
     pub(super) fn measure_depths(&mut self) {
         let Scratch { part, depth, .. } = &mut self.mender.scratch;
         depth.clear();

@@ -6,14 +6,14 @@ use super::rehang::Scratch;
 use super::{Loss, Trip};
 use crate::engines::weave::net::{NONE, Net};
 
-/// What a hop weighs.
+/// Weight of a hop.
 const HOP: u64 = 256;
 /// The cost that the mean load of all channels adds; twice the load adds four times as much.
 const MEAN_LOAD: u64 = 64;
-/// What each mean load above the most that any channel carried before adds.
+/// Additional cost of a load above the largest of any channel before, for each mean load that it is above.
 const OVER: u64 = 16 * HOP;
 
-/// What channels carry.
+/// Loads of channels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loads<'a> {
     load: &'a [u64],
@@ -27,7 +27,7 @@ impl<'a> Loads<'a> {
         Self { load, mean, most }
     }
 
-    /// What a channel costs.
+    /// Returns the cost of a channel.
     pub(super) fn weight(&self, channel: u32) -> u64 {
         self.weight_with(channel, 0)
     }
@@ -41,7 +41,7 @@ impl<'a> Loads<'a> {
     }
 }
 
-/// Memory for the sums of what comes to switches.
+/// Memory for the sums of host pairs that come to switches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
     round: u32,
@@ -69,7 +69,7 @@ impl Sums {
 }
 
 impl Loss<'_> {
-    /// Weighs what stands.
+    /// Computes the mean and the largest load.
     pub(super) fn weigh(&mut self) {
         let load = &self.mender.load;
         let scratch = &mut self.mender.scratch;

@@ -16,7 +16,7 @@ use crate::engines::weave::order::{Cost, Sweep, Task};
 
 /// Largest number of entries for one switch and LID: each is a step of its own.
 const CHAIN_MAX: usize = 8;
-/// Paths with at most this number of new entries are tried before any others, and at most this number of them.
+/// Paths with at most this number of new entries are tried first. At most this number of such paths are tried.
 const FEW: usize = 3;
 const FEW_TRIED: usize = 6;
 
@@ -32,7 +32,7 @@ pub(super) struct Scratch {
     /// Switches cut off, each with the position of the one it sends to, roots with their own; one is the first.
     pub(super) part: Vec<(u32, usize)>,
     pub(super) into: Vec<u32>,
-    /// By switch, of those cut off: how far each is from the lost link.
+    /// By switch of the cut-off part: its distance from the lost link.
     pub(super) depth: Vec<u32>,
     /// Mean host pairs on a channel, and the most.
     pub(super) mean: u64,

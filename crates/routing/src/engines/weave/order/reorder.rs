@@ -71,7 +71,8 @@ impl Order {
         (self.stamp - 1, self.stamp)
     }
 
-    /// Adds what depends on a channel and has no place before `low`; false if some of it was met from the other side.
+    /// Adds the channels that depend on a channel and stand after place `low`. Returns false if the other side found
+    /// one of them.
     fn step_back(&mut self, net: &Net, (at, low): (u32, u32), (mine, other): (u32, u32), found: &mut Vec<u32>) -> bool {
         let there = net.first[net.src[at as usize] as usize];
         for i in self.back.of(at as usize) {
@@ -88,7 +89,8 @@ impl Order {
         true
     }
 
-    /// Adds what a channel depends on and has no place after `high`; false if some of it was met from the other side.
+    /// Adds the channels that a channel depends on and that stand before place `high`. Returns false if the other side
+    /// found one of them.
     fn step_on(&mut self, net: &Net, (at, high): (u32, u32), (other, mine): (u32, u32), found: &mut Vec<u32>) -> bool {
         let there = net.first[net.dst[at as usize] as usize];
         for i in self.onward.of(at as usize) {
@@ -105,7 +107,7 @@ impl Order {
         true
     }
 
-    /// Moves marked channels between two places before the first of these; the others make room.
+    /// Moves marked channels between two places to the front of this range; the others make room.
     fn move_before(&mut self, (low, high): (u32, u32), stamp: u32, found: &mut [u32]) {
         found.sort_unstable_by_key(|&c| self.place[c as usize]);
         let mut room = 0;
@@ -124,7 +126,7 @@ impl Order {
         }
     }
 
-    /// Moves marked channels between two places after the last of these; the others make room.
+    /// Moves marked channels between two places to the end of this range; the others make room.
     fn move_after(&mut self, (low, high): (u32, u32), stamp: u32, found: &mut [u32]) {
         found.sort_unstable_by_key(|&c| self.place[c as usize]);
         let mut room = 0;

@@ -10,12 +10,12 @@ use std::collections::BinaryHeap;
 
 use super::{NONE, Net, Order};
 
-/// Cost of a path: entries or hops, whichever comes first for the caller, then the rest.
+/// Cost of a path: first the number (entries or hops) that matters most to the caller, then the rest.
 pub(in crate::engines::weave) type Cost = (u32, u64);
 /// Preference among the channels of a switch: the lowest is preferred. The cost comes last.
 pub(in crate::engines::weave) type Rank = (bool, u32, u64);
 
-/// What a sweep is for.
+/// The task of a sweep.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engines::weave) struct Task<'a> {
     /// The switch at the end of all paths.
