@@ -24,7 +24,7 @@ pub enum BenchError {
     /// The fabric's text is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// SLV-BENCH-0001: a fabric that cannot be measured.
+    /// SLV-BENCH-0001: the fabric cannot be measured.
     #[error("SLV-BENCH-0001: {spec}: {problem}; name a generated fabric with at least one host, as sx6536")]
     NoCase {
         /// As given.
@@ -52,7 +52,7 @@ pub enum BenchError {
         /// Limit in seconds.
         limit_s: u64,
     },
-    /// SLV-BENCH-0013: a peer that is not installed.
+    /// SLV-BENCH-0013: a peer is not installed.
     #[error("SLV-BENCH-0013: {peer} is not on the path; install it: {install}")]
     NoPeer {
         /// Which.
@@ -60,7 +60,7 @@ pub enum BenchError {
         /// How to get it.
         install: &'static str,
     },
-    /// SLV-BENCH-0014: a simulator that ended without results.
+    /// SLV-BENCH-0014: a simulator ended without results.
     #[error("SLV-BENCH-0014: {simulator} gave no results: {cause}")]
     NotSimulated {
         /// Which.
@@ -68,7 +68,7 @@ pub enum BenchError {
         /// Why, as far as known.
         cause: String,
     },
-    /// SLV-BENCH-0006: an agent refuses what a blaster asks.
+    /// SLV-BENCH-0006: an agent refuses a request of the blaster.
     #[error("SLV-BENCH-0006: refused: {mad}; report it, for the ceiling would be wrong")]
     Refused {
         /// The answer.

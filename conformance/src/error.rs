@@ -26,7 +26,7 @@ pub enum LabError {
         /// Why not.
         cause: io::Error,
     },
-    /// SLV-LAB-0003: a condition did not come true in time.
+    /// SLV-LAB-0003: a condition was not met in time.
     #[error("SLV-LAB-0003: after {after:?} still waiting for {what}; last output:\n{output}")]
     TimedOut {
         /// The condition.
@@ -36,7 +36,7 @@ pub enum LabError {
         /// The last output of the peer.
         output: String,
     },
-    /// SLV-LAB-0004: a command ended badly.
+    /// SLV-LAB-0004: a command failed.
     #[error("SLV-LAB-0004: '{command}' ended with {status}; output:\n{output}")]
     Failed {
         /// The command.
@@ -59,7 +59,7 @@ pub enum LabError {
         "SLV-LAB-0006: no 'selvedge' beside this test program: run 'cargo build --workspace', or name one in SELVEDGE"
     )]
     MissingSubject,
-    /// SLV-LAB-0007: a question of our own to the fabric has no good answer.
+    /// SLV-LAB-0007: a request of the test itself to the fabric failed.
     #[error("SLV-LAB-0007: {cause}")]
     Probe {
         /// Which, and what became of it.

@@ -15,7 +15,7 @@ pub enum ConfigError {
         /// Error of the operating system.
         cause: io::Error,
     },
-    /// SLV-CONFIG-0002: not TOML.
+    /// SLV-CONFIG-0002: the file is not TOML.
     #[error("SLV-CONFIG-0002: {}, line {line}: {what}; the file must be TOML", path.display())]
     Syntax {
         /// The file.
@@ -25,7 +25,7 @@ pub enum ConfigError {
         /// Error of the TOML reader.
         what: String,
     },
-    /// SLV-CONFIG-0003: a key that does not exist.
+    /// SLV-CONFIG-0003: a key does not exist.
     #[error("SLV-CONFIG-0003: {}, line {line}: unknown key '{key}'; {advice}", path.display())]
     UnknownKey {
         /// The file.
@@ -37,7 +37,7 @@ pub enum ConfigError {
         /// What to do.
         advice: Advice,
     },
-    /// SLV-CONFIG-0004: a value that the key does not take.
+    /// SLV-CONFIG-0004: the value of a key is not legal.
     #[error("SLV-CONFIG-0004: {}, line {line}: {key} = {found}; want {want}", path.display())]
     Value {
         /// The file.
@@ -51,7 +51,7 @@ pub enum ConfigError {
         /// The value as written.
         found: String,
     },
-    /// SLV-CONFIG-0005: a line of a GUID list that is no GUID.
+    /// SLV-CONFIG-0005: a line of a GUID list has no GUID.
     #[error(
         "SLV-CONFIG-0005: {}, line {line}: '{found}' is no GUID; want one per line, as 0x0002c90300001234",
         path.display()
@@ -77,7 +77,7 @@ pub enum ConfigError {
         /// The text found, cut to 60 characters.
         found: String,
     },
-    /// SLV-CONFIG-0007: a partition that makes no sense.
+    /// SLV-CONFIG-0007: a line of a partition file cannot be used.
     #[error("SLV-CONFIG-0007: {}, line {line}: '{found}'; want {want}", path.display())]
     Partition {
         /// The file.

@@ -45,13 +45,13 @@ pub enum FieldError {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExperimentError {
-    /// SLV-EXPERIMENT-0001: no TOML, or other keys than an experiment has.
+    /// SLV-EXPERIMENT-0001: the file is not TOML, or has keys that an experiment does not have.
     #[error("SLV-EXPERIMENT-0001: {what}; docs/experiments.md has the grammar")]
     Toml {
         /// Problem and place, from the TOML reader.
         what: String,
     },
-    /// SLV-EXPERIMENT-0002: a setting that is none, or with a value that it does not take.
+    /// SLV-EXPERIMENT-0002: a setting does not exist, or its value is not legal.
     #[error("SLV-EXPERIMENT-0002: [{section}] {what}")]
     Field {
         /// Where.
@@ -59,7 +59,7 @@ pub enum ExperimentError {
         /// The problem.
         what: Box<FieldError>,
     },
-    /// SLV-EXPERIMENT-0003: one setting in two places.
+    /// SLV-EXPERIMENT-0003: one setting is in two places.
     #[error("SLV-EXPERIMENT-0003: '{field}' stands in [{first}] and in [{second}]; take it out of one of them")]
     Twice {
         /// The setting.
@@ -69,19 +69,19 @@ pub enum ExperimentError {
         /// And here.
         second: &'static str,
     },
-    /// SLV-EXPERIMENT-0004: a list with nothing in it.
+    /// SLV-EXPERIMENT-0004: a list is empty.
     #[error("SLV-EXPERIMENT-0004: {what} is empty, so nothing would be run; give at least one value")]
     Empty {
         /// Name of the empty part.
         what: String,
     },
-    /// SLV-EXPERIMENT-0005: seeds that are none.
+    /// SLV-EXPERIMENT-0005: the seeds are not numbers.
     #[error("SLV-EXPERIMENT-0005: seeds = {found}: want \"FIRST-LAST\" or a list of numbers, each once")]
     Seeds {
         /// What was found.
         found: String,
     },
-    /// SLV-EXPERIMENT-0006: more runs than the limit.
+    /// SLV-EXPERIMENT-0006: the experiment has more runs than the limit.
     #[error("SLV-EXPERIMENT-0006: {runs} runs, at most {max} are taken; give fewer values or seeds")]
     TooMany {
         /// Number of runs that the file asks for.
@@ -89,7 +89,7 @@ pub enum ExperimentError {
         /// The limit.
         max: u128,
     },
-    /// SLV-EXPERIMENT-0007: a picture of something that does not vary, or without a name.
+    /// SLV-EXPERIMENT-0007: a picture shows a setting that does not vary, or has no name.
     #[error("SLV-EXPERIMENT-0007: picture '{file}': {what}")]
     Picture {
         /// Its file.
@@ -97,7 +97,7 @@ pub enum ExperimentError {
         /// What is wrong.
         what: String,
     },
-    /// SLV-EXPERIMENT-0008: a picture that cannot be drawn.
+    /// SLV-EXPERIMENT-0008: a picture cannot be drawn.
     #[error("SLV-EXPERIMENT-0008: cannot draw: {cause}")]
     Draw {
         /// The error of the plotting library.
@@ -117,7 +117,7 @@ pub enum ExperimentError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResultsError {
-    /// SLV-EXPERIMENT-0009: the operating system refused.
+    /// SLV-EXPERIMENT-0009: the operating system refused an operation on a file.
     #[error("SLV-EXPERIMENT-0009: cannot {operation} {}: {cause}; name a folder that can be written", path.display())]
     Io {
         /// The operation.
@@ -127,7 +127,7 @@ pub enum ResultsError {
         /// The error of the operating system.
         cause: io::Error,
     },
-    /// SLV-EXPERIMENT-0010: a line that is no result.
+    /// SLV-EXPERIMENT-0010: a line of a result file is not a result.
     #[error(
         "SLV-EXPERIMENT-0010: {}, line {line}: {what}; it is left as it is: correct the line or name another folder",
         path.display()
@@ -140,7 +140,7 @@ pub enum ResultsError {
         /// What is wrong.
         what: String,
     },
-    /// SLV-EXPERIMENT-0011: results of another version or experiment.
+    /// SLV-EXPERIMENT-0011: the results are of another version or experiment.
     #[error(
         "SLV-EXPERIMENT-0011: {} has results of {found}, the new ones would be of {want}; results of both cannot be \
          compared in one table; name another folder",

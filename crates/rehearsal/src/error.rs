@@ -40,7 +40,7 @@ pub enum RehearsalError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// SLV-REHEARSAL-0005: something that must never happen, happened.
+    /// SLV-REHEARSAL-0005: a violation: a condition occurred that must never occur.
     #[error("SLV-REHEARSAL-0005: at {now}: {violation}")]
     Violated {
         /// When.

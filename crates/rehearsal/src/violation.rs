@@ -17,7 +17,7 @@ pub enum Violation {
         /// The other.
         second: String,
     },
-    /// SLV-REHEARSAL-0102: packets to a live port go in circles.
+    /// SLV-REHEARSAL-0102: packets to a live port loop.
     #[error("SLV-REHEARSAL-0102: packets to LID {lid} loop at {switch}")]
     Loop {
         /// The LID.
@@ -35,7 +35,7 @@ pub enum Violation {
         /// How long.
         seconds: u64,
     },
-    /// SLV-REHEARSAL-0104: a manager sent a Set that no judge had let pass.
+    /// SLV-REHEARSAL-0104: a manager sent a Set that no judge had accepted.
     #[error("SLV-REHEARSAL-0104: {manager} ({mode:?}) sent {sets} Sets without an accepted plan")]
     UnjudgedSet {
         /// The manager.
@@ -83,7 +83,7 @@ pub enum Violation {
         /// Where the Set was taken.
         at: String,
     },
-    /// SLV-REHEARSAL-0109: there is no route although the master is content.
+    /// SLV-REHEARSAL-0109: the master is idle and reports no error, but there is no route.
     #[error("SLV-REHEARSAL-0109: the master is idle, but packets from {from} do not reach LID {lid}")]
     NoRoute {
         /// The LID.
@@ -101,7 +101,7 @@ pub enum Violation {
         /// Its LID now.
         now: Lid,
     },
-    /// SLV-REHEARSAL-0111: a Set that no judge has passed.
+    /// SLV-REHEARSAL-0111: a Set that no judge has accepted.
     #[error("SLV-REHEARSAL-0111: {manager} sent a Set that no judge accepted: {what}")]
     NeverJudged {
         /// The manager.
@@ -119,14 +119,14 @@ pub enum Violation {
         /// The largest allowed number.
         limit: usize,
     },
-    /// SLV-REHEARSAL-0117: packets that an old entry has forwarded may wait for packets of a new one, and those for
+    /// SLV-REHEARSAL-0117: packets that an old entry has forwarded may wait for packets of a new entry, and these for
     /// them.
     #[error("SLV-REHEARSAL-0117: credit loop that includes packets forwarded by former entries: {channels}")]
     Undrained {
         /// The ports by which packets leave, first to last.
         channels: String,
     },
-    /// SLV-REHEARSAL-0118: a Set touched a route of which every entry was as planned.
+    /// SLV-REHEARSAL-0118: a Set changed a route on which every entry was as planned.
     #[error("SLV-REHEARSAL-0118: a Set at {at} changed the route from {from} to LID {lid}, which was as planned")]
     RouteMoved {
         /// The LID.
@@ -136,8 +136,8 @@ pub enum Violation {
         /// Where the Set was taken, and the entry before and after it.
         at: String,
     },
-    /// SLV-REHEARSAL-0119: when all managers are idle, a port puts packets on other lanes than planned, or never serves
-    /// one.
+    /// SLV-REHEARSAL-0119: while all managers are idle, a port uses other lanes than planned, or its arbiter never
+    /// serves one of them.
     #[error("SLV-REHEARSAL-0119: the master is idle, but lanes are not as planned: {what}")]
     Lanes {
         /// The row or the lane.
@@ -153,7 +153,7 @@ pub enum Violation {
         /// The LID.
         lid: Lid,
     },
-    /// SLV-REHEARSAL-0116: a master took no notice of a trap.
+    /// SLV-REHEARSAL-0116: a master did not react to a trap.
     #[error("SLV-REHEARSAL-0116: {manager} is master and has not repressed a trap for {millis} ms")]
     TrapIgnored {
         /// The manager.
@@ -161,7 +161,7 @@ pub enum Violation {
         /// For how long.
         millis: u64,
     },
-    /// SLV-REHEARSAL-0114: when the faults had stopped, not everything became well in time.
+    /// SLV-REHEARSAL-0114: after the end of the faults, not everything was well in time.
     #[error("SLV-REHEARSAL-0114: {seconds} s after the last fault, {when}: {what}")]
     NotConverged {
         /// The fault.
@@ -186,7 +186,7 @@ pub enum Violation {
         /// Since when.
         seconds: u64,
     },
-    /// SLV-REHEARSAL-0120: a host's question to the administrator of a master has no answer.
+    /// SLV-REHEARSAL-0120: the administrator of a master has not answered a host's request.
     #[error("SLV-REHEARSAL-0120: {manager} is master and has not answered {host} for {millis} ms")]
     Unanswered {
         /// The manager.

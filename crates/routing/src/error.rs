@@ -20,7 +20,7 @@ pub enum EngineError {
         /// All names, separated by commas.
         known: String,
     },
-    /// SLV-ROUTE-0002: a LID of something that is no end port of this fabric.
+    /// SLV-ROUTE-0002: a LID belongs to a port that is not an end port of this fabric.
     #[error(
         "SLV-ROUTE-0002: LID {lid} belongs to node {} port {}, which is no end port of this fabric; assign LIDs for \
          this fabric before routing it",
@@ -52,13 +52,13 @@ pub enum EngineError {
     /// The fabric is no fat tree, or not enough of one.
     #[error(transparent)]
     NotATree(#[from] NotATree),
-    /// SLV-ROUTE-0004: `ftree` on a fabric that is no fat tree.
+    /// SLV-ROUTE-0004: `ftree` was asked to route a fabric that is not a fat tree.
     #[error("SLV-ROUTE-0004: ftree cannot route this fabric: {why}; updn can route any")]
     NoFatTree {
         /// The reason.
         why: NoFatTree,
     },
-    /// SLV-ROUTE-0005: `dnup` without hosts.
+    /// SLV-ROUTE-0005: `dnup` was asked to route a fabric without hosts.
     #[error("SLV-ROUTE-0005: dnup ranks switches by their distance from hosts, and no switch has any; use updn")]
     NoHosts,
     /// SLV-ROUTE-0006: an engine needs more lanes to be free of deadlocks than it may use.
@@ -72,10 +72,10 @@ pub enum EngineError {
         /// Lanes it may use.
         most: u8,
     },
-    /// SLV-ROUTE-0007: `file` without a file.
+    /// SLV-ROUTE-0007: `file` has no file to read.
     #[error("SLV-ROUTE-0007: engine file needs tables to load; name a file with tables or hop counts")]
     NothingListed,
-    /// SLV-ROUTE-0008: tables to load are of another fabric.
+    /// SLV-ROUTE-0008: the tables to be loaded belong to another fabric.
     #[error(
         "SLV-ROUTE-0008: the tables to load have {have} switches, this fabric has {want}; give tables of this fabric"
     )]

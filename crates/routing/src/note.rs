@@ -68,14 +68,14 @@ pub enum Note {
         /// The GUID that was given.
         guid: Guid,
     },
-    /// SLV-ROUTE-0105: a weight or an order was given for something that is no port of a switch of this fabric.
+    /// SLV-ROUTE-0105: a weight or an order is for a port that no switch of this fabric has.
     UnknownPort {
         /// The switch.
         switch: Guid,
         /// The port.
         port: u8,
     },
-    /// SLV-ROUTE-0106: LIDs for which neither tables nor hop counts give a route.
+    /// SLV-ROUTE-0106: neither tables nor hop counts give a route for some LIDs.
     NotListed {
         /// Entries of switches that exist, for LIDs in use, that the tables read do not have.
         entries: usize,
@@ -92,27 +92,27 @@ pub enum Note {
         /// The GUID that was given.
         guid: Guid,
     },
-    /// SLV-ROUTE-0113: links between switches of one rank; the lower GUID counts as up.
+    /// SLV-ROUTE-0113: links join switches of one rank; the switch with the lower GUID counts as the upper one.
     EqualRankLinks {
         /// How many.
         count: usize,
     },
-    /// SLV-ROUTE-0114: switches that were raised to the roots so that every root reaches every other.
+    /// SLV-ROUTE-0114: switches were raised to the roots, so that every root reaches every other.
     RootsConnected {
         /// The switches between them, ascending.
         through: Vec<Guid>,
     },
-    /// SLV-ROUTE-0115: pairs of switches between which no path goes up, then down.
+    /// SLV-ROUTE-0115: pairs of switches have no path that goes up, then down.
     NoLegalPath {
         /// Ordered pairs inside one part of the fabric.
         pairs: usize,
     },
-    /// SLV-ROUTE-0116: the fat tree that was recognised.
+    /// SLV-ROUTE-0116: the shape of the fat tree that was found.
     Tree {
         /// Its shape.
         shape: TreeShape,
     },
-    /// SLV-ROUTE-0117: links between switches of one level of a fat tree; they are not used.
+    /// SLV-ROUTE-0117: links join switches of one level of a fat tree; they are not used.
     LevelLinks {
         /// How many.
         count: usize,
@@ -135,14 +135,14 @@ pub enum Note {
         /// Entries that changed.
         entries: usize,
     },
-    /// SLV-ROUTE-0123: tables in force can deadlock; everything was routed again, on the same lanes.
+    /// SLV-ROUTE-0123: the tables in force can deadlock; everything was routed again, on the same lanes.
     NotRepaired,
     /// SLV-ROUTE-0131: the shape of the largest part of the fabric, as `auto` finds it.
     Recognised {
         /// The shape.
         topology: Topology,
     },
-    /// SLV-ROUTE-0132: the engine that `auto` took.
+    /// SLV-ROUTE-0132: the engine that `auto` has chosen.
     Chosen {
         /// Why; it names the engine.
         reason: Reason,

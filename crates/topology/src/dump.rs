@@ -50,7 +50,7 @@ fn first_names(names: impl ExactSizeIterator<Item = String>) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DumpError {
-    /// SLV-TOPOLOGY-0030: no forwarding table in the file.
+    /// SLV-TOPOLOGY-0030: the file has no forwarding table.
     #[error(
         "SLV-TOPOLOGY-0030: {file}: no 'Unicast lids' line; give opensm-lfts.dump or the output of ibroute or dump_fts"
     )]
@@ -68,7 +68,7 @@ pub enum DumpError {
         /// The text expected.
         want: &'static str,
     },
-    /// SLV-TOPOLOGY-0032: LIDs that no port can have.
+    /// SLV-TOPOLOGY-0032: the file has LIDs that no port can have.
     #[error(
         "SLV-TOPOLOGY-0032: {place}: LIDs {first}-{last} are no range of 2^LMC unicast LIDs (1-49151); correct them"
     )]
@@ -109,13 +109,13 @@ pub enum DumpError {
         /// `; the fabric has no switch …`, or empty.
         foreign: String,
     },
-    /// SLV-TOPOLOGY-0034: no hop counts in the file.
+    /// SLV-TOPOLOGY-0034: the file has no hop counts.
     #[error("SLV-TOPOLOGY-0034: {file}: no hop counts; give opensm-lid-matrix.dump")]
     NoHops {
         /// The file.
         file: String,
     },
-    /// SLV-TOPOLOGY-0037: two rows of one key that state different values.
+    /// SLV-TOPOLOGY-0037: two rows with one key state different values.
     #[error("SLV-TOPOLOGY-0037: {place}: {what} is {here} here and {there} in line {first_line}; remove the wrong one")]
     Contradiction {
         /// Where the later row is.
@@ -229,7 +229,7 @@ pub enum DumpWarning {
         /// `; its last row, of LID …, is left out`, or empty. The last row may be incomplete.
         last: String,
     },
-    /// SLV-TOPOLOGY-0048: LIDs that cannot be given to a port.
+    /// SLV-TOPOLOGY-0048: some LIDs cannot be given to a port.
     #[error("SLV-TOPOLOGY-0048: {source_name}: LIDs of {port} left out: {why}")]
     Refused {
         /// The file, or another source of the LIDs.

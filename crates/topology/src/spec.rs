@@ -91,7 +91,7 @@ pub enum SpecError {
         /// The contradiction.
         source: BuildError,
     },
-    /// SLV-TOPOLOGY-0007: an empty specification.
+    /// SLV-TOPOLOGY-0007: the specification of a fabric is empty.
     #[error("SLV-TOPOLOGY-0007: no fabric is named; give a file, or a generator as {example}")]
     Empty {
         /// A complete specification.

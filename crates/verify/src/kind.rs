@@ -51,9 +51,9 @@ kinds! {
     LaneDrop, "SLV-JUDGE-0005", "lane-drop";
     /// SLV-JUDGE-0006: traffic sent by hosts can deadlock: its channel dependencies form a cycle.
     HostCycle, "SLV-JUDGE-0006", "host-cycle";
-    /// SLV-JUDGE-0007: traffic can deadlock once agents in switches send to hosts.
+    /// SLV-JUDGE-0007: traffic of agents in switches to hosts can deadlock, together with traffic of hosts.
     AgentCycle, "SLV-JUDGE-0007", "agent-cycle";
-    /// SLV-JUDGE-0008: traffic can deadlock once switches send to switches.
+    /// SLV-JUDGE-0008: traffic from switch to switch can deadlock, together with all other traffic.
     SwitchCycle, "SLV-JUDGE-0008", "switch-cycle";
     /// SLV-JUDGE-0009: LinearFDBTop hides LIDs that are in use.
     LinearTopLow, "SLV-JUDGE-0009", "linear-top-low";
@@ -119,12 +119,12 @@ kinds! {
     MulticastLoop, "SLV-JUDGE-0051", "multicast-loop";
     /// SLV-JUDGE-0052: a switch copies packets of a multicast group to a port that needs none.
     MulticastStray, "SLV-JUDGE-0052", "multicast-stray";
-    /// SLV-JUDGE-0053: no tree can reach a member of a multicast group: its link is down, or its switch has no room.
+    /// SLV-JUDGE-0053: no tree reaches a member of a multicast group: its link is down, or the multicast table of its
+    /// switch is full.
     MulticastUnreached, "SLV-JUDGE-0053", "multicast-unreached";
     /// SLV-JUDGE-0054: while multicast tables are written, packets of a group can loop.
     MulticastWay, "SLV-JUDGE-0054", "multicast-way";
-    /// SLV-JUDGE-0055: the Sets of multicast tables leave out something that is planned, or write something that is
-    /// not.
+    /// SLV-JUDGE-0055: the Sets of multicast tables leave out planned contents, or write others.
     MulticastChange, "SLV-JUDGE-0055", "multicast-change";
     /// SLV-JUDGE-0056: multicast copies can deadlock with each other or with unicast packets.
     MulticastCircle, "SLV-JUDGE-0056", "multicast-circle";

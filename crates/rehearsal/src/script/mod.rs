@@ -58,7 +58,7 @@ pub const GRAMMAR: &str = "fabric SPEC [seed=N] [queue=N] [links=training] [line
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScriptError {
-    /// SLV-REHEARSAL-0201: a line that is no command.
+    /// SLV-REHEARSAL-0201: a line is not a command.
     #[error("SLV-REHEARSAL-0201: cannot read '{text}': want {want}")]
     Syntax {
         /// The text.
@@ -66,7 +66,7 @@ pub enum ScriptError {
         /// The legal form.
         want: &'static str,
     },
-    /// SLV-REHEARSAL-0202: the fabric cannot be had.
+    /// SLV-REHEARSAL-0202: the fabric cannot be read or generated.
     #[error("SLV-REHEARSAL-0202: no fabric: {what}")]
     Fabric {
         /// The loader's message.

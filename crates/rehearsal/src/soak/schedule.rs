@@ -220,7 +220,7 @@ impl fmt::Display for Schedule {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// SLV-REHEARSAL-0301: a line that cannot be read.
+    /// SLV-REHEARSAL-0301: a line of a schedule cannot be read.
     #[error("SLV-REHEARSAL-0301: line {line}: cannot read '{text}': want {want}")]
     Line {
         /// Its number.
@@ -230,10 +230,10 @@ pub enum ScheduleError {
         /// The legal form.
         want: &'static str,
     },
-    /// SLV-REHEARSAL-0302: it does not begin as a schedule does.
+    /// SLV-REHEARSAL-0302: the file does not begin like a schedule.
     #[error("SLV-REHEARSAL-0302: no schedule: the first line is not '{HEADER}'")]
     Header,
-    /// SLV-REHEARSAL-0303: it does not begin as a resolved schedule does.
+    /// SLV-REHEARSAL-0303: the file does not begin like a resolved schedule.
     #[error("SLV-REHEARSAL-0303: no resolved schedules, which 'soak --resolve' writes: no line '{RESOLVED_HEADER}'")]
     ResolvedHeader,
 }

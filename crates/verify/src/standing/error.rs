@@ -43,7 +43,7 @@ pub enum StandingError {
         /// Largest supported number.
         limit: u64,
     },
-    /// SLV-JUDGE-0305: there is no such entry.
+    /// SLV-JUDGE-0305: there is no such table entry.
     #[error("SLV-JUDGE-0305: switch {} has no entry of LID {lid}", switch.0)]
     NoSuchEntry {
         /// The switch.

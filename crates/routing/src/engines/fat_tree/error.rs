@@ -34,7 +34,7 @@ pub enum NotATree {
         /// The GUID that was given.
         guid: Guid,
     },
-    /// SLV-ROUTE-0014: more levels than a tree has.
+    /// SLV-ROUTE-0014: the fabric has more levels than a fat tree may have.
     #[error("SLV-ROUTE-0014: no fat tree: {levels} levels of switches, at most {most} are routed; use weave")]
     TooDeep {
         /// Levels found.
@@ -51,7 +51,8 @@ pub enum NotATree {
         /// Ordered pairs of switches.
         pairs: usize,
     },
-    /// SLV-ROUTE-0016: with the operator's lists of compute and I/O nodes it is no tree, without them it is one.
+    /// SLV-ROUTE-0016: the operator's lists of compute and I/O nodes make the engine refuse: without them the fabric is
+    /// a tree.
     #[error(
         "SLV-ROUTE-0016: a fat tree, but not with {lists}: leaves are the switches with compute nodes, and so {why}; \
          correct or leave out the list, or use another engine (updn, weave)"
