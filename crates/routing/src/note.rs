@@ -236,7 +236,7 @@ impl fmt::Display for Note {
             ),
             Self::FewerLanes { wanted, have } => write!(
                 f,
-                "{wanted} lanes were asked for, some link has {have}; {have} are used"
+                "{wanted} lanes were requested, but some link has only {have}: {have} are used"
             ),
             Self::Repaired {
                 extended,
@@ -247,7 +247,7 @@ impl fmt::Display for Note {
             Self::NotRepaired => f.write_str(NOT_REPAIRED),
             Self::Recognised { topology } => write!(f, "the fabric looks like this: {topology}"),
             Self::Chosen { reason } => write!(f, "auto takes {}; {reason}", reason.engine().name()),
-            Self::Refused { engine, why } => write!(f, "{} is not taken: {why}", engine.name()),
+            Self::Refused { engine, why } => write!(f, "engine {} is not used: {why}", engine.name()),
         }
     }
 }
@@ -258,8 +258,8 @@ const NOT_REPAIRED: &str = "tables in force can deadlock and were not repaired; 
 fn repaired(f: &mut fmt::Formatter<'_>, [extended, rerouted, rewoven]: [usize; 3], entries: usize) -> fmt::Result {
     write!(
         f,
-        "tables in force were repaired: {entries} entries changed, {extended} LIDs got new ways for what had lost its \
-         own, {rerouted} were routed again as a whole, {rewoven} lanes altogether"
+        "tables in force were repaired: {entries} entries changed; {extended} LIDs got new paths where they had lost \
+         one, {rerouted} LIDs and {rewoven} lanes were routed again as a whole"
     )
 }
 

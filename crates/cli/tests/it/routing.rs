@@ -89,12 +89,12 @@ fn lists_of_engines_are_tried_in_order() {
     check(
         "fat-tree,weave",
         "weave",
-        &["SLV-ROUTE-0133: fat-tree is not taken: SLV-ROUTE-0011"],
+        &["SLV-ROUTE-0133: engine fat-tree is not used: SLV-ROUTE-0011"],
     );
     check(
         "minhop,updn",
         "updn",
-        &["SLV-ROUTE-0133: minhop is not taken: SLV-JUDGE-0200"],
+        &["SLV-ROUTE-0133: engine minhop is not used: SLV-JUDGE-0200"],
     );
     check(
         "ftree,file,auto",
