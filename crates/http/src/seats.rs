@@ -52,7 +52,7 @@ impl Pulse {
         *self.lock() = (phase, Instant::now());
     }
 
-    /// Notes bytes from the client. Returns true if they begin a request.
+    /// Records bytes from the client. Returns true if they begin a request.
     pub(crate) fn received(&self) -> bool {
         let mut state = self.lock();
         match state.0 {
@@ -66,7 +66,7 @@ impl Pulse {
         false
     }
 
-    /// Notes that the client has read bytes.
+    /// Records that the client has read bytes.
     pub(crate) fn sent(&self) {
         self.begin(Phase::Answer);
     }

@@ -17,7 +17,7 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// Takes bytes in.
+    /// Adds bytes.
     pub fn bytes(self, bytes: &[u8]) -> Self {
         let (words, rest) = bytes.as_chunks::<8>();
         let whole = words
@@ -26,13 +26,13 @@ impl Digest {
         rest.iter().fold(whole, |digest, &byte| digest.number(byte.into()))
     }
 
-    /// Takes a number in.
+    /// Adds a number.
     pub fn number(self, number: u64) -> Self {
         // Rotated, because the low bits of a product depend on low bits alone.
         Self((self.0 ^ number).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29))
     }
 
-    /// Takes a state in that a manager stores. It names every field: a new one must be placed here.
+    /// Adds a state that a manager stores. It names every field: a new one must be placed here.
     pub fn state(self, state: &PersistentState) -> Self {
         let PersistentState {
             lids,

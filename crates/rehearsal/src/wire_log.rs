@@ -14,7 +14,7 @@ pub(crate) struct WireLog {
 }
 
 impl WireLog {
-    /// Takes an output in, unless only people read it or it stays in the manager's process.
+    /// Adds an output, unless only people read it or it stays in the manager's process.
     pub fn take(&mut self, now: Time, id: ManagerId, output: &Output) {
         let digest = self.digest.number(now.0).number(id.0 as u64);
         let (digest, what) = match output {

@@ -253,7 +253,7 @@ impl Program {
         self.release(rank, then, at, ready);
     }
 
-    /// Notes that an awaited operation has begun or ended. Adds operations that wait for nothing else to `ready`.
+    /// Records that an awaited operation has begun or ended. Adds operations that wait for nothing else to `ready`.
     fn release(&mut self, rank: u32, waiting: Vec<u32>, at: Ps, ready: &mut Vec<(u32, Ps)>) {
         let ops = &mut self.schedule.ranks[rank as usize];
         for next in waiting {

@@ -24,6 +24,6 @@ impl<'a> Deref for Ctx<'a> {
 
 /// A checker: the state of one subject, private to it.
 pub(super) trait Check {
-    /// Takes an observation in. Returns the first violation that no rule excuses.
+    /// Handles an observation. Returns the first violation that no rule excuses.
     fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, found: &mut Ledger) -> Result<(), Violation>;
 }

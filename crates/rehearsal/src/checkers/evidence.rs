@@ -72,12 +72,12 @@ impl Evidence {
         &self.blocks
     }
 
-    /// Notes MADs that the medium has lost.
+    /// Records MADs that the medium has lost.
     pub fn note_lost(&mut self, emulator: &mut Emulator) {
         self.links.note_lost(emulator);
     }
 
-    /// Takes an observation in. Returns a violation if a block was not read back in time.
+    /// Handles an observation. Returns a violation if a block was not read back in time.
     pub fn see(&mut self, scene: &Scene<'_>, seen: &Seen<'_>, found: &mut Ledger) -> Result<(), Violation> {
         match *seen {
             Seen::Step => return self.blocks.read_back_in_time(scene, self.is_outside, found),

@@ -53,7 +53,7 @@ impl Ledger {
         *self.exemptions.entry((checker, rule)).or_default() += 1;
     }
 
-    /// Takes a violation, which a rule may excuse.
+    /// Handles a violation, which a rule may excuse.
     pub fn judge(
         &mut self,
         checker: Checker,

@@ -115,7 +115,7 @@ impl Checkers {
         }
     }
 
-    /// Takes an observation in.
+    /// Handles an observation.
     pub fn see(&mut self, stage: &Stage<'_>, seen: &Seen<'_>) -> Result<(), Violation> {
         let scene = stage.scene(self.hardware.subnets());
         let evidence = &self.evidence;

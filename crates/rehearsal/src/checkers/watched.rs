@@ -66,7 +66,7 @@ impl Watched {
         (self.taken, self.looks)
     }
 
-    /// Takes an observation in.
+    /// Handles an observation.
     pub fn see(
         &mut self,
         scene: &Scene<'_>,

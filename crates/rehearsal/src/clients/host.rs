@@ -96,7 +96,7 @@ impl Host {
         }
     }
 
-    /// Takes a datagram. Returns the host's answer to it, if it answers.
+    /// Handles a datagram. Returns the host's answer to it, if it answers.
     pub fn receives(&mut self, datagram: &Datagram) -> Option<Datagram> {
         let mad = &datagram.mad;
         if mad.method() == Method::Report {

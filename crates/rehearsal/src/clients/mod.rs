@@ -208,7 +208,7 @@ impl Clients {
         usize::try_from(self.rng.below(count.max(1) as u64)).unwrap_or(0)
     }
 
-    /// Notes which managers have another role or process than before, and what their administrators know.
+    /// Records which managers have another role or process than before, and what their administrators know.
     fn note_managers(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
         for number in 0..self.desks.len() {
             let desk = &mut self.desks[number];

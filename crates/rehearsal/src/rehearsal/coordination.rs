@@ -191,7 +191,7 @@ impl Rehearsal {
         })
     }
 
-    /// Takes a milestone of a manager. Checkers note it at once; its coordinator gets it after the manager's outputs.
+    /// Handles a milestone of a manager. Checkers note it at once; its coordinator gets it after the manager's outputs.
     pub(super) fn reached(&mut self, id: ManagerId, milestone: Milestone) -> Result<(), RehearsalError> {
         let now = self.now;
         let Some(life) = &mut self.managers[id.0].life else {

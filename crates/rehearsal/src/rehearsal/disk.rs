@@ -63,7 +63,7 @@ impl Rehearsal {
         self.coordinate(id, In::StateStored { id: number, is_stored })
     }
 
-    /// Notes that a manager's state is stored.
+    /// Records that a manager's state is stored.
     pub(super) fn note_stored(&mut self, id: ManagerId, state: PersistentState) -> Result<(), RehearsalError> {
         self.observe(&Seen::Stored { id, state: &state })?;
         self.managers[id.0].stored = state;

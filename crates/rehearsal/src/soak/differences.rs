@@ -23,7 +23,7 @@ pub struct Step {
     pub changed: Vec<String>,
 }
 
-/// Takes each step that changed anything; false ends the walk's printing.
+/// Handles each step that changed anything; false ends the walk's printing.
 pub type Taker<'a> = dyn FnMut(&Step) -> bool + 'a;
 
 /// An observer that compares hardware and managers with the step before.

@@ -53,7 +53,7 @@ impl MovedCables {
         }
     }
 
-    /// Notes the traps that masters receive.
+    /// Records the traps that masters receive.
     pub fn see(&mut self, scene: &Scene<'_>, seen: &Seen<'_>) {
         let Seen::Receives { id, datagram, .. } = *seen else {
             return;

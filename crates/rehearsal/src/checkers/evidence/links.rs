@@ -16,7 +16,7 @@ pub(in crate::checkers) struct Links {
 }
 
 impl Links {
-    /// Notes MADs that the medium has lost.
+    /// Records MADs that the medium has lost.
     pub fn note_lost(&mut self, emulator: &mut Emulator) {
         emulator.take_lost(&mut self.lost);
         let chassis = emulator.chassis();
@@ -28,7 +28,7 @@ impl Links {
         }
     }
 
-    /// Notes answers that managers receive.
+    /// Records answers that managers receive.
     pub fn see(&mut self, scene: &Scene<'_>, seen: &Seen<'_>) {
         let Seen::Receives { id, client, datagram } = *seen else {
             return;

@@ -108,7 +108,7 @@ impl LidBook {
         self.cloned.contains(&guid)
     }
 
-    /// Notes which nodes show the GUIDs of others.
+    /// Records which nodes show the GUIDs of others.
     pub fn note_clones(&mut self, chassis: &Chassis) {
         for (node, built) in chassis.fabric().nodes().iter_enumerated() {
             if chassis.node_guid(node) != built.guid {

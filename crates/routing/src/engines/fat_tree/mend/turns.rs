@@ -270,7 +270,7 @@ impl Turns {
         self.made.len() + self.sent_back.len()
     }
 
-    /// Notes that a detour is in force; `sends_back` as for [`Self::allows`].
+    /// Records that a detour is in force; `sends_back` as for [`Self::allows`].
     pub fn add(&mut self, arrow: Arrow, sends_back: bool) {
         let (level, from, at, to) = arrow;
         if sends_back {
