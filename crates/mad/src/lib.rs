@@ -20,11 +20,11 @@
 //! });
 //! let mad = Mad::directed(Method::Get, AttributeId::NODE_INFO, 0, &DirectedRoute::LOCAL);
 //! let request = Datagram { address: Address::DIRECTED, mad };
-//! exchange.submit(AgentId(0), "who is there?");
+//! exchange.submit(AgentId(0), "NodeInfo of the peer");
 //! let sent = exchange.next_to_send(Time::ZERO, |_, place| *place = request).expect("the window is open");
 //! let mut answer = sent.datagram.mad;
 //! answer.set_method(Method::GetResp);
-//! assert_eq!(exchange.received(&answer), Some("who is there?"));
+//! assert_eq!(exchange.received(&answer), Some("NodeInfo of the peer"));
 //! ```
 
 mod exchange;
