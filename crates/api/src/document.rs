@@ -23,7 +23,7 @@ pub struct Document<T> {
 }
 
 impl<T: Body> Document<T> {
-    /// Puts name and version in front.
+    /// Adds `schema` and `version` to a body.
     #[must_use]
     pub fn new(body: T) -> Self {
         Self {

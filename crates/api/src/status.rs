@@ -247,7 +247,7 @@ impl Body for Status {
 pub struct Run {
     /// How it ended: `good`, `not_good`, `unmanaged`, `standby`, `refused`, `no_fabric` or `interrupted`.
     pub outcome: String,
-    /// The exit code for it.
+    /// The exit code of this verdict.
     pub exit_code: u8,
     /// The manager's last state.
     pub status: Status,

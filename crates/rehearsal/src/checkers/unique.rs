@@ -88,7 +88,8 @@ impl Conflict {
     }
 }
 
-/// The ports of conflicts. When one of three gives way, the other two are in a conflict that is not new.
+/// Returns the ports of conflicts, each with its LID. If one of three ports gets another LID, the conflict of the other
+/// two is not new.
 fn sides(conflicts: &[Conflict]) -> BTreeSet<(PortIdx, Lid)> {
     conflicts
         .iter()

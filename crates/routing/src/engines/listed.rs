@@ -64,7 +64,7 @@ pub struct LidMatrix {
     pub hops: BTreeMap<Guid, BTreeMap<Guid, Vec<u8>>>,
 }
 
-/// The tables, for the LIDs of today.
+/// Returns the loaded tables with the LIDs that ports have now.
 fn tables(
     fabric: &Fabric,
     lids: &Lids,

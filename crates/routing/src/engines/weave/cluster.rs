@@ -88,7 +88,7 @@ fn assign(net: &Net, members: &[usize], lanes: u8, kept: &impl Fn(usize) -> Opti
 /// How the switches of a lane are put in order from a top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// By their distance from it: most paths lead over the top.
+    /// By distance from the top switch, nearest first: most paths then lead over the top.
     Rings,
     /// One switch at a time: always the switch with the most neighbours among those already ordered, and among equals
     /// the one that was reached last.
