@@ -68,7 +68,7 @@ pub enum BenchError {
         /// Why, as far as known.
         cause: String,
     },
-    /// SLV-BENCH-0006: an agent refuses a request of the blaster.
+    /// SLV-BENCH-0006: an agent refuses a request of the load generator (blaster).
     #[error("SLV-BENCH-0006: refused: {mad}; report it, for the ceiling would be wrong")]
     Refused {
         /// The answer.

@@ -137,7 +137,7 @@ pub enum ConfigError {
         /// The file.
         path: PathBuf,
     },
-    /// SLV-CONFIG-0010: a start accepts the value, the running manager cannot.
+    /// SLV-CONFIG-0010: the value is legal at a start, but the running manager cannot change to it.
     #[error("SLV-CONFIG-0010: {key}: refused for now: {why}")]
     NotNow {
         /// The key as `table.name`.
