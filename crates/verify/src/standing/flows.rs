@@ -533,8 +533,8 @@ impl Flows {
         }
     }
 
-    /// Adds or removes host pairs on a link and on the rest of their path. If a switch on that path then sends its first
-    /// pairs, or no longer any, turns of hosts are added or removed too.
+    /// Adds or removes host pairs on a link and on the rest of their path. If a switch on that path then sends its
+    /// first pairs, or no longer any, turns of hosts are added or removed too.
     fn flow_on(&mut self, spot: Spot, link: (usize, u16), pairs: u16, sign: Sign) {
         let is_counted = self.shape.counts_pairs(spot.goal);
         let (mut cell, mut to) = link;
