@@ -1,8 +1,8 @@
 //! The rule itself: the egress of a switch towards a destination, in closed form.
 //!
-//! Let t be the destination's number, P the product of the numbers of positions on the levels below a switch, and `q =
-//! t / P`. Upwards, the packet takes position `q mod n` of n, and link `q / n` of it. Downwards it takes link `q` of
-//! the bundle that leads there. Link numbers count modulo the width of the bundle. In a full tree each downward link
+//! Let t be the destination's number, P the product of the numbers of positions on the levels below a switch, and
+//! `q = t / P`. Upwards, the packet takes position `q mod n` of n, and link `q / n` of it. Downwards it takes link `q`
+//! of the bundle that leads there. Link numbers count modulo the width of the bundle. In a full tree each downward link
 //! then carries one destination.
 //!
 //! If the position is a hole, or nothing behind it leads there, the packet takes another position. It is the first good
