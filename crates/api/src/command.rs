@@ -9,7 +9,7 @@ use crate::Body;
 /// A request that was accepted; events report its results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
-    /// `sweep` or `reload`.
+    /// `sweep`.
     pub request: String,
 }
 
@@ -150,7 +150,7 @@ pub struct CheckRequest {
     pub is_toml: bool,
 }
 
-/// A running manager's answer about a configuration: applied (reload) or only checked (check).
+/// A running manager's answer about a configuration that it checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
     /// True if a reload accepts it.

@@ -6,6 +6,7 @@
 
 mod administration;
 mod backups;
+mod change;
 mod command;
 mod document;
 mod error;
@@ -28,6 +29,7 @@ mod transition;
 
 pub use administration::Administration;
 pub use backups::{Backup, Backups, InPlace, InPlaceRun};
+pub use change::{PolicyChange, PolicyChanges, WouldSend, WouldSet};
 pub use command::{
     Accepted, Check, CheckRequest, Decoded, Diff, ExperimentCheck, ExperimentSetting, ExperimentSettings,
     ExperimentSummary, OpenSmCheck, OpenSmLine, Replay, ReplayDifference, ReplayTorn, Settings,

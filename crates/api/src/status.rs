@@ -3,7 +3,7 @@
 use selvedge_types::Guid;
 use serde::{Deserialize, Serialize};
 
-use crate::{Administration, Body, Fabric, Health, Intake, Plan, Port, ReasonCount, RebalanceStatus};
+use crate::{Administration, Body, Fabric, Health, Intake, Plan, Port, ReasonCount, RebalanceStatus, WouldSet};
 
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -256,6 +256,9 @@ pub struct Run {
     /// Names of hosts of the emulated fabric that the manager did not find.
     #[serde(default)]
     pub hosts_not_found: Vec<String>,
+    /// In a dry run: the Sets that the plan would send.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub would_send: Vec<WouldSet>,
 }
 
 impl Body for Run {

@@ -7,7 +7,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::exit::{CliError, Exit};
 use crate::out::note;
 use crate::{
-    backups, bench, compare, config, decode, demo, emulate, experiment, fault, headings, health, man, model, rebalance,
+    backups, bench, changes, compare, config, decode, demo, emulate, experiment, fault, headings, health, man, model, rebalance,
     replay, route, run, shell, simulate, soak, status, topology, transition, verify,
 };
 
@@ -35,7 +35,7 @@ enum Command {
     Forget(health::ForgetArgs),
     Sweep(status::SweepArgs),
     Rebalance(rebalance::RebalanceArgs),
-    Reload(status::ReloadArgs),
+    Reload(changes::ReloadArgs),
     Topology(topology::TopologyArgs),
     Route(Box<route::RouteArgs>),
     Compare(Box<compare::CompareArgs>),
@@ -132,7 +132,7 @@ impl Cli {
             Command::Forget(args) => health::forget(args),
             Command::Sweep(args) => status::sweep(args),
             Command::Rebalance(args) => rebalance::run(args),
-            Command::Reload(args) => status::reload(args),
+            Command::Reload(args) => changes::reload(args),
             Command::Topology(args) => topology::run(args),
             Command::Route(args) => route::run(args),
             Command::Compare(args) => compare::run(args),

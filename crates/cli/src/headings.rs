@@ -31,6 +31,7 @@ const HEADINGS: [(&str, &[&str]); 22] = [
             "state",
             "node-name-map",
             "no-wait",
+            "wait",
             "jobs",
             "check",
             "settings",

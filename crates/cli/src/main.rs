@@ -5,6 +5,7 @@ mod args;
 mod background;
 mod backups;
 mod bench;
+mod changes;
 mod compare;
 mod config;
 mod decode;

@@ -18,7 +18,7 @@ use crate::manage::{self, DoorArgs, Ended, ProcessArgs};
 use crate::opensm::OpenSmArgs;
 use crate::out::{Cell, Facts, Format, Out};
 use crate::tables_io::{OutputArgs, Results};
-use crate::{background, report, tables};
+use crate::{background, changes, report, tables};
 
 /// Manage a fabric: discover, plan, judge, apply, and keep it so.
 #[derive(Args, Clone, Debug)]
@@ -251,6 +251,7 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
             status,
             ports_not_active: manager.ports_not_active(),
             hosts_not_found: ended.not_found.clone(),
+            would_send: manager.dry_run_sets(),
         })?;
         return out.flush();
     }
@@ -277,6 +278,11 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
     if !status.ports_not_active.is_empty() {
         out.line("")?;
         out.grid(&tables::reasons(&status.ports_not_active))?;
+    }
+    let sets = manager.dry_run_sets();
+    if !sets.is_empty() {
+        out.line("\nwhat the plan would set (--json lists each Set):")?;
+        out.grid(&changes::nodes(&sets))?;
     }
     crate::health::list(&mut out, &status.health, format)?;
     let verdict = match ended.outcome {

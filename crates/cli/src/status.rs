@@ -1,4 +1,4 @@
-//! `selvedge status`, `sweep` and `reload`: asking a running process.
+//! `selvedge status` and `sweep`: asking a running process.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use selvedge_api as api;
 use selvedge_daemon::utc_text;
 use selvedge_http::{Client, EMULATOR_SOCKET, MANAGER_SOCKET, existing_path};
 
-use crate::admission;
+use crate::changes;
 use crate::events::EventArgs;
 use crate::exit::{CliError, Exit};
 use crate::findings::{self, TOP};
@@ -88,6 +88,8 @@ enum What {
     Partitions,
     /// Multicast groups that have members
     Groups,
+    /// Changes of the policy, and what has become of them
+    Changes,
     /// What happened
     Events,
 }
@@ -159,6 +161,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             }
             exit
         }
+        What::Changes => show(&mut out, client.get("changes")?, changes::table)?,
         What::Groups => show(&mut out, client.get("status")?, groups)?,
         What::Partitions => {
             partitions::show(&mut out, client.get("partitions")?, args.top)?;
@@ -276,22 +279,6 @@ pub fn sweep(args: &SweepArgs) -> Result<Exit, CliError> {
     accepted("sweep", args.format)
 }
 
-/// Have a running manager read its configuration again.
-#[derive(Args, Debug)]
-pub struct ReloadArgs {
-    #[command(flatten)]
-    socket: SocketArgs,
-    #[command(flatten)]
-    format: JsonArg,
-}
-
-impl ReloadArgs {
-    /// The format of errors.
-    pub const fn json(&self) -> bool {
-        self.format.json
-    }
-}
-
 /// Prints nothing for people: events report the results.
 fn accepted(request: &str, format: JsonArg) -> Result<Exit, CliError> {
     if format.json {
@@ -302,11 +289,4 @@ fn accepted(request: &str, format: JsonArg) -> Result<Exit, CliError> {
         out.flush()?;
     }
     Ok(Exit::Good)
-}
-
-/// Runs `selvedge reload`.
-pub fn reload(args: &ReloadArgs) -> Result<Exit, CliError> {
-    let check = args.socket.client().reload()?;
-    admission::complain(&check);
-    accepted("reload", args.format)
 }

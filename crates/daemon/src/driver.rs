@@ -349,6 +349,12 @@ impl Driver {
                 Note::Port(news) => self.port_changed(news)?,
                 Note::Command(Command::Stop) => self.stopping = true,
                 Note::Command(command) => self.coordinate(In::Command(command))?,
+                Note::Propose(policy, answer) => {
+                    self.coordinate(In::Command(Command::SetPolicy(policy)))?;
+                    // A request that timed out waits for no answer.
+                    let _ = self.sm.policy_changes().last().map(|change| answer.send(change.clone()));
+                }
+                Note::Preview(policy, answer) => drop(answer.send(self.sm.preview(policy).map(Box::new))),
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use selvedge_api::{
     Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest, Forgotten,
-    Health, Partitions, Plan, Ports, Rebalance, RebalanceRequest, Status, ports,
+    Health, Partitions, Plan, PolicyChange, PolicyChanges, Ports, Rebalance, RebalanceRequest, Status, WouldSend, ports,
 };
 use selvedge_fabric::Fabric;
 use selvedge_sim::Time;
@@ -135,7 +135,15 @@ impl Service for Emulation {
         Self::no_manager()
     }
 
-    fn reload(&self) -> Result<Check, Error> {
+    fn reload(&self) -> Result<PolicyChange, Error> {
+        Self::no_manager()
+    }
+
+    fn would_send(&self) -> Result<WouldSend, Error> {
+        Self::no_manager()
+    }
+
+    fn policy_changes(&self) -> Result<PolicyChanges, Error> {
         Self::no_manager()
     }
 

@@ -14,6 +14,7 @@
 mod administrator;
 mod attached;
 mod backend;
+mod changes;
 mod clock;
 mod convert;
 mod desk;

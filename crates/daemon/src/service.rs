@@ -1,21 +1,25 @@
 //! What front ends can ask of a running process.
 
 use std::path::Path;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use selvedge_api::{
     Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest, Forgotten,
-    Health, Links, LocalPort, Nodes, Partitions, Plan, Ports, Progress, Rebalance, RebalanceRequest, RefusedPlan,
-    Status, links, nodes,
+    Health, Links, LocalPort, Nodes, Partitions, Plan, PolicyChange, PolicyChanges, Ports, Progress, Rebalance,
+    RebalanceRequest, RefusedPlan, Status, WouldSend, WouldSet, links, nodes,
 };
 use selvedge_config::{Against, Settings, SettingsFile, Sources, Verdict, admit};
 use selvedge_fabric::Fabric;
 use selvedge_health::What;
+use selvedge_plan::Policy;
+use selvedge_planner::JobResult;
 use selvedge_planner::rebalance::preview;
 use selvedge_sim::Par;
 use selvedge_sm::{Asked, Command, Role, View};
 
+use crate::changes::{self, FilesRead};
 use crate::convert;
 use crate::forget;
 use crate::host::HostHandle;
@@ -51,8 +55,12 @@ pub trait Service: Send + Sync {
     fn rebalance(&self, request: RebalanceRequest) -> Result<Rebalance, Error>;
     /// Checks a configuration as [`Self::reload`] would, and changes nothing.
     fn check(&self, request: &CheckRequest) -> Result<Check, Error>;
-    /// Reads the configuration again, and every file that it or a flag names.
-    fn reload(&self) -> Result<Check, Error>;
+    /// Reads the configuration again, and every file that it or a flag names, and proposes the policy.
+    fn reload(&self) -> Result<PolicyChange, Error>;
+    /// Reads the configuration as [`Self::reload`] does, plans with it, and changes nothing.
+    fn would_send(&self) -> Result<WouldSend, Error>;
+    /// The last changes of the policy.
+    fn policy_changes(&self) -> Result<PolicyChanges, Error>;
     /// SIGHUP: reads the configuration again if there is one, and starts a heavy sweep in any case.
     fn hang_up(&self);
     /// Injects a fault.
@@ -119,6 +127,16 @@ impl Manager {
         !self.shared.manager_health().conditions.is_empty()
     }
 
+    /// Returns the Sets that a dry run would send; none in another mode.
+    #[must_use]
+    pub fn dry_run_sets(&self) -> Vec<WouldSet> {
+        let view = self.view();
+        let would_send = view.would_send.as_ref();
+        would_send.map_or_else(Vec::new, |outcome| {
+            changes::sets(outcome, &view.installed, &self.shared.names)
+        })
+    }
+
     fn command(&self, command: Command) -> Result<(), Error> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes
@@ -128,10 +146,17 @@ impl Manager {
 }
 
 impl Manager {
-    /// Returns the settings in force, as of the last start or reload.
+    /// Returns the settings in force: those of the last start or reload, with the policy in force.
     #[must_use]
     pub fn settings(&self) -> Settings {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match &self.view().policy {
+            Some(policy) => Settings {
+                policy: Policy::clone(policy),
+                ..running
+            },
+            None => running,
+        }
     }
 
     /// Checks the sources of the settings, or `text` in place of the file's text, against the settings in force.
@@ -147,19 +172,46 @@ impl Manager {
         self.aside.run(move || admit(&sources, Against::Running(&running)))
     }
 
-    /// Applies the settings that a reload can change.
-    fn take_over(&self, verdict: Verdict) -> Result<(), Error> {
+    /// Reads the files as a reload does.
+    fn read_again(&self) -> Result<Verdict, Error> {
+        let verdict = self.admit(None)?;
+        match verdict.error() {
+            Some(error) => Err(Error::of_text(&error)),
+            None => Ok(verdict),
+        }
+    }
+
+    /// Applies the settings that a reload can change: proposes the policy, and takes the names of nodes.
+    fn take_over(&self, verdict: Verdict) -> Result<PolicyChange, Error> {
+        let read = FilesRead::of(&verdict);
         let Settings { policy, daemon, .. } = verdict.settings;
-        self.command(Command::SetPolicy(Arc::new(policy.clone())))?;
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.policy = policy;
+        let change = self.ask(|answer| Note::Propose(Arc::new(policy), answer))?;
+        self.shared.files.keep(change.serial, read.clone());
         if let Some(names) = verdict.names {
+            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             running.daemon.node_name_map = daemon.node_name_map;
             self.shared.rename(names);
         }
-        Ok(())
+        Ok(changes::shown(&change, read, self.shared.clock, &self.shared.names))
+    }
+
+    /// Asks the manager's thread, and waits for the answer.
+    fn ask<T>(&self, note: impl FnOnce(Sender<T>) -> Note) -> Result<T, Error> {
+        let (answer, answered) = channel();
+        let stopped = || ErrorKind::Stopping.error("the manager has stopped");
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        notes.send(note(answer)).map_err(|_| stopped())?;
+        answered.recv_timeout(ANSWER_MAX).map_err(|error| match error {
+            RecvTimeoutError::Disconnected => stopped(),
+            RecvTimeoutError::Timeout => {
+                ErrorKind::Busy.error(format!("the manager did not answer within {} s", ANSWER_MAX.as_secs()))
+            }
+        })
     }
 }
+
+/// Longest wait for the manager's thread, which answers within milliseconds.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 fn not_yet(what: &str) -> Error {
     ErrorKind::NotYet.error(format!("there is no {what} yet"))
@@ -309,15 +361,37 @@ impl Service for Manager {
         Ok(convert::check(&self.admit(text)?))
     }
 
-    fn reload(&self) -> Result<Check, Error> {
-        let verdict = self.admit(None)?;
-        if let Some(error) = verdict.error() {
-            return Err(Error::of_text(&error));
-        }
-        let answer = convert::check(&verdict);
-        self.take_over(verdict)?;
-        self.shared.notice(&Notice::Reloaded(answer.clone()));
-        Ok(answer)
+    fn reload(&self) -> Result<PolicyChange, Error> {
+        let verdict = self.read_again()?;
+        self.shared.notice(&Notice::Reloaded(convert::check(&verdict)));
+        self.take_over(verdict)
+    }
+
+    fn would_send(&self) -> Result<WouldSend, Error> {
+        let verdict = self.read_again()?;
+        let read = FilesRead::of(&verdict);
+        let view = self.view();
+        let in_force = view.policy.as_ref().ok_or_else(|| not_yet("policy"))?;
+        let policy = Arc::new(verdict.settings.policy);
+        let changed = policy.changed_from(in_force);
+        let job = self.ask(|answer| Note::Preview(policy, answer))?;
+        let mut job = job.ok_or_else(|| not_yet("fabric to plan for"))?;
+        // The manager's own jobs have the other threads.
+        let JobResult::Plan(result) = job.run(Par::Sequential) else {
+            return Err(not_yet("plan"));
+        };
+        let installed = job.task.basis_mut().map(|basis| Arc::clone(&basis.installed));
+        Ok(WouldSend {
+            changed: changed.into_iter().map(str::to_owned).collect(),
+            needs_restart: read.needs_restart,
+            lines: read.lines,
+            ..changes::would_send(&result, &installed.unwrap_or_default(), &self.shared.names)
+        })
+    }
+
+    fn policy_changes(&self) -> Result<PolicyChanges, Error> {
+        let Shared { files, clock, names, .. } = &*self.shared;
+        Ok(changes::list(&self.view(), files, *clock, names))
     }
 
     fn hang_up(&self) {

@@ -12,6 +12,7 @@ use selvedge_store::StoreError;
 use selvedge_types::Guid;
 use selvedge_wire::{LocalPort, PortError};
 
+use crate::changes::FilesDesk;
 use crate::clock::Clock;
 use crate::events::{EventLog, LogSink};
 use crate::health::{self, HealthDesk};
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     intake: Mutex<Intake>,
     storing: Mutex<Storing>,
     health: HealthDesk,
+    /// What reloads have read.
+    pub(crate) files: FilesDesk,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -60,6 +63,7 @@ impl Shared {
             intake: Mutex::default(),
             storing: Mutex::default(),
             health: HealthDesk::default(),
+            files: FilesDesk::default(),
         }
     }
 

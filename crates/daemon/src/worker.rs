@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use selvedge_api::Reroute;
 use selvedge_fabric::Fabric;
 use selvedge_health::{Deviation, Known};
-use selvedge_plan::Plan;
+use selvedge_plan::{Plan, Policy};
 use selvedge_planner::{Job, JobId, JobResult, Warm};
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
-use selvedge_sm::{Command, PersistentState};
+use selvedge_sm::{Command, PersistentState, PolicyChange};
 use selvedge_store::{StateDir, StoreError};
 use selvedge_transport::{put_this_thread_last, use_huge_pages};
 
@@ -52,6 +52,10 @@ pub(crate) enum Note {
     Port(PortNews),
     /// The operator wants something.
     Command(Command),
+    /// The operator proposes a policy; the change is the answer.
+    Propose(Arc<Policy>, Sender<PolicyChange>),
+    /// The operator asks which plan a policy would lead to; the job that makes it is the answer, if one can be made now.
+    Preview(Arc<Policy>, Sender<Option<Box<Job>>>),
 }
 
 impl Note {
@@ -65,7 +69,13 @@ impl Note {
             | Self::KnownStored { .. }
             | Self::Compared(_)
             | Self::Deviations(_) => true,
-            Self::BackedUp { .. } | Self::Kept { .. } | Self::Dumped(_) | Self::Port(_) | Self::Command(_) => false,
+            Self::BackedUp { .. }
+            | Self::Kept { .. }
+            | Self::Dumped(_)
+            | Self::Port(_)
+            | Self::Command(_)
+            | Self::Propose(..)
+            | Self::Preview(..) => false,
         }
     }
 }

@@ -200,6 +200,10 @@ fn of_plan(facts: &Facts, now: Since) -> Vec<Condition> {
         let evidence = format!("{} of the plan in force", facts.sets_failed);
         add(What::SetsFailed, Severity::Warning, &evidence);
     }
+    if let Some(change) = &facts.rolled_back {
+        let evidence = format!("{change}; the policy before it is in force");
+        add(What::ChangeRolledBack, Severity::Warning, &evidence);
+    }
     if let Some(apart) = &facts.apart {
         add(What::HostsApart, Severity::Warning, apart);
     }

@@ -48,11 +48,13 @@ pub enum What {
     WrongPort,
     /// The expected topology is of another fabric.
     OtherTopology,
+    /// The last change of policy was refused and rolled back.
+    ChangeRolledBack,
 }
 
 impl What {
     /// All kinds.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::NodeMissing,
         Self::LinkMissing,
         Self::AgentSilent,
@@ -69,6 +71,7 @@ impl What {
         Self::Narrow,
         Self::WrongPort,
         Self::OtherTopology,
+        Self::ChangeRolledBack,
     ];
 
     /// Returns its stable code.
@@ -91,6 +94,7 @@ impl What {
             Self::Narrow => "SLV-HEALTH-0014",
             Self::WrongPort => "SLV-HEALTH-0015",
             Self::OtherTopology => "SLV-HEALTH-0016",
+            Self::ChangeRolledBack => "SLV-HEALTH-0017",
         }
     }
 
@@ -114,6 +118,7 @@ impl What {
             Self::Narrow => "narrow",
             Self::WrongPort => "wrong_port",
             Self::OtherTopology => "other_topology",
+            Self::ChangeRolledBack => "change_rolled_back",
         }
     }
 
@@ -136,6 +141,9 @@ impl What {
             Self::Narrow => "the link trains at the expected width: reseat or replace the cable",
             Self::WrongPort => "the cable is plugged in as expected, or the expected topology is corrected",
             Self::OtherTopology => "the expected topology of this fabric is given",
+            Self::ChangeRolledBack => {
+                "the next change that is kept: correct the configuration, then 'selvedge reload'"
+            }
             Self::Disabled => "the other manager sends the SMInfo control STANDBY, or this one is restarted",
         }
     }
@@ -159,6 +167,7 @@ impl fmt::Display for What {
             Self::Narrow => "narrow",
             Self::WrongPort => "in the wrong port",
             Self::OtherTopology => "expected topology is of another fabric",
+            Self::ChangeRolledBack => "last change rolled back",
         })
     }
 }

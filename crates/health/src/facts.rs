@@ -155,6 +155,8 @@ pub struct Facts {
     pub m_key_foreign: Option<Arc<str>>,
     /// Sets of the plan in force that failed.
     pub sets_failed: usize,
+    /// The last change of policy, in words, if it was refused and rolled back, and none was kept since.
+    pub rolled_back: Option<Arc<str>>,
     /// Hosts and nodes that do not reach each other by the plan in force, in words.
     pub apart: Option<Arc<str>>,
     /// Deviations from the expected topology; empty without one.

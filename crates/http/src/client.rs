@@ -8,8 +8,8 @@ use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use selvedge_api::{
-    Body, Check, CheckRequest, Document, Error, FaultReport, FaultRequest, ForgetRequest, Forgotten, Rebalance,
-    RebalanceRequest,
+    Body, Check, CheckRequest, Document, Error, FaultReport, FaultRequest, ForgetRequest, Forgotten, PolicyChange,
+    Rebalance, RebalanceRequest, WouldSend,
 };
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -79,8 +79,13 @@ impl Client {
     }
 
     /// Makes the manager read every configuration file again.
-    pub fn reload(&self) -> Result<Check, HttpError> {
+    pub fn reload(&self) -> Result<PolicyChange, HttpError> {
         self.read(&self.exchange(Method::POST, "policy/reload", Bytes::new())?)
+    }
+
+    /// Returns the Sets that a reload would send.
+    pub fn would_send(&self) -> Result<WouldSend, HttpError> {
+        self.read(&self.exchange(Method::POST, "policy/preview", Bytes::new())?)
     }
 
     /// Asks the manager whether a reload would accept a configuration.

@@ -9,7 +9,9 @@
 //! | `GET /api/v1/findings` | [`Findings`](selvedge_api::Findings) |
 //! | `GET /api/v1/events?since=N` | [`Events`](selvedge_api::Events) after number N |
 //! | `POST /api/v1/sweep` | 202: a heavy sweep follows |
-//! | `POST /api/v1/policy/reload` | 202 and [`Check`](selvedge_api::Check): every file was read again |
+//! | `POST /api/v1/policy/reload` | 202 and [`PolicyChange`](selvedge_api::PolicyChange): every file was read again |
+//! | `POST /api/v1/policy/preview` | [`WouldSend`](selvedge_api::WouldSend): the Sets of a reload; nothing changes |
+//! | `GET /api/v1/changes` | [`PolicyChanges`](selvedge_api::PolicyChanges): what has become of the last 16 |
 //! | `POST /api/v1/policy/check` | [`Check`](selvedge_api::Check): as if for a reload; nothing changes |
 //! | `POST /api/v1/fault` | [`FaultReport`](selvedge_api::FaultReport) |
 //!

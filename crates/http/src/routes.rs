@@ -55,6 +55,14 @@ pub(crate) fn routes(answers: Arc<Answers>) -> Router {
         )
         .route("/api/v1/rebalance", post(rebalance))
         .route("/api/v1/policy/reload", post(reload))
+        .route(
+            "/api/v1/policy/preview",
+            post(async |State(answers): Shared| show(answers.alone(|s| s.would_send()).await)),
+        )
+        .route(
+            "/api/v1/changes",
+            get(async |State(answers): Shared| show(answers.small(|s| s.policy_changes()).await)),
+        )
         .route("/api/v1/policy/check", post(check))
         .route("/api/v1/fault", post(fault))
         .fallback(async || refusal(&ErrorKind::NotFound.error("there is no such path")))
@@ -154,7 +162,7 @@ async fn rebalance(State(answers): Shared, headers: HeaderMap, body: RequestBody
     }
 }
 
-/// Accepts a reload. Events report the effects of the new policy.
+/// Accepts a reload: the policy is proposed. Its change shows what becomes of it.
 async fn reload(State(answers): Shared) -> Response {
     match answers.small(|s| s.reload()).await {
         Ok(json) => json_response(StatusCode::ACCEPTED, json),

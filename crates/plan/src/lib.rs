@@ -24,6 +24,7 @@ mod lids;
 pub mod multicast;
 pub mod partition;
 mod policy;
+mod policy_keys;
 mod tables;
 mod whole;
 

@@ -13,6 +13,7 @@ use selvedge_sim::Time;
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
 use crate::aliases::AliasGuids;
+use crate::change::Changes;
 use crate::commit::InForce;
 use crate::config::{Config, Mode};
 use crate::core::tickets::Tickets;
@@ -92,6 +93,8 @@ pub struct Sm {
     multicast: Multicast,
     /// Alias GUIDs of ports.
     aliases: AliasGuids,
+    /// Changes of policy.
+    changes: Changes,
 }
 
 /// Requests that wait longer no longer hold back the others; ten times what a busy agent needs.
@@ -134,6 +137,7 @@ impl Sm {
             rebalancer: Rebalancer::default(),
             multicast: Multicast::default(),
             aliases: AliasGuids::default(),
+            changes: Changes::default(),
         }
     }
 
@@ -347,11 +351,12 @@ impl Sm {
         }
         self.rebalance(crate::rebalance::In::Interrupted, out);
         self.tell_sweep(crate::sweep::In::Begins);
+        self.change_policy(crate::change::In::SweepBegins, out);
         self.run_election(crate::election::In::SweepBegun, out);
         self.forget_repairs();
         self.exchange.clear();
         self.next_generation();
-        let mut discovery = Discovery::new(self.config.policy.part_enforce != PartEnforce::Off);
+        let mut discovery = Discovery::new(self.policy_to_plan().part_enforce != PartEnforce::Off);
         let mut requests = Vec::new();
         discovery.begin(&mut requests);
         self.stage = Stage::Discovering(Box::new(discovery));
@@ -462,6 +467,7 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
 mod aliases;
 mod apply;
 mod backups;
+mod change;
 mod command;
 mod commit;
 mod drain;

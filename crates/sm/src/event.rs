@@ -13,6 +13,7 @@ use selvedge_wire::SmControl;
 
 use crate::aliases::AliasEvent;
 use crate::apply::Wait;
+use crate::change::ChangeEvent;
 use crate::intake::IntakeEvent;
 use crate::listed::Absent;
 use crate::multicast::MulticastEvent;
@@ -230,6 +231,8 @@ pub enum Event {
     Multicast(MulticastEvent),
     /// Something about alias GUIDs.
     Aliases(AliasEvent),
+    /// Something about a change of policy.
+    Change(ChangeEvent),
     /// Something about sources that send too much.
     Intake(IntakeEvent),
     /// A link came back and is set up, without a sweep.
@@ -309,6 +312,7 @@ impl Event {
             Self::Plan(event) => event.code(),
             Self::Multicast(event) => event.code(),
             Self::Aliases(event) => event.code(),
+            Self::Change(event) => event.code(),
             Self::Intake(event) => event.code(),
             Self::HandingOver { .. } => "SLV-SM-0060",
             Self::HandoverRefused { .. } => "SLV-SM-0061",
@@ -360,6 +364,7 @@ impl Event {
             Self::Plan(event) => event.severity(),
             Self::Multicast(event) => event.severity(),
             Self::Aliases(event) => event.severity(),
+            Self::Change(event) => event.severity(),
             Self::Intake(event) => event.severity(),
             Self::StepsLeftOut { .. }
             | Self::SubnetUpWithErrors { .. }
@@ -410,6 +415,7 @@ impl Event {
             Self::ListedAbsent(absent) => write!(f, "{absent}"),
             Self::Multicast(event) => write!(f, "{event}"),
             Self::Aliases(event) => write!(f, "{event}"),
+            Self::Change(event) => write!(f, "{event}"),
             Self::Intake(event) => write!(f, "{event}"),
             Self::HandingOver { .. }
             | Self::HandoverRefused { .. }

@@ -7,12 +7,13 @@
 //!
 //! `core` is the outer machine: it takes inputs, holds the stage, and carries outputs out. Sub-machines with private
 //! fields decide one thing each: `election`, `sweep`, `reading`, `apply`, `commit`, `drain`, `lid_book`, `fault`,
-//! `flap`, `trap`, `readback`, `rebalance`, `registration`, `persist`, `presence`, `multicast`, `aliases`. A file in
+//! `flap`, `trap`, `readback`, `rebalance`, `registration`, `persist`, `presence`, `multicast`, `aliases`, `change`. A file in
 //! `core/` builds what such a machine may read, hands it an input, and carries out its effects. `ARCHITECTURE.md` says
 //! what each decides.
 
 mod aliases;
 mod apply;
+mod change;
 mod commit;
 mod config;
 mod core;
@@ -49,6 +50,7 @@ pub use crate::apply::Wait;
 pub use crate::config::{Config, Mode};
 pub use crate::core::Sm;
 pub use aliases::AliasEvent;
+pub use change::{ChangeEvent, ChangeState, Later, PolicyChange};
 pub use election::Role;
 pub use event::{Event, SweepReason};
 pub use intake::{Babbler, Intake, IntakeEvent, IntakeOut, Kind};

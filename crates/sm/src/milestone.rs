@@ -45,6 +45,8 @@ pub enum Milestone {
     TrapTaken(Box<Datagram>),
     /// Nodes or links are known that were not, are gone, have returned, or are forgotten: to be stored.
     KnownChanged(Arc<Known>),
+    /// Another policy is in force: the judge accepted a plan with it, or a change was rolled back.
+    PolicyChanged(Arc<Policy>),
 }
 
 impl Milestone {
@@ -60,6 +62,7 @@ impl Milestone {
             Self::RoleChanged { .. } => 6,
             Self::TrapTaken(_) => 7,
             Self::KnownChanged(_) => 8,
+            Self::PolicyChanged(_) => 9,
         }
     }
 }

@@ -14,6 +14,7 @@ use selvedge_types::Guid;
 use selvedge_verify::Verdict;
 
 use crate::apply::Wait;
+use crate::change::PolicyChange;
 use crate::election::Role;
 use crate::rebalance::BalanceView;
 use crate::report::{PortReport, beyond_reach};
@@ -109,8 +110,10 @@ pub struct View {
     pub wait: Option<Wait>,
     /// The state of rebalancing.
     pub balance: BalanceView,
-    /// The operator's policy.
+    /// The policy in force.
     pub policy: Option<Arc<Policy>>,
+    /// The last changes of policy, the newest last.
+    pub policy_changes: Arc<Vec<PolicyChange>>,
     /// The change that is being applied, and its phase, from 0.
     pub applying: Option<(Arc<Outcome>, usize)>,
     /// Finished sweeps.
@@ -131,6 +134,8 @@ pub struct View {
     pub refused: Option<Arc<Verdict>>,
     /// The tables that switches hold, as far as known.
     pub installed: Arc<Installed>,
+    /// In a dry run: the plan that would be in force, with its Sets.
+    pub would_send: Option<Arc<Outcome>>,
     /// Sets of the last change set.
     pub changes: ChangeCount,
     /// Sets of it that are acknowledged.

@@ -6,6 +6,7 @@ mod admission;
 mod api;
 mod assumes_nothing;
 mod backups;
+mod changes;
 mod edges;
 mod health;
 mod lists;

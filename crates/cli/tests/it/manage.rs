@@ -380,12 +380,12 @@ fn a_reload_keeps_what_the_command_line_says() {
     lab.write("fm.toml", "[routing]\nengines = [\"updn\"]\nlmc = 0\n");
     let accepted = lab.run(&["reload", "--json"]).exits(0).json();
     assert_eq!(
-        (&accepted["schema"], &accepted["request"]),
-        (&"selvedge.accepted".into(), &"reload".into())
+        (&accepted["schema"], &accepted["state"]),
+        (&"selvedge.change".into(), &"kept".into())
     );
-    let after = wait_for("plan of the new configuration", || {
-        Some(plan()).filter(|plan| plan["engine"] == "updn")
-    });
+    assert_eq!(accepted["changed"], serde_json::json!(["routing.engines"]));
+    let after = plan();
+    assert_eq!(after["engine"], "updn");
     assert_eq!(after["lids"], before["lids"]);
     lab.run(&["status", "findings"]).exits(0).says("none");
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::support::{Lab, Process, wait_for};
 
 /// Commands that print neither table nor figures: text for a shell, a file format, prose, or nothing.
-const WITHOUT_TABLE: [&str; 15] = [
+const WITHOUT_TABLE: [&str; 14] = [
     "bench",
     "completions",
     "config check",
@@ -16,7 +16,6 @@ const WITHOUT_TABLE: [&str; 15] = [
     "forget",
     "health",
     "man",
-    "reload",
     "replay",
     "sweep",
     "topology convert",
@@ -73,8 +72,12 @@ impl World {
              [common]\nfabric = \"ring:switches=4,hosts=1\"\nduration = \"2us\"\nwarmup = \"1us\"\n\
              [vary]\nload = [0.1, 0.2]\n";
         lab.write("e.toml", experiment);
-        let manager = lab.start(&["run", "--fabric", "sx6536"]);
+        let config = lab.write("fm.toml", "[fabric]\npacket_life = 16\n");
+        let manager = lab.start(&["run", "--fabric", "sx6536", "--config", &config]);
         wait_for("subnet that is up", || (lab.run(&["status"]).code == 0).then_some(()));
+        lab.write("fm.toml", "[fabric]\npacket_life = 17\n");
+        lab.run(&["reload"]).exits(0);
+        lab.write("fm.toml", "[fabric]\npacket_life = 18\n");
         Self { lab, _manager: manager }
     }
 
@@ -92,6 +95,7 @@ impl World {
             ("model", "--fabric karytree:k=8,n=3"),
             ("model", "--paper paper"),
             ("rebalance", "--dry-run"),
+            ("reload", "--dry-run"),
             ("route", "--fabric sx6536 --pairings 20"),
             ("run", "--fabric sx6536 --once"),
             ("run", "-F opensm.conf --check-config"),
@@ -99,6 +103,7 @@ impl World {
             ("soak", "--seeds 1..3"),
             ("status", ""),
             ("status", "conditions"),
+            ("status", "changes"),
             ("status", "fabric"),
             ("status", "nodes"),
             ("status", "ports"),

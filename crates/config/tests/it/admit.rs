@@ -76,6 +76,9 @@ fn every_key_is_taken_or_named_by_a_reload() {
         let is_taken = is_policy || key.name == "node_name_map";
         let want = if is_taken { Vec::new() } else { vec![key.path()] };
         assert_eq!(named, want, "{text}");
+        let changed = verdict.settings.policy.changed_from(&running.policy);
+        let want = if is_policy { vec![key.path()] } else { Vec::new() };
+        assert_eq!(changed, want, "{text}: a change is named by its keys");
     }
 }
 

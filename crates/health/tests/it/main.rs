@@ -43,7 +43,7 @@ type Row = (Fault, Option<(&'static str, Severity)>, &'static str, &'static str)
 /// is a verdict: Starting, Healthy, Degraded, Failed, Ready (standby), Watching, Unmanaged; with a `!` if the condition
 /// of the row is reported there. A disabled manager has a condition of its own.
 #[rustfmt::skip]
-const TABLE: [Row; 20] = [
+const TABLE: [Row; 21] = [
     //                                                     master    standby disc disabled dry run  watch
     (Fault::None,         None,                        "", "S  H     R       S    F        W  S     W  U  S"),
     (Fault::HostGone,     warns("SLV-HEALTH-0001"),    "the node returns",
@@ -81,6 +81,8 @@ const TABLE: [Row; 20] = [
     (Fault::WrongPort, warns("SLV-HEALTH-0015"), "plugged in as expected",
                                                            "D! D!    R       D!   F!       D! D!    D! D! D!"),
     (Fault::OtherTopology, warns("SLV-HEALTH-0016"), "of this fabric is given",
+                                                           "D! D!    R       D!   F!       D! D!    D! D! D!"),
+    (Fault::RolledBack, warns("SLV-HEALTH-0017"), "the next change that is kept",
                                                            "D! D!    R       D!   F!       D! D!    D! D! D!"),
     (Fault::OwnPortDown,  fails("SLV-HEALTH-0009"),    "the port has a link",
                                                            "F! F!    F!      F!   F!       F! F!    F! F! F!"),
@@ -126,6 +128,7 @@ enum Fault {
     Narrow,
     WrongPort,
     OtherTopology,
+    RolledBack,
     OwnPortDown,
 }
 
@@ -213,6 +216,7 @@ impl Fault {
             Self::Narrow => deviates(&mut facts, What::Narrow),
             Self::WrongPort => deviates(&mut facts, What::WrongPort),
             Self::OtherTopology => deviates(&mut facts, What::OtherTopology),
+            Self::RolledBack => facts.rolled_back = Some("change 1 of routing.engines: a credit loop".into()),
             Self::OwnPortDown => facts.own_port_down = Some("port 1 is DOWN".into()),
         }
         facts
@@ -307,7 +311,7 @@ fn every_cell_of_the_table() {
             cells += 1;
         }
     }
-    assert_eq!(cells, 200);
+    assert_eq!(cells, 210);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_api::{
     Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest, Forgotten,
-    Health, Partitions, Plan, Ports, Rebalance, RebalanceRequest, Status,
+    Health, Partitions, Plan, PolicyChange, PolicyChanges, Ports, Rebalance, RebalanceRequest, Status, WouldSend,
 };
 use selvedge_daemon::Service;
 use selvedge_fabric::Fabric;
@@ -76,7 +76,13 @@ impl Service for Slow {
     fn check(&self, _: &CheckRequest) -> Result<Check, Error> {
         nothing()
     }
-    fn reload(&self) -> Result<Check, Error> {
+    fn reload(&self) -> Result<PolicyChange, Error> {
+        nothing()
+    }
+    fn would_send(&self) -> Result<WouldSend, Error> {
+        nothing()
+    }
+    fn policy_changes(&self) -> Result<PolicyChanges, Error> {
         nothing()
     }
     fn hang_up(&self) {}

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use selvedge_sm::Role;
+use selvedge_sm::{ChangeState, Role};
 
 use super::action::Action;
 use super::world::{CONVERGE_REST, SWEEPS_TO_CONVERGE, World};
@@ -117,6 +117,11 @@ impl World<'_> {
                 Role::Master => masters.push(at),
                 Role::Standby => continue,
                 other => return Ok(Some(format!("manager {} is {other}", id.0))),
+            }
+            // A fault at that time was to blame: the operator loads the policy again.
+            if let Some(ChangeState::RolledBack { why, .. }) = view.policy_changes.last().map(|change| &change.state) {
+                self.propose_again()?;
+                return Ok(Some(format!("manager {} rolled a policy back: {why}", id.0)));
             }
             if !view.is_up() {
                 return Ok(Some(format!("manager {} is not up: {} Sets failed", id.0, view.failed)));

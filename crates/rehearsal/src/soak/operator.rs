@@ -3,7 +3,7 @@
 use selvedge_planner::PortReason;
 use selvedge_sm::Role;
 
-use super::action::Action;
+use super::action::{Action, Setting};
 use super::world::World;
 use crate::{ManagerId, RehearsalError};
 
@@ -20,6 +20,12 @@ impl World<'_> {
             self.act(Action::Sweep(id.0))?;
         }
         Ok(())
+    }
+
+    /// All managers get the operator's policy again: the judge refused it while something was broken.
+    pub(super) fn propose_again(&mut self) -> Result<(), RehearsalError> {
+        let setting = Setting::Lmc(self.operator.policy.lmc);
+        self.act(Action::Policy(setting))
     }
 
     /// Reboots nodes with unknown M_Keys on behalf of the operator: a manager does not change such ports, and reports

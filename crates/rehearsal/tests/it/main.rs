@@ -5,6 +5,7 @@
 mod administration;
 mod alias_guids;
 mod backups;
+mod changes;
 mod common;
 mod determinism;
 mod killed_half_way;

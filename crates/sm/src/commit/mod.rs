@@ -80,7 +80,7 @@ struct Sweeps {
 }
 
 /// Sets of a change, by what became of them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Change {
     /// All of them.
     pub count: ChangeCount,
@@ -88,6 +88,8 @@ pub struct Change {
     pub acknowledged: usize,
     /// Those that failed.
     pub failed: usize,
+    /// In a dry run: the plan that would be in force, with its Sets.
+    pub would_send: Option<Arc<Outcome>>,
 }
 
 /// What a change of plan depends on.
@@ -137,7 +139,7 @@ pub enum In<'a> {
     /// A repair is about to be applied.
     Repair(&'a Outcome),
     /// In a dry run: a plan was accepted.
-    DryRun(&'a Outcome),
+    DryRun(&'a Arc<Outcome>),
     /// Sets have ended: numbers of acknowledged and of failed ones.
     Sent(usize, usize),
     /// A plan was applied as far as possible.
@@ -208,7 +210,10 @@ impl InForce {
             }
             In::Step(outcome) => self.change = Change::of(outcome),
             In::Repair(outcome) => self.change.count = outcome.changes.value().count(),
-            In::DryRun(outcome) => self.take(&outcome.plan),
+            In::DryRun(outcome) => {
+                self.take(&outcome.plan);
+                self.change.would_send = Some(Arc::clone(outcome));
+            }
             In::Sent(acknowledged, failed) => self.sent(acknowledged, failed),
             In::Applied {
                 outcome,
@@ -376,8 +381,9 @@ impl InForce {
     }
 
     /// Returns whether a plan of the whole fabric may keep tables that it finds.
-    pub const fn adopt_found(&self, wants_others: bool) -> Adopt {
-        Adopt::of(self.plan.is_some(), self.keeps_found, wants_others)
+    /// `is_alike`: the plan's policy asks for the same routes as the policy in force.
+    pub const fn adopt_found(&self, is_alike: bool, wants_others: bool) -> Adopt {
+        Adopt::of(self.plan.is_some(), self.keeps_found && is_alike, wants_others)
     }
 
     /// Returns the record of which tables are still as this manager wrote them, if a plan is in force.

@@ -7,7 +7,7 @@ use crate::election::CopyNews;
 use crate::event::SweepReason;
 use crate::io::{Command, Output};
 use crate::stage::Stage;
-use crate::{commit, election, flap, persist, presence, rebalance, registration, trap};
+use crate::{election, flap, persist, presence, rebalance, registration, trap};
 
 impl Sm {
     pub(crate) fn start(&mut self, out: &mut Vec<Output>) {
@@ -37,11 +37,7 @@ impl Sm {
             Command::Ready => self.run_election(election::In::Copy(CopyNews::Complete), out),
             Command::Told(told) => self.update_stored(persist::In::Copied(*told), out),
             Command::Babbles { lid, port } => self.trap(trap::In::Babbles { lid, port }, out),
-            Command::SetPolicy(policy) => {
-                self.tell_in_force(commit::In::Wanted(&policy));
-                self.config.policy = policy;
-                self.want_sweep(SweepReason::Command);
-            }
+            Command::SetPolicy(policy) => self.propose(policy, out),
             Command::Forget { nodes, links } => self.note_presence(presence::In::Forget(nodes, links), out),
             Command::Stop => {
                 if self.config.mode == Mode::Manage {

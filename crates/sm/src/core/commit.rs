@@ -24,7 +24,7 @@ use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::{Committed, Milestone};
 use crate::report::Failures;
-use crate::{drain, election, lid_book, presence, readback};
+use crate::{change, drain, election, lid_book, presence, readback};
 
 impl Sm {
     /// Hands an input to the plan in force; returns its effects.
@@ -164,6 +164,8 @@ impl Sm {
             },
             failed => Event::SubnetUpWithErrors { failed },
         }));
+        let failed = change.failed;
+        self.change_policy(change::In::Applied { failed }, out);
         self.store_in_force(out);
         self.balance_applied(out);
     }

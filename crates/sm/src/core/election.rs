@@ -10,13 +10,14 @@ use selvedge_types::Guid;
 use selvedge_verify::phases::is_live;
 use selvedge_wire::SmInfo;
 
+use crate::change::Later;
 use crate::core::Sm;
 use crate::election::{Ctx, Effect, Election, Foreign, In, Other, Role};
 use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::Milestone;
 use crate::stage::{Stage, Token};
-use crate::{drain, lid_book, registration, report, sweep};
+use crate::{change, drain, lid_book, registration, report, sweep};
 
 impl Sm {
     /// Returns the SMInfo that this manager shows to others.
@@ -81,7 +82,10 @@ impl Sm {
             }
             Effect::StayMaster => self.begin_reading_tables(),
             Effect::StoodBy => self.stood_by(out),
-            Effect::Disabled => self.stage = Stage::Disabled,
+            Effect::Disabled => {
+                self.stage = Stage::Disabled;
+                self.change_policy(change::In::NotNow(Later::Disabled), out);
+            }
             Effect::Offered => self.stage = Stage::HandingOver,
             Effect::Rival => self.light_sweep_differs(),
             Effect::Reregister => self.update_registration(registration::In::AllLost),
@@ -151,6 +155,7 @@ impl Sm {
         self.forget_told(out);
         self.tell_sweep(sweep::In::StoodBy);
         self.stage = Stage::Standby;
+        self.change_policy(change::In::NotNow(Later::Standby), out);
     }
 
     /// Checks the inventory of a heavy sweep for signs of other masters.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use selvedge_plan::Installed;
+use selvedge_plan::{Installed, Policy};
 use selvedge_planner::told::Told;
 use selvedge_planner::{Found, Inventory, Outcome, PortReason};
 
@@ -24,9 +24,13 @@ impl Sm {
         &self.persist
     }
 
-    /// Returns the service levels in force.
-    pub(crate) fn told_levels(&self, inventory: &Inventory) -> Arc<Told> {
-        self.persist.told_levels(&ctx(&self.config, &self.in_force), inventory)
+    /// Returns the service levels in force, for a plan with this policy.
+    pub(crate) fn told_levels(&self, policy: &Arc<Policy>, inventory: &Inventory) -> Arc<Told> {
+        let config = Config {
+            policy: Arc::clone(policy),
+            ..self.config.clone()
+        };
+        self.persist.told_levels(&ctx(&config, &self.in_force), inventory)
     }
 
     /// Hands an input without LIDs to the stored state, and carries out its effects.

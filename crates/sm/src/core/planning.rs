@@ -3,14 +3,17 @@
 
 use std::sync::Arc;
 
-use selvedge_fabric::Port;
-use selvedge_plan::Installed;
+use selvedge_fabric::{Fabric, Port};
+use selvedge_plan::{Installed, Policy, UnderWay};
 use selvedge_planner::past::with_links_asleep;
-use selvedge_planner::{Inventory, LidClaims, PlanEvent, PlanFabric, PlanResult, RepairResult, Task};
+use selvedge_planner::{
+    Basis, Inventory, LidClaims, PlanEvent, PlanFabric, PlanResult, RepairResult, Task, route_alike,
+};
 use selvedge_sim::Time;
 
 use super::Sm;
 use crate::apply::Apply;
+use crate::change::{Later, PlansWith};
 use crate::commit::NoPlan;
 use crate::config::Mode;
 use crate::event::{Event, SweepReason};
@@ -18,7 +21,7 @@ use crate::io::Output;
 use crate::milestone::coming;
 use crate::report::NothingSent;
 use crate::stage::Stage;
-use crate::{commit, persist, registration, report};
+use crate::{change, commit, persist, registration, report, sweep};
 
 impl Sm {
     /// All tables are read as far as possible: has a plan made.
@@ -36,45 +39,42 @@ impl Sm {
                 installed,
                 &report::Failures::none(),
             );
+            self.change_policy(change::In::NotNow(Later::Watching), out);
             return self.rest(now);
         }
         let ours = |port: &Port| self.lids.is_known(port);
-        if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key, ours) {
+        let m_key = self.policy_to_plan().m_key;
+        if let Some(what) = report::foreign_m_keys(&inventory.fabric, m_key, ours) {
             let ports = what.as_str().into();
             out.push(Output::Event(Event::MKeyRefused { what }));
-            let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
+            let failures = report::Failures::nothing_sent(NothingSent::MKey(m_key));
             self.update_registration(registration::In::Dropped);
             self.tell_in_force(commit::In::NothingSent(NoPlan::MKey(ports)));
             self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
+            self.change_policy(change::In::NotNow(Later::MKey), out);
             return self.rest(now);
         }
         self.settle_whose_lids(&inventory.fabric, out);
         self.note_what_was_done_unseen(&inventory, &installed, out);
-        let under_way = self.under_way(&inventory.fabric);
-        let asleep = self.in_force.fabric().map(Arc::as_ref);
-        let installed = Arc::new(Installed {
-            under_way: with_links_asleep(under_way.clone(), asleep, &inventory.fabric, &installed),
-            ..installed
-        });
-        let (known, spared) = self.lids.known(&self.config.policy, &inventory.fabric);
-        let told = self.told_levels(&inventory);
+        let rebalances = self.sweep_reason() == SweepReason::Command;
+        self.plan_whole(inventory, installed, rebalances, out);
+    }
+
+    /// Has a plan of the whole fabric made, with the proposed policy if there is one. `rebalances`: the operator asked
+    /// for the sweep.
+    fn plan_whole(
+        &mut self,
+        inventory: Arc<Inventory>,
+        installed: Installed,
+        rebalances: bool,
+        out: &mut Vec<Output>,
+    ) {
+        let (under_way, installed) = self.with_what_is_under_way(&inventory.fabric, installed);
         let asks = self.plan_to_ask_hosts(&inventory);
-        let wants_others = self.stored().wants_other_routes(&self.config.policy);
         let task = PlanFabric {
-            basis: self.basis(&inventory, &installed, under_way),
-            claims: LidClaims {
-                known: Arc::new(known),
-                spared: Arc::new(spared),
-                resting: Arc::new(self.drain.resting(now)),
-            },
-            known_lanes: Arc::new(self.stored().lanes().clone()),
-            told,
-            declined: Arc::new(self.in_force.declined().clone()),
-            fog: self.drain.fog(now),
-            rebalances: self.sweep_reason() == SweepReason::Command,
+            rebalances,
             asks,
-            adopt: self.in_force.adopt_found(wants_others),
-            aim: self.in_force.aim().cloned(),
+            ..self.whole_plan(self.policy_to_plan(), &inventory, &installed, under_way)
         };
         let job = self.compute(Task::Plan(Box::new(task)), out);
         self.stage = Stage::Planning {
@@ -82,17 +82,81 @@ impl Sm {
             inventory,
             installed,
         };
+        self.change_policy(change::In::HandedOut(job), out);
+    }
+
+    /// Adds to tables which packets may be in flight by entries that were replaced. Returns these packets as well.
+    pub(super) fn with_what_is_under_way(
+        &mut self,
+        fabric: &Fabric,
+        installed: Installed,
+    ) -> (Option<Arc<UnderWay>>, Arc<Installed>) {
+        let under_way = self.under_way(fabric);
+        let asleep = self.in_force.fabric().map(Arc::as_ref);
+        let installed = Installed {
+            under_way: with_links_asleep(under_way.clone(), asleep, fabric, &installed),
+            ..installed
+        };
+        (under_way, Arc::new(installed))
+    }
+
+    /// Returns the task to plan the whole fabric with a policy.
+    pub(super) fn whole_plan(
+        &self,
+        policy: &Arc<Policy>,
+        inventory: &Arc<Inventory>,
+        installed: &Arc<Installed>,
+        under_way: Option<Arc<UnderWay>>,
+    ) -> PlanFabric {
+        let (known, spared) = self.lids.known(policy, &inventory.fabric);
+        let is_alike = route_alike(policy, &self.config.policy);
+        let wants_others = self.stored().wants_other_routes(policy);
+        let basis = Basis {
+            policy: Arc::clone(policy),
+            ..self.basis(inventory, installed, under_way)
+        };
+        PlanFabric {
+            claims: LidClaims {
+                known: Arc::new(known),
+                spared: Arc::new(spared),
+                resting: Arc::new(self.drain.resting(self.now)),
+            },
+            known_lanes: Arc::new(self.stored().lanes().clone()),
+            told: self.told_levels(policy, inventory),
+            declined: Arc::new(self.in_force.declined().clone()),
+            fog: self.drain.fog(self.now),
+            adopt: self.in_force.adopt_found(is_alike, wants_others),
+            aim: self.in_force.aim().cloned(),
+            ..PlanFabric::new(basis)
+        }
     }
 
     /// Takes a plan of the whole fabric.
     pub(crate) fn planned(&mut self, result: PlanResult, out: &mut Vec<Output>) {
-        let Stage::Planning {
-            inventory, installed, ..
+        let &Stage::Planning {
+            job,
+            ref inventory,
+            ref installed,
         } = &self.stage
         else {
             return;
         };
         let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
+        match self.plans_with(job) {
+            PlansWith::InForce => {}
+            PlansWith::Proposed if result.outcome.is_none() => {}
+            PlansWith::Proposed => self.change_policy(change::In::Accepted, out),
+            // The sweep for the policy that superseded it is due.
+            PlansWith::Superseded => {
+                self.tell_sweep(sweep::In::PlanDropped);
+                self.stage = Stage::Idle;
+                return;
+            }
+        }
+        let why = refusals(&result.events);
+        if result.outcome.is_none() && self.changes.would_roll_back(job) {
+            return self.roll_back(result, why, (inventory, &*installed), out);
+        }
         self.tell_in_force(commit::In::Planned {
             keeps_found: result.keeps_found,
         });
@@ -100,33 +164,48 @@ impl Sm {
         let mut absent = Vec::new();
         self.listed.handle(&inventory.fabric, &self.config.policy, &mut absent);
         let absent = absent.into_iter().map(Event::ListedAbsent);
-        let why = refusals(&result.events);
         let events = absent.chain(result.events.into_iter().map(Event::Plan));
         out.extend(events.map(Output::Event));
         let Some(outcome) = result.outcome else {
-            self.update_registration(registration::In::Dropped);
-            let verdict = result.refused;
-            self.tell_in_force(commit::In::NothingSent(NoPlan::Refused { why, verdict }));
-            let failures = report::Failures::nothing_sent(NothingSent::NoPlan);
-            self.finish(
-                &inventory,
-                Arc::clone(&inventory.fabric),
-                Installed::clone(&installed),
-                &failures,
-            );
-            self.end_without_plan();
-            return;
+            return self.not_planned(NoPlan::Refused { why, verdict: result.refused }, &inventory, &installed);
         };
         self.tell_in_force(commit::In::Accepted(&outcome));
         if self.config.mode == Mode::DryRun {
             self.tell_in_force(commit::In::DryRun(&outcome));
             let (fabric, held) = (Arc::clone(&inventory.fabric), Installed::clone(&installed));
             self.finish(&inventory, fabric, held, &report::Failures::none());
+            self.change_policy(change::In::Applied { failed: 0 }, out);
             self.end_without_plan();
             return;
         }
         out.push(Output::Milestone(coming(&inventory, &outcome, false)));
         self.persist(inventory, installed, outcome, out);
+    }
+
+    /// No plan was accepted.
+    fn not_planned(&mut self, why: NoPlan, inventory: &Inventory, installed: &Arc<Installed>) {
+        self.update_registration(registration::In::Dropped);
+        self.tell_in_force(commit::In::NothingSent(why));
+        let failures = report::Failures::nothing_sent(NothingSent::NoPlan);
+        let (fabric, held) = (Arc::clone(&inventory.fabric), Installed::clone(installed));
+        self.finish(inventory, fabric, held, &failures);
+        self.end_without_plan();
+    }
+
+    /// No plan with the proposed policy was accepted: plans the same fabric with the policy in force.
+    fn roll_back(
+        &mut self,
+        result: PlanResult,
+        why: Arc<str>,
+        (inventory, installed): (Arc<Inventory>, &Installed),
+        out: &mut Vec<Output>,
+    ) {
+        let (events, verdict) = (result.events, result.refused);
+        // A plan follows.
+        let events = events.into_iter().filter(|event| *event != PlanEvent::NoPlan);
+        out.extend(events.map(Event::Plan).map(Output::Event));
+        self.change_policy(change::In::Refused { why, verdict }, out);
+        self.plan_whole(inventory, installed.clone(), false, out);
     }
 
     /// Takes a repair that was planned.
@@ -171,5 +250,8 @@ fn refusals(events: &[PlanEvent]) -> Arc<str> {
         _ => None,
     };
     let words: Vec<String> = events.iter().filter_map(of_engine).collect();
-    words.join("; ").into()
+    match words.is_empty() {
+        true => "no engine made a plan".into(),
+        false => words.join("; ").into(),
+    }
 }

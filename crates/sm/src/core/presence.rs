@@ -71,6 +71,7 @@ impl Sm {
             refused,
             m_key_foreign,
             sets_failed: in_force.failed(),
+            rolled_back: self.changes.rolled_back().cloned(),
             apart: verdict.and_then(|verdict| apart(verdict)),
             deviations: Arc::default(),
             not_stored: Vec::new(),

@@ -20,7 +20,7 @@ impl Sm {
     fn tell_reading(&mut self, input: In<'_>) -> Option<Effect> {
         let ctx = Ctx {
             mode: self.config.mode,
-            policy: &self.config.policy,
+            policy: self.changes.wanted().unwrap_or(&self.config.policy),
         };
         let mut effects = Vec::new();
         self.reading.handle(&ctx, input, &mut effects);

@@ -10,11 +10,12 @@ use selvedge_types::Guid;
 use selvedge_wire::DirectedRoute;
 
 use super::Sm;
+use crate::change::Later;
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
 use crate::stage::{Stage, Token};
 use crate::sweep::{Change, Ctx, Effect, In, Sweep, interval, is_cut_off, recall};
-use crate::{drain, election, presence, rebalance, registration};
+use crate::{change, drain, election, presence, rebalance, registration};
 
 impl Sm {
     /// Hands an input to the sweeps; returns their effects.
@@ -125,6 +126,7 @@ impl Sm {
         self.update_registration(registration::In::Dropped);
         self.drop_plans();
         self.run_election(election::In::CutOff, out);
+        self.change_policy(change::In::NotNow(Later::CutOff), out);
         self.rest(now);
     }
 

@@ -17,6 +17,7 @@ use crate::io::Command;
 use crate::persist::GENERATIONS_AHEAD;
 
 mod lids_in_force;
+mod policy;
 mod standing_by;
 
 /// The far host, as its agent holds it; the near one is number 0.

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The manager at the far host is master.
-fn standing_by() -> Bench {
+pub(super) fn standing_by() -> Bench {
     standing_by_of([0, 0], PersistentState::default())
 }
 

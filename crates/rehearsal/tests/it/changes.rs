@@ -1,0 +1,279 @@
+//! Random schedules of changes of policy, faults and kills: whatever the order, each change has one end, the plan in
+//! force is never lost to one, and in the end agents hold a plan with the policy in force.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_fabric::{Fabric, Link};
+use selvedge_plan::{EngineName, Policy};
+use selvedge_rehearsal::{ManagerId, Observed, Options, Rehearsal};
+use selvedge_sim::{Rng, Seed};
+use selvedge_sm::{ChangeState, Command, Role, View};
+use selvedge_types::Lmc;
+
+use crate::common;
+
+/// Schedules of each fabric, unless `SELVEDGE_CHANGES` has another number.
+const SCHEDULES: u64 = 12;
+/// Events of a schedule.
+const EVENTS: u32 = 14;
+/// Longest time until all is quiet.
+const BOUND: Duration = Duration::from_secs(300);
+
+/// A policy: on rings and tori `minhop` has credit loops, and there is no engine `none`.
+fn policy(engine: &str, lmc: u8, hoq_life: u8) -> Arc<Policy> {
+    Arc::new(Policy {
+        engines: vec![EngineName(engine.to_owned())],
+        lmc: Lmc::new(lmc).unwrap(),
+        hoq_life,
+        ..Policy::default()
+    })
+}
+
+fn drawn(rng: &mut Rng) -> Arc<Policy> {
+    let engines = ["updn", "weave", "minhop", "none"];
+    let engine = engines[rng.below(engines.len() as u64) as usize];
+    policy(engine, rng.below(2) as u8, 16 + rng.below(2) as u8)
+}
+
+/// A world with two managers; the second one may never be started.
+struct World {
+    rehearsal: Rehearsal,
+    managers: [ManagerId; 2],
+    links: Vec<Link>,
+    /// The policy that each process began with; `None`: it does not run.
+    began_with: [Option<Arc<Policy>>; 2],
+    /// The policy in the operator's file.
+    file: Arc<Policy>,
+    /// Processes that had a plan in force as master.
+    had_plan: [bool; 2],
+    cut: Vec<Link>,
+}
+
+impl World {
+    fn new(fabric: &Fabric, seed: u64) -> Self {
+        let options = Options {
+            seed: Seed(seed),
+            ..Options::default()
+        };
+        let mut rehearsal = Rehearsal::new(fabric, options);
+        rehearsal.watch();
+        let file = policy("updn", 0, 16);
+        let managers = [("a", "\"H-0\"", 2), ("b", "\"H-1\"", 1)].map(|(name, at, priority)| {
+            common::add_manager(&mut rehearsal, name, at, priority, Policy::clone(&file))
+        });
+        let is_between = |link: &Link| [link.a, link.b].iter().all(|at| fabric.node(at.node).is_switch());
+        Self {
+            rehearsal,
+            managers,
+            links: fabric.links().filter(is_between).collect(),
+            began_with: [None, None],
+            file,
+            had_plan: [false; 2],
+            cut: Vec::new(),
+        }
+    }
+
+    fn view(&self, which: usize) -> Option<View> {
+        self.rehearsal.view(self.managers[which])
+    }
+
+    fn start(&mut self, which: usize) {
+        self.rehearsal.start(self.managers[which]).unwrap();
+        self.began_with[which] = Some(Arc::clone(&self.file));
+        self.had_plan[which] = false;
+    }
+
+    fn kill(&mut self, which: usize) {
+        self.rehearsal.kill(self.managers[which]).unwrap();
+        self.began_with[which] = None;
+    }
+
+    /// Both managers read the operator's file again.
+    fn reload(&mut self, policy: &Arc<Policy>) {
+        self.file = Arc::clone(policy);
+        for id in self.managers {
+            self.rehearsal.reload(id, Arc::clone(policy)).unwrap();
+        }
+    }
+
+    fn fault(&mut self, fabric: &Fabric, verb: &str, link: &Link) {
+        let fault = format!("{verb} {}", fabric.port_name(link.a));
+        self.rehearsal.fault(&fault.parse().unwrap()).unwrap();
+    }
+
+    /// Lets time pass; after each step no plan in force is lost.
+    fn run_for(&mut self, span: Duration, told: &str) {
+        let end = self.rehearsal.now() + span;
+        while self.rehearsal.step(end).unwrap() {
+            self.check(told);
+        }
+        self.rehearsal.run_for(end.since(self.rehearsal.now())).unwrap();
+        self.check(told);
+    }
+
+    fn check(&mut self, told: &str) {
+        for which in 0..2 {
+            let Some(view) = self.view(which) else { continue };
+            let is_cut_off = view.facts.own_port_down.is_some();
+            if view.role != Role::Master || is_cut_off {
+                self.had_plan[which] = false;
+                continue;
+            }
+            let has_plan = view.plan.is_some();
+            // A process that began with a policy that is no use in itself has nothing to go back to.
+            let in_force = view.policy.as_ref().map(|policy| policy.engines[0].0.as_str());
+            let is_useful = matches!(in_force, Some("updn" | "weave"));
+            assert!(
+                has_plan || !self.had_plan[which] || !is_useful,
+                "{told}: manager {which} lost its plan at {}: {:?}",
+                self.rehearsal.now(),
+                view.policy_changes
+            );
+            self.had_plan[which] = has_plan;
+            self.check_policy(which, &view, told);
+        }
+    }
+
+    /// The policy in force is the last one that was accepted, or that of the start.
+    fn check_policy(&self, which: usize, view: &View, told: &str) {
+        let is_accepted = |state: &ChangeState| {
+            matches!(
+                state,
+                ChangeState::Judged | ChangeState::Applied { .. } | ChangeState::Kept
+            )
+        };
+        let changes = view.policy_changes.iter().rev();
+        let accepted = changes.clone().find(|change| is_accepted(&change.state));
+        // A change that waits as its manager stood by may have been accepted before.
+        if changes.clone().any(|change| matches!(change.state, ChangeState::KeptForLater { .. })) {
+            return;
+        }
+        let Some(began_with) = &self.began_with[which] else { return };
+        let want = accepted.map_or(began_with, |change| &change.policy);
+        assert_eq!(
+            view.policy.as_ref(),
+            Some(want),
+            "{told}: manager {which}: {:?}",
+            view.policy_changes
+        );
+        let ended = view.policy_changes.iter().rev().skip(1);
+        for change in ended {
+            let has_ended = matches!(
+                change.state,
+                ChangeState::Kept | ChangeState::RolledBack { .. } | ChangeState::Superseded { .. }
+            );
+            assert!(has_ended, "{told}: {change:?}");
+        }
+    }
+
+    fn until_quiet(&mut self, told: &str) {
+        let began = self.rehearsal.now();
+        while !self.rehearsal.is_quiet() {
+            assert!(self.rehearsal.now().since(began) < BOUND, "{told}: it does not come to rest");
+            self.run_for(Duration::from_millis(50), told);
+        }
+    }
+}
+
+fn one(spec: &str, seed: u64) -> [u64; 3] {
+    let told = format!("{spec}, schedule {seed}");
+    let fabric = common::fabric(spec);
+    let mut world = World::new(&fabric, seed);
+    let mut rng = Seed(seed).child("changes").rng();
+    world.start(0);
+    world.run_for(Duration::from_millis(rng.below(200)), &told);
+    for _ in 0..EVENTS {
+        match rng.below(8) {
+            0..4 => {
+                let policy = drawn(&mut rng);
+                world.reload(&policy);
+            }
+            4 => {
+                let link = world.links[rng.below(world.links.len() as u64) as usize];
+                world.fault(&fabric, "cut", &link);
+                world.cut.push(link);
+            }
+            5 => {
+                if let Some(link) = world.cut.pop() {
+                    world.fault(&fabric, "restore", &link);
+                }
+            }
+            6 => {
+                let which = rng.below(2) as usize;
+                match world.began_with[which] {
+                    Some(_) => world.kill(which),
+                    None => world.start(which),
+                }
+            }
+            _ => {
+                if world.began_with[0].is_some() {
+                    world.rehearsal.command(world.managers[0], Command::Sweep).unwrap();
+                }
+            }
+        }
+        match rng.below(3) {
+            0 => {}
+            1 => world.run_for(Duration::from_micros(rng.below(20_000)), &told),
+            _ => world.run_for(Duration::from_millis(rng.below(3_000)), &told),
+        }
+    }
+    // All is well again, and the operator's file is good.
+    while let Some(link) = world.cut.pop() {
+        world.fault(&fabric, "restore", &link);
+    }
+    for which in 0..2 {
+        if world.began_with[which].is_none() {
+            world.start(which);
+        }
+    }
+    world.run_for(Duration::from_secs(30), &told);
+    let last = policy("updn", 1, 17);
+    world.reload(&last);
+    world.run_for(Duration::from_secs(30), &told);
+    world.until_quiet(&told);
+    let mut ends = [0; 3];
+    for which in 0..2 {
+        let view = world.view(which).unwrap();
+        for change in view.policy_changes.iter() {
+            match change.state {
+                ChangeState::Kept => ends[0] += 1,
+                ChangeState::RolledBack { .. } => ends[1] += 1,
+                ChangeState::Superseded { .. } => ends[2] += 1,
+                _ => {}
+            }
+        }
+        if view.role == Role::Master {
+            assert!(view.is_up(), "{told}: {:?}", view.policy_changes);
+            assert_eq!(view.policy.as_ref(), Some(&last), "{told}: {:?}", view.policy_changes);
+            let state = view.policy_changes.last().map(|change| change.state.name());
+            assert_eq!(state, Some("kept"), "{told}");
+            let emulator = world.rehearsal.emulator();
+            let at = emulator.port_of(world.rehearsal.client(world.managers[which]).unwrap()).unwrap();
+            let observed = Observed::around(emulator, at);
+            assert!(observed.judge().is_good(), "{told}");
+            assert_eq!(observed.not_active().count(), 0, "{told}");
+        }
+    }
+    ends
+}
+
+fn check(spec: &str) {
+    let schedules = std::env::var("SELVEDGE_CHANGES").ok().and_then(|number| number.parse().ok());
+    let mut all = [0; 3];
+    for seed in 0..schedules.unwrap_or(SCHEDULES) {
+        let ends = one(spec, seed);
+        all.iter_mut().zip(ends).for_each(|(all, end)| *all += end);
+    }
+    assert!(all.iter().all(|ends| *ends > 0), "{spec}: an end that no schedule has: {all:?}");
+}
+
+#[test]
+fn schedules_of_changes_on_a_ring_have_one_outcome() {
+    check("ring:switches=5,hosts=1");
+}
+
+#[test]
+fn schedules_of_changes_on_a_torus_have_one_outcome() {
+    check("torus:3x3,hosts=1");
+}

@@ -1,0 +1,390 @@
+//! Changes of the operator's policy, as transactions.
+//!
+//! A proposal ([`In::Proposed`]) waits for a heavy sweep, which plans with it. The policy in force stays until the judge
+//! accepts that plan; repairs and steps of rebalancing use it meanwhile. If the judge refuses the plan, the change is
+//! rolled back: the sweep plans once more, with the policy in force, and the plan in force is not dropped. A second
+//! proposal supersedes one that the judge has not accepted.
+//!
+//! A plan that was accepted and not yet applied can still be rolled back: if a sweep interrupts it and the next plan is
+//! refused. A change is final when every Set of its plan has ended.
+//!
+//! Nothing of this is stored. After a crash the process reads the operator's file, and plans with what stands there.
+
+use std::fmt;
+use std::sync::Arc;
+
+use selvedge_plan::Policy;
+use selvedge_planner::JobId;
+use selvedge_sim::Time;
+use selvedge_verify::Verdict;
+
+mod event;
+
+pub use event::ChangeEvent;
+
+/// Most changes that are listed. An operator makes a few a day.
+const LISTED_MAX: usize = 16;
+
+/// Changes of policy: the open one, and the last ones that have ended.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// The last changes, the newest last. The open one is the last of them.
+    list: Arc<Vec<PolicyChange>>,
+    /// The number of the last proposal.
+    last: u64,
+    /// The change that has not ended.
+    open: Option<Open>,
+    /// A job that plans with a superseded policy.
+    superseded: Option<JobId>,
+    /// The change that was refused and rolled back, in words, if no other was kept since.
+    rolled_back: Option<Arc<str>>,
+}
+
+/// A change that has not ended.
+#[derive(Debug)]
+struct Open {
+    /// The policy that a rollback goes back to: the last one that was accepted.
+    before: Arc<Policy>,
+    /// The job that plans with the proposed policy.
+    job: Option<JobId>,
+}
+
+/// A proposed policy, and what has become of it.
+#[derive(Clone, Debug)]
+pub struct PolicyChange {
+    /// Its number, from 1 in each process.
+    pub serial: u64,
+    /// The proposed policy.
+    pub policy: Arc<Policy>,
+    /// The keys with other values than in the policy in force when it was proposed.
+    pub changed: Arc<[&'static str]>,
+    /// When it was proposed.
+    pub proposed: Time,
+    /// Its state.
+    pub state: ChangeState,
+    /// Since when it has this state.
+    pub since: Time,
+}
+
+/// The state of a change of policy.
+#[derive(Clone, Debug)]
+pub enum ChangeState {
+    /// It waits for a heavy sweep that plans with it.
+    Proposed,
+    /// A job plans with it, and the judge checks the plan.
+    Planned,
+    /// The judge accepted the plan. It is the policy now, and Sets are sent.
+    Judged,
+    /// Every Set of the plan has ended, and some failed. The next sweep sends them again.
+    Applied {
+        /// Sets that failed.
+        failed: usize,
+    },
+    /// End: every agent holds the plan, or there was nothing to change.
+    Kept,
+    /// This manager can make no plan now. The first plan that it makes later decides.
+    KeptForLater {
+        /// Why.
+        why: Later,
+    },
+    /// End: no plan with it was accepted. The former policy is in force.
+    RolledBack {
+        /// Why, in words: for each engine, the first finding.
+        why: Arc<str>,
+        /// What the judge said of the last plan that it refused, if it refused one.
+        verdict: Option<Arc<Verdict>>,
+    },
+    /// End: another proposal came before the judge accepted a plan.
+    Superseded {
+        /// The number of that proposal.
+        by: u64,
+    },
+}
+
+/// Why a manager makes no plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Later {
+    /// Another manager is master.
+    Standby,
+    /// Another manager disabled this one.
+    Disabled,
+    /// It only watches.
+    Watching,
+    /// Its own port is down.
+    CutOff,
+    /// Ports are guarded by another M_Key.
+    MKey,
+}
+
+/// The policy that a job plans with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlansWith {
+    /// The policy in force.
+    InForce,
+    /// The policy of the open change.
+    Proposed,
+    /// A policy that was superseded meanwhile: its plan is of no use.
+    Superseded,
+}
+
+/// What a change depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Ctx<'a> {
+    /// When the input came.
+    pub now: Time,
+    /// The policy in force.
+    pub in_force: &'a Arc<Policy>,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum In {
+    /// The operator proposes a policy.
+    Proposed(Arc<Policy>),
+    /// A heavy sweep begins: a plan that is being made is dropped.
+    SweepBegins,
+    /// A sweep has ended, or none will begin, and no plan can be made.
+    NotNow(Later),
+    /// This job makes a plan of the whole fabric, with [`Changes::wanted`] if there is one.
+    HandedOut(JobId),
+    /// The judge accepted a plan with the proposed policy.
+    Accepted,
+    /// No plan was accepted where [`Changes::would_roll_back`].
+    Refused {
+        /// Why, in words.
+        why: Arc<str>,
+        /// What the judge said of the last plan that it refused.
+        verdict: Option<Arc<Verdict>>,
+    },
+    /// Every Set of a plan has ended.
+    Applied {
+        /// Sets that failed.
+        failed: usize,
+    },
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Effect {
+    /// Report this event.
+    Event(ChangeEvent),
+    /// This is the policy in force from now on.
+    Take(Arc<Policy>),
+}
+
+impl Changes {
+    /// Takes one input. Appends what is to be done.
+    pub fn handle(&mut self, ctx: &Ctx<'_>, input: In, effects: &mut Vec<Effect>) {
+        match input {
+            In::Proposed(policy) => self.propose(ctx, policy, effects),
+            In::SweepBegins => {
+                self.superseded = None;
+                if let (Some(open), Some(ChangeState::Planned)) = (&mut self.open, self.list.last().map(state_of)) {
+                    open.job = None;
+                    self.enter(ctx, ChangeState::Proposed);
+                }
+            }
+            In::NotNow(why) => self.keep_for_later(ctx, why, effects),
+            In::HandedOut(job) => {
+                if self.wanted().is_some() {
+                    self.open.iter_mut().for_each(|open| open.job = Some(job));
+                    self.enter(ctx, ChangeState::Planned);
+                }
+            }
+            In::Accepted => {
+                if let Some(policy) = self.wanted().cloned() {
+                    self.open.iter_mut().for_each(|open| open.job = None);
+                    self.enter(ctx, ChangeState::Judged);
+                    take(ctx, policy, effects);
+                }
+            }
+            In::Refused { why, verdict } => self.roll_back(ctx, why, verdict, effects),
+            In::Applied { failed } => match (self.list.last().map(state_of), failed) {
+                (Some(ChangeState::Judged | ChangeState::Applied { .. }), 0) if self.open.is_some() => {
+                    self.keep(ctx, effects);
+                }
+                (Some(ChangeState::Judged), _) => self.enter(ctx, ChangeState::Applied { failed }),
+                _ => {}
+            },
+        }
+    }
+
+    /// Returns the policy that the next plan of the whole fabric is made with; `None`: the policy in force.
+    pub fn wanted(&self) -> Option<&Arc<Policy>> {
+        let last = self.list.last().filter(|_| self.open.is_some())?;
+        match last.state {
+            ChangeState::Proposed | ChangeState::Planned | ChangeState::KeptForLater { .. } => Some(&last.policy),
+            ChangeState::Judged
+            | ChangeState::Applied { .. }
+            | ChangeState::Kept
+            | ChangeState::RolledBack { .. }
+            | ChangeState::Superseded { .. } => None,
+        }
+    }
+
+    /// Returns the policy that a job plans with.
+    pub fn plans_with(&self, job: JobId) -> PlansWith {
+        if self.superseded == Some(job) {
+            PlansWith::Superseded
+        } else if self.open.as_ref().is_some_and(|open| open.job == Some(job)) {
+            PlansWith::Proposed
+        } else {
+            PlansWith::InForce
+        }
+    }
+
+    /// Returns true if the open change is rolled back when this job's plan is refused: the job plans with its policy,
+    /// or its policy was accepted, and its plan was not applied.
+    pub fn would_roll_back(&self, job: JobId) -> bool {
+        let is_judged = matches!(self.list.last().map(state_of), Some(ChangeState::Judged));
+        match self.plans_with(job) {
+            PlansWith::Proposed => true,
+            PlansWith::InForce => is_judged && self.open.is_some(),
+            PlansWith::Superseded => false,
+        }
+    }
+
+    /// Returns the last changes, the newest last.
+    pub const fn list(&self) -> &Arc<Vec<PolicyChange>> {
+        &self.list
+    }
+
+    /// Returns, in words, the change that was refused and rolled back; `None` if another one was kept since.
+    pub const fn rolled_back(&self) -> Option<&Arc<str>> {
+        self.rolled_back.as_ref()
+    }
+
+    fn propose(&mut self, ctx: &Ctx<'_>, policy: Arc<Policy>, effects: &mut Vec<Effect>) {
+        self.last += 1;
+        self.make_way(ctx, effects);
+        let list = Arc::make_mut(&mut self.list);
+        list.drain(..(list.len() + 1).saturating_sub(LISTED_MAX));
+        list.push(PolicyChange {
+            serial: self.last,
+            changed: policy.changed_from(ctx.in_force).into(),
+            policy,
+            proposed: ctx.now,
+            state: ChangeState::Proposed,
+            since: ctx.now,
+        });
+        let is_change = list.last().is_some_and(|change| !change.changed.is_empty());
+        self.open = Some(Open {
+            before: Arc::clone(ctx.in_force),
+            job: None,
+        });
+        if !is_change {
+            self.keep(ctx, effects);
+        }
+    }
+
+    /// Ends the open change because another one is proposed. A policy that was accepted stays the policy in force.
+    fn make_way(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
+        if self.open.is_none() {
+            return;
+        }
+        if self.wanted().is_none() {
+            return self.keep(ctx, effects);
+        }
+        let job = self.open.take().and_then(|open| open.job);
+        self.superseded = job.or(self.superseded);
+        let by = self.last;
+        self.enter(ctx, ChangeState::Superseded { by });
+        self.report(effects, |serial, changed| ChangeEvent::Superseded { serial, changed, by });
+    }
+
+    fn keep(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
+        self.open = None;
+        self.rolled_back = None;
+        self.enter(ctx, ChangeState::Kept);
+        self.report(effects, |serial, changed| ChangeEvent::Kept { serial, changed });
+    }
+
+    /// No plan can be made now: the change waits until one can.
+    fn keep_for_later(&mut self, ctx: &Ctx<'_>, why: Later, effects: &mut Vec<Effect>) {
+        let Some(open) = &mut self.open else { return };
+        open.job = None;
+        let was = self.list.last().map(state_of);
+        let is_news = !matches!(was, Some(ChangeState::KeptForLater { .. }));
+        // Its Sets have ended: there is nothing left to decide.
+        if matches!(was, Some(ChangeState::Applied { .. })) {
+            return;
+        }
+        self.enter(ctx, ChangeState::KeptForLater { why });
+        if is_news {
+            self.report(effects, |serial, changed| ChangeEvent::KeptForLater { serial, changed, why });
+        }
+    }
+
+    fn roll_back(&mut self, ctx: &Ctx<'_>, why: Arc<str>, verdict: Option<Arc<Verdict>>, effects: &mut Vec<Effect>) {
+        let Some(open) = self.open.take() else { return };
+        let state = ChangeState::RolledBack {
+            why: Arc::clone(&why),
+            verdict,
+        };
+        self.enter(ctx, state);
+        self.rolled_back = self.list.last().map(|change| in_words(change, &why));
+        take(ctx, open.before, effects);
+        self.report(effects, |serial, changed| ChangeEvent::RolledBack { serial, changed, why });
+    }
+
+    /// The last change enters a state.
+    fn enter(&mut self, ctx: &Ctx<'_>, state: ChangeState) {
+        if let Some(last) = Arc::make_mut(&mut self.list).last_mut() {
+            (last.state, last.since) = (state, ctx.now);
+        }
+    }
+
+    /// Reports an event of the last change.
+    fn report(&self, effects: &mut Vec<Effect>, event: impl FnOnce(u64, Arc<[&'static str]>) -> ChangeEvent) {
+        let last = self.list.last();
+        effects.extend(last.map(|last| Effect::Event(event(last.serial, Arc::clone(&last.changed)))));
+    }
+}
+
+const fn state_of(change: &PolicyChange) -> &ChangeState {
+    &change.state
+}
+
+/// Changes the policy in force, unless it is this one.
+fn take(ctx: &Ctx<'_>, policy: Arc<Policy>, effects: &mut Vec<Effect>) {
+    if **ctx.in_force != *policy {
+        effects.push(Effect::Take(policy));
+    }
+}
+
+/// Returns a change with the reason for its refusal.
+fn in_words(change: &PolicyChange, why: &str) -> Arc<str> {
+    format!("change {} of {}: {why}", change.serial, change.changed.join(", ")).into()
+}
+
+impl ChangeState {
+    /// Returns its name in JSON.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Proposed => "proposed",
+            Self::Planned => "planned",
+            Self::Judged => "judged",
+            Self::Applied { .. } => "applied",
+            Self::Kept => "kept",
+            Self::KeptForLater { .. } => "kept_for_later",
+            Self::RolledBack { .. } => "rolled_back",
+            Self::Superseded { .. } => "superseded",
+        }
+    }
+}
+
+impl fmt::Display for Later {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Standby => "this manager is standby",
+            Self::Disabled => "another manager disabled this one",
+            Self::Watching => "this process only watches the fabric",
+            Self::CutOff => "the manager's own port is down",
+            Self::MKey => "ports are guarded by another M_Key",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! What becomes of a proposal, input by input.
+
+use selvedge_plan::EngineName;
+
+use super::*;
+
+/// Changes of policy, with the policy in force.
+struct Bench {
+    changes: Changes,
+    in_force: Arc<Policy>,
+    second: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self {
+            changes: Changes::default(),
+            in_force: policy("first"),
+            second: 0,
+        }
+    }
+
+    /// Hands in an input, a second after the last. Returns codes of events, and takes a policy.
+    fn hand(&mut self, input: In) -> Vec<&'static str> {
+        self.second += 1;
+        let ctx = Ctx {
+            now: Time(self.second * 1_000_000_000),
+            in_force: &self.in_force,
+        };
+        let mut effects = Vec::new();
+        self.changes.handle(&ctx, input, &mut effects);
+        let mut codes = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Event(event) => codes.push(event.code()),
+                Effect::Take(policy) => self.in_force = policy,
+            }
+        }
+        codes
+    }
+
+    fn propose(&mut self, engine: &str) -> Vec<&'static str> {
+        self.hand(In::Proposed(policy(engine)))
+    }
+
+    /// Names of the states of all changes.
+    fn states(&self) -> Vec<&'static str> {
+        self.changes.list().iter().map(|change| change.state.name()).collect()
+    }
+
+    fn engine_in_force(&self) -> &str {
+        &self.in_force.engines[0].0
+    }
+
+    /// The engine that the next plan is made with.
+    fn wanted(&self) -> Option<&str> {
+        self.changes.wanted().map(|policy| policy.engines[0].0.as_str())
+    }
+}
+
+fn policy(engine: &str) -> Arc<Policy> {
+    Arc::new(Policy {
+        engines: vec![EngineName(engine.to_owned())],
+        ..Policy::default()
+    })
+}
+
+fn refused() -> In {
+    In::Refused {
+        why: "credit loop".into(),
+        verdict: None,
+    }
+}
+
+const KEPT: &str = "SLV-SM-0100";
+const LATER: &str = "SLV-SM-0101";
+const ROLLED_BACK: &str = "SLV-SM-0102";
+const SUPERSEDED: &str = "SLV-SM-0103";
+
+#[test]
+fn a_policy_is_in_force_when_the_judge_has_accepted_its_plan() {
+    let mut bench = Bench::new();
+    assert!(bench.propose("second").is_empty());
+    assert_eq!((bench.engine_in_force(), bench.wanted()), ("first", Some("second")));
+    assert_eq!(*bench.changes.list()[0].changed, ["routing.engines"]);
+    assert!(bench.hand(In::SweepBegins).is_empty());
+    assert!(bench.hand(In::HandedOut(JobId(4))).is_empty());
+    assert_eq!((bench.engine_in_force(), bench.states()), ("first", vec!["planned"]));
+    assert_eq!(bench.changes.plans_with(JobId(4)), PlansWith::Proposed);
+    assert_eq!(bench.changes.plans_with(JobId(3)), PlansWith::InForce);
+    assert!(bench.hand(In::Accepted).is_empty());
+    assert_eq!((bench.engine_in_force(), bench.wanted()), ("second", None));
+    assert_eq!(bench.states(), ["judged"]);
+    assert_eq!(bench.hand(In::Applied { failed: 0 }), [KEPT]);
+    assert_eq!(bench.states(), ["kept"]);
+    // Later plans are no news.
+    assert!(bench.hand(In::Applied { failed: 0 }).is_empty());
+    assert!(!bench.changes.would_roll_back(JobId(5)));
+}
+
+#[test]
+fn a_refused_change_is_rolled_back_and_reported_until_another_is_kept() {
+    let mut bench = Bench::new();
+    bench.propose("second");
+    bench.hand(In::HandedOut(JobId(1)));
+    assert!(bench.changes.would_roll_back(JobId(1)) && !bench.changes.would_roll_back(JobId(2)));
+    assert_eq!(bench.hand(refused()), [ROLLED_BACK]);
+    assert_eq!((bench.engine_in_force(), bench.wanted()), ("first", None));
+    assert_eq!(bench.states(), ["rolled_back"]);
+    let told = bench.changes.rolled_back().unwrap();
+    assert!(told.contains("change 1 of routing.engines: credit loop"), "{told}");
+    // The plan with the former policy.
+    bench.hand(In::HandedOut(JobId(2)));
+    assert_eq!(bench.changes.plans_with(JobId(2)), PlansWith::InForce);
+    assert!(bench.hand(In::Applied { failed: 0 }).is_empty());
+    assert!(bench.changes.rolled_back().is_some());
+    assert_eq!(bench.propose("first"), [KEPT]);
+    assert!(bench.changes.rolled_back().is_none());
+    assert_eq!(bench.states(), ["rolled_back", "kept"]);
+}
+
+#[test]
+fn a_second_proposal_supersedes_the_first_and_goes_back_to_the_last_accepted_policy() {
+    let mut bench = Bench::new();
+    bench.propose("second");
+    bench.hand(In::HandedOut(JobId(1)));
+    assert_eq!(bench.propose("third"), [SUPERSEDED]);
+    assert_eq!((bench.engine_in_force(), bench.wanted()), ("first", Some("third")));
+    // What becomes of the first plan concerns nothing.
+    assert_eq!(bench.changes.plans_with(JobId(1)), PlansWith::Superseded);
+    assert!(!bench.changes.would_roll_back(JobId(1)));
+    bench.hand(In::SweepBegins);
+    bench.hand(In::HandedOut(JobId(2)));
+    assert_eq!(bench.hand(refused()), [ROLLED_BACK]);
+    assert_eq!(bench.engine_in_force(), "first");
+    assert_eq!(bench.states(), ["superseded", "rolled_back"]);
+}
+
+#[test]
+fn a_policy_that_was_accepted_is_what_a_second_proposal_goes_back_to() {
+    let mut bench = Bench::new();
+    bench.propose("second");
+    bench.hand(In::HandedOut(JobId(1)));
+    bench.hand(In::Accepted);
+    assert_eq!(bench.propose("third"), [KEPT]);
+    bench.hand(In::HandedOut(JobId(2)));
+    assert_eq!(bench.hand(refused()), [ROLLED_BACK]);
+    assert_eq!(bench.engine_in_force(), "second");
+    assert_eq!(bench.states(), ["kept", "rolled_back"]);
+}
+
+#[test]
+fn a_policy_that_changes_nothing_is_kept_at_once() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.propose("first"), [KEPT]);
+    assert_eq!((bench.states(), bench.wanted()), (vec!["kept"], None));
+    // As is one that goes back to the policy in force before the other was planned.
+    bench.propose("second");
+    assert_eq!(bench.propose("first"), [SUPERSEDED, KEPT]);
+    assert_eq!((bench.engine_in_force(), bench.wanted()), ("first", None));
+}
+
+#[test]
+fn a_manager_that_makes_no_plan_keeps_a_change_for_later() {
+    for why in [Later::Standby, Later::Disabled, Later::Watching, Later::CutOff, Later::MKey] {
+        let mut bench = Bench::new();
+        assert!(bench.hand(In::NotNow(why)).is_empty(), "nothing is proposed");
+        bench.propose("second");
+        assert_eq!(bench.hand(In::NotNow(why)), [LATER]);
+        assert!(bench.hand(In::NotNow(why)).is_empty(), "told twice");
+        assert_eq!(bench.states(), ["kept_for_later"]);
+        assert_eq!((bench.engine_in_force(), bench.wanted()), ("first", Some("second")));
+        // Its first plan decides.
+        bench.hand(In::HandedOut(JobId(1)));
+        assert_eq!(bench.hand(refused()), [ROLLED_BACK]);
+        assert_eq!(bench.engine_in_force(), "first");
+    }
+}
+
+#[test]
+fn a_plan_that_was_not_applied_can_be_taken_back() {
+    let mut bench = Bench::new();
+    bench.propose("second");
+    bench.hand(In::HandedOut(JobId(1)));
+    bench.hand(In::Accepted);
+    // A fault interrupts it, and the next plan is refused.
+    bench.hand(In::SweepBegins);
+    assert_eq!(bench.states(), ["judged"]);
+    bench.hand(In::HandedOut(JobId(2)));
+    assert!(bench.changes.would_roll_back(JobId(2)));
+    assert_eq!(bench.hand(refused()), [ROLLED_BACK]);
+    assert_eq!(bench.engine_in_force(), "first");
+}
+
+#[test]
+fn failed_sets_do_not_undo_a_change() {
+    let mut bench = Bench::new();
+    bench.propose("second");
+    bench.hand(In::HandedOut(JobId(1)));
+    bench.hand(In::Accepted);
+    assert!(bench.hand(In::Applied { failed: 3 }).is_empty());
+    assert_eq!(bench.states(), ["applied"]);
+    bench.hand(In::SweepBegins);
+    bench.hand(In::HandedOut(JobId(2)));
+    assert!(!bench.changes.would_roll_back(JobId(2)));
+    assert!(bench.hand(In::Applied { failed: 1 }).is_empty());
+    assert_eq!(bench.hand(In::Applied { failed: 0 }), [KEPT]);
+    assert_eq!(bench.engine_in_force(), "second");
+}
+
+#[test]
+fn a_dropped_plan_is_made_again() {
+    let mut bench = Bench::new();
+    bench.propose("second");
+    bench.hand(In::HandedOut(JobId(1)));
+    bench.hand(In::SweepBegins);
+    assert_eq!((bench.states(), bench.wanted()), (vec!["proposed"], Some("second")));
+    assert_eq!(bench.changes.plans_with(JobId(1)), PlansWith::InForce);
+}
+
+#[test]
+fn the_last_changes_are_listed() {
+    let mut bench = Bench::new();
+    for number in 0..40 {
+        bench.propose(&format!("engine-{number}"));
+    }
+    let serials: Vec<u64> = bench.changes.list().iter().map(|change| change.serial).collect();
+    assert_eq!(serials, (25..=40).collect::<Vec<u64>>());
+    let list = bench.changes.list();
+    assert_eq!(list[14].state.name(), "superseded");
+    assert!(list[14].since > list[14].proposed);
+}

@@ -1,0 +1,84 @@
+//! Routes between changes of policy and the rest of the manager.
+
+use std::sync::Arc;
+
+use selvedge_plan::{Installed, Policy};
+use selvedge_planner::{Job, JobId, PlanFabric, Task};
+
+use super::Sm;
+use crate::change::{Ctx, Effect, In, Later, PlansWith, PolicyChange};
+use crate::commit;
+use crate::config::Mode;
+use crate::event::{Event, SweepReason};
+use crate::io::Output;
+use crate::milestone::Milestone;
+use crate::stage::Stage;
+
+impl Sm {
+    /// Hands an input to changes of policy, and carries out their effects.
+    pub(crate) fn change_policy(&mut self, input: In, out: &mut Vec<Output>) {
+        let ctx = Ctx {
+            now: self.now,
+            in_force: &self.config.policy,
+        };
+        let mut effects = Vec::new();
+        self.changes.handle(&ctx, input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Event(event) => out.push(Output::Event(Event::Change(event))),
+                Effect::Take(policy) => {
+                    self.tell_in_force(commit::In::Wanted(&policy));
+                    self.config.policy = Arc::clone(&policy);
+                    out.push(Output::Milestone(Milestone::PolicyChanged(policy)));
+                }
+            }
+        }
+    }
+
+    /// The operator proposes a policy: the next heavy sweep plans with it.
+    pub(super) fn propose(&mut self, policy: Arc<Policy>, out: &mut Vec<Output>) {
+        self.change_policy(In::Proposed(policy), out);
+        match self.stage {
+            Stage::Standby => self.change_policy(In::NotNow(Later::Standby), out),
+            Stage::Disabled => self.change_policy(In::NotNow(Later::Disabled), out),
+            _ => {}
+        }
+        self.want_sweep(SweepReason::Command);
+    }
+
+    /// Returns the policy that a heavy sweep reads tables for and plans with: the proposed one, if there is one.
+    pub(crate) fn policy_to_plan(&self) -> &Arc<Policy> {
+        self.changes.wanted().unwrap_or(&self.config.policy)
+    }
+
+    /// Returns the policy that a job plans with.
+    pub(crate) fn plans_with(&self, job: JobId) -> PlansWith {
+        self.changes.plans_with(job)
+    }
+
+    /// Returns the job that would plan the fabric as it is known with a policy. The manager waits for no result of it.
+    /// `None`: too little of the fabric is known.
+    pub fn preview(&mut self, policy: Arc<Policy>) -> Option<Job> {
+        let inventory = self.inventory.clone().filter(|_| !self.is_cut_off())?;
+        if self.in_force.sweeps() == 0 || self.config.mode == Mode::Watch {
+            return None;
+        }
+        let installed = Installed::clone(self.in_force.installed());
+        let (under_way, installed) = self.with_what_is_under_way(&inventory.fabric, installed);
+        let task = PlanFabric {
+            rebalances: true,
+            asks: self.registration.asks(self.config.mode),
+            ..self.whole_plan(&policy, &inventory, &installed, under_way)
+        };
+        Some(Job {
+            id: JobId::default(),
+            task: Task::Plan(Box::new(task)),
+        })
+    }
+
+    /// Returns the last changes of policy, the newest last.
+    #[must_use]
+    pub fn policy_changes(&self) -> &[PolicyChange] {
+        self.changes.list()
+    }
+}
