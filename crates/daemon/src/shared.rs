@@ -80,7 +80,10 @@ impl Shared {
         self.event(at, notice.severity(), notice.code(), &notice.to_string());
     }
 
-    pub(crate) fn show(&self, now: Time, view: View) {
+    /// Shows a state. Returns the conditions that began or cleared by it: [`Self::report`] them after the events that
+    /// are their causes.
+    #[must_use]
+    pub(crate) fn show(&self, now: Time, view: View) -> Vec<News> {
         if let Some(fabric) = &view.fabric {
             // Later events use the names of this snapshot.
             let _ = self.names.apply(fabric);
@@ -93,11 +96,11 @@ impl Shared {
         shown.view = Arc::new(view);
         shown.number += 1;
         drop(shown);
-        self.report(now, news);
+        news
     }
 
     /// Reports conditions that began or cleared.
-    fn report(&self, now: Time, news: Vec<News>) {
+    pub(crate) fn report(&self, now: Time, news: Vec<News>) {
         for news in news {
             self.notice_of(
                 now,

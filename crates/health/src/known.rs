@@ -31,3 +31,11 @@ pub struct Known {
     /// Links, each with the time when it was lost; `None`: it is there.
     pub links: BTreeMap<LinkKey, Option<Since>>,
 }
+
+impl Known {
+    /// True if both nodes of a link are listed.
+    #[must_use]
+    pub fn has_both_ends(&self, ((a, _), (b, _)): &LinkKey) -> bool {
+        self.nodes.contains_key(a) && self.nodes.contains_key(b)
+    }
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use selvedge_api as api;
 use selvedge_coordinator::In;
 use selvedge_fabric::Fabric;
+use selvedge_health::News;
 use selvedge_planner::Severity;
 use selvedge_sim::Time;
 use selvedge_sm::{Committed, Event, Milestone};
@@ -19,10 +20,18 @@ impl Driver {
     /// Reports events and acts upon milestones, after all datagrams are at the port: no Set may wait for that.
     pub(super) fn tell(&mut self) -> Result<(), DaemonError> {
         let is_event = |(_, untold): &(Time, Untold)| matches!(untold, Untold::Event(_));
-        if self.untold.iter().any(is_event) {
-            // Before the event: a reader of an event must find the state that it reports.
-            self.show();
+        if !self.untold.iter().any(is_event) {
+            return self.tell_untold();
         }
+        // Before the events: a reader of an event must find the state that it reports.
+        let news = self.show_state();
+        let told = self.tell_untold();
+        // After their causes: events are in order of time, and these have the time of now.
+        self.shared.report(self.shown_at, news);
+        told
+    }
+
+    fn tell_untold(&mut self) -> Result<(), DaemonError> {
         for (at, untold) in std::mem::take(&mut self.untold) {
             match untold {
                 Untold::Event(event) => self.tell_event(at, &event),
@@ -111,12 +120,18 @@ impl Driver {
     }
 
     pub(super) fn show(&mut self) {
+        let news = self.show_state();
+        self.shared.report(self.shown_at, news);
+    }
+
+    fn show_state(&mut self) -> Vec<News> {
         self.shown_at = self.shared.clock.now();
         self.changed = false;
-        self.shared.show(self.shown_at, self.sm.view());
+        let news = self.shared.show(self.shown_at, self.sm.view());
         self.systemd.turn(self.shown_at, &self.shared.manager_health());
         self.shared.show_intake(self.intake_counts());
         self.show_administration();
+        news
     }
 
     pub(super) fn show_administration(&mut self) {

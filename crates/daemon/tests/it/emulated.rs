@@ -110,6 +110,15 @@ fn a_cut_link_is_routed_around_and_comes_back() {
     wait_for("plan around the cut", || {
         up_since(cut.events_since).filter(|()| active() == before.links.len() - 1)
     });
+    let of_code = |code: &str| {
+        let events = manager.events(cut.events_since).events;
+        events.into_iter().find(|event| event.code == code)
+    };
+    // Each event has its own time, and a condition is reported after its cause.
+    let missing = wait_for("condition", || of_code("SLV-DAEMON-0140"));
+    let [trap, lost, up] = ["SLV-SM-0016", "SLV-SM-0020", "SLV-SM-0007"].map(|code| of_code(code).unwrap());
+    assert!(trap.uptime_ns < up.uptime_ns, "{trap:?} {up:?}");
+    assert!(lost.number < missing.number, "{lost:?} {missing:?}");
     let restored = fault("restore");
     wait_for("plan with the cable", || {
         up_since(restored.events_since).filter(|()| active() == before.links.len())

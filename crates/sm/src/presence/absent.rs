@@ -11,30 +11,36 @@ use selvedge_types::{Guid, PortNum};
 
 /// Returns the nodes and links that were gone when an earlier run ended.
 pub fn of_earlier_run(known: &Known) -> Absent {
-    let finder = Finder { known, inventory: None };
-    finder.absent()
+    Finder::new(known, None).absent()
 }
 
 /// Returns the nodes and links that are gone, and the nodes of this inventory that do not answer.
 pub fn of(known: &Known, inventory: &Inventory) -> Absent {
-    let finder = Finder {
-        known,
-        inventory: Some(inventory),
-    };
     Absent {
         silent: silent(known, inventory),
-        ..finder.absent()
+        ..Finder::new(known, Some(inventory)).absent()
     }
 }
 
 struct Finder<'a> {
     known: &'a Known,
     inventory: Option<&'a Inventory>,
+    /// The few known nodes that are gone: each link is looked up here, after each repair.
+    gone: BTreeSet<Guid>,
 }
 
-impl Finder<'_> {
+impl<'a> Finder<'a> {
+    fn new(known: &'a Known, inventory: Option<&'a Inventory>) -> Self {
+        let gone = known.nodes.iter().filter(|(_, node)| node.gone.is_some());
+        Self {
+            known,
+            inventory,
+            gone: gone.map(|(&guid, _)| guid).collect(),
+        }
+    }
+
     fn absent(&self) -> Absent {
-        let gone = |guid: Guid| self.known.nodes.get(&guid).is_none_or(|node| node.gone.is_some());
+        let gone = |guid: Guid| self.gone.contains(&guid);
         let mut of_gone: BTreeMap<Guid, Vec<(PortKey, PortKey)>> = BTreeMap::new();
         let mut links = Vec::new();
         for (&link, since) in &self.known.links {

@@ -62,7 +62,12 @@ pub enum Effect {
 
 impl Presence {
     /// Begins with the list that an earlier run has left.
-    pub fn new(known: Arc<Known>) -> Self {
+    pub fn new(mut known: Arc<Known>) -> Self {
+        if known.links.keys().any(|link| !known.has_both_ends(link)) {
+            let whole = Arc::make_mut(&mut known);
+            let listed = whole.clone();
+            whole.links.retain(|link, _| listed.has_both_ends(link));
+        }
         let absent = Arc::new(absent::of_earlier_run(&known));
         let is_of_earlier_run = !known.nodes.is_empty();
         Self {

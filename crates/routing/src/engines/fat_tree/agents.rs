@@ -30,29 +30,34 @@ impl FatTree {
         blocks.sort_unstable();
         blocks.dedup();
         let mut given = Vec::new();
+        // The way that each switch took last, as long as block and leaf stay the same: most do.
+        let mut last: Vec<Option<(usize, Lid, u8)>> = vec![None; fabric.switches().len()];
         for (lid, owner) in lids.by_lid().filter(|&(lid, _)| lid <= tables.top()) {
             let Some(own) = fabric.switch_index(owner.node) else {
                 continue;
             };
             let (block, entry) = (block_of(lid), lid.index() % BLOCK_LIDS);
             let nth = blocks.partition_point(|&other| other < block);
-            let entries = tables.tile(block).iter().zip(tables.switch_indices());
-            let lacks = |&(row, s): &(&[u8; BLOCK_LIDS], SwitchIdx)| row[entry] == NO_PATH && s != own;
-            let mut lacking = entries.filter(lacks).map(|(_, s)| s).peekable();
-            if lacking.peek().is_none() {
+            let tile = tables.tile(block);
+            // Leaves from which the switch is reached.
+            let meeting = || {
+                let leads_on = move |leaf: SwitchIdx| leaf != own && tile[leaf.to_usize()][entry] != NO_PATH;
+                let known = leaves.iter().zip(&leaf_lids).filter(move |&(&leaf, _)| leads_on(leaf));
+                known.filter_map(|(&leaf, lid)| Some((leaf, (*lid)?)))
+            };
+            let Some((_, nearest)) = meeting().next() else {
                 continue;
-            }
-            let leads_on = |&(&leaf, _): &(&SwitchIdx, &Option<Lid>)| leaf != own && tables.get(leaf, lid) != NO_PATH;
-            let meeting: Vec<(SwitchIdx, Lid)> = leaves
-                .iter()
-                .zip(&leaf_lids)
-                .filter(leads_on)
-                .filter_map(|(&leaf, lid)| Some((leaf, (*lid)?)))
-                .collect();
-            for s in lacking {
-                let known = meeting.iter().find(|(_, leaf)| tables.get(s, *leaf) != NO_PATH);
-                let way = known.map(|&(leaf, lid)| self.way_to_leaf(tables, s, (leaf, lid), nth));
-                given.extend(way.map(|egress| (s, lid, egress)));
+            };
+            let lacks = |&(row, s): &(&[u8; BLOCK_LIDS], SwitchIdx)| row[entry] == NO_PATH && s != own;
+            for (_, s) in tile.iter().zip(tables.switch_indices()).filter(lacks) {
+                let same = last[s.to_usize()].filter(|&(block, leaf, _)| (block, leaf) == (nth, nearest));
+                let egress = same.map(|(_, _, egress)| egress).or_else(|| {
+                    let (leaf, lid) = meeting().find(|&(_, leaf)| tables.get(s, leaf) != NO_PATH)?;
+                    let egress = self.way_to_leaf(tables, s, (leaf, lid), nth);
+                    last[s.to_usize()] = Some((nth, lid, egress));
+                    Some(egress)
+                });
+                given.extend(egress.map(|egress| (s, lid, egress)));
             }
         }
         given.iter().for_each(|&(s, lid, egress)| tables.set(s, lid, egress));
