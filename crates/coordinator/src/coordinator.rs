@@ -76,9 +76,6 @@ impl Coordinator {
             In::Returned(datagram) => out.push(Out::Manager(Input::Returned(datagram))),
             In::Milestone(milestone) => self.reached(now, milestone, out),
             In::Command(command) => {
-                if let Command::SetPolicy(policy) = &command {
-                    self.m_key = policy.m_key;
-                }
                 // A manager that has stopped represses no trap.
                 if matches!(command, Command::Stop) {
                     self.role = Role::NotActive;
@@ -169,6 +166,7 @@ impl Coordinator {
     fn reached(&mut self, now: Time, milestone: Milestone, out: &mut Vec<Out>) {
         match &milestone {
             Milestone::RoleChanged { role } => self.role = *role,
+            Milestone::KeyChanged(key) => self.m_key = key.expose(),
             Milestone::KnownChanged(known) => {
                 self.known_number += 1;
                 self.known.want(self.known_number, Arc::clone(known));

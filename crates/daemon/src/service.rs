@@ -149,10 +149,16 @@ impl Manager {
 
     /// Applies the settings that a reload can change.
     fn take_over(&self, verdict: Verdict) -> Result<(), Error> {
-        let Settings { policy, daemon, .. } = verdict.settings;
+        let Settings {
+            policy, daemon, manager, ..
+        } = verdict.settings;
         self.command(Command::SetPolicy(Arc::new(policy.clone())))?;
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.policy = policy;
+        if running.manager.sm_key != manager.sm_key {
+            self.command(Command::SetSmKey(manager.sm_key))?;
+            running.manager.sm_key = manager.sm_key;
+        }
         if let Some(names) = verdict.names {
             running.daemon.node_name_map = daemon.node_name_map;
             self.shared.rename(names);

@@ -14,6 +14,7 @@ use selvedge_wire::SmControl;
 use crate::aliases::AliasEvent;
 use crate::apply::Wait;
 use crate::intake::IntakeEvent;
+use crate::key_ring::KeyEvent;
 use crate::listed::Absent;
 use crate::multicast::MulticastEvent;
 pub use reason::SweepReason;
@@ -232,6 +233,8 @@ pub enum Event {
     Aliases(AliasEvent),
     /// Something about sources that send too much.
     Intake(IntakeEvent),
+    /// Something about the change of the M_Key.
+    Keys(KeyEvent),
     /// A link came back and is set up, without a sweep.
     LinkReturned {
         /// Both ends.
@@ -310,6 +313,7 @@ impl Event {
             Self::Multicast(event) => event.code(),
             Self::Aliases(event) => event.code(),
             Self::Intake(event) => event.code(),
+            Self::Keys(event) => event.code(),
             Self::HandingOver { .. } => "SLV-SM-0060",
             Self::HandoverRefused { .. } => "SLV-SM-0061",
             Self::Told { .. } => "SLV-SM-0062",
@@ -361,6 +365,7 @@ impl Event {
             Self::Multicast(event) => event.severity(),
             Self::Aliases(event) => event.severity(),
             Self::Intake(event) => event.severity(),
+            Self::Keys(event) => event.severity(),
             Self::StepsLeftOut { .. }
             | Self::SubnetUpWithErrors { .. }
             | Self::SetFailed { .. }
@@ -411,6 +416,7 @@ impl Event {
             Self::Multicast(event) => write!(f, "{event}"),
             Self::Aliases(event) => write!(f, "{event}"),
             Self::Intake(event) => write!(f, "{event}"),
+            Self::Keys(event) => write!(f, "{event}"),
             Self::HandingOver { .. }
             | Self::HandoverRefused { .. }
             | Self::Told { .. }

@@ -11,7 +11,7 @@ use selvedge_health::Known;
 use selvedge_plan::multicast::MftBlocks;
 use selvedge_plan::{HeldLanes, Plan, Policy};
 use selvedge_planner::{Inventory, Outcome};
-use selvedge_types::Guid;
+use selvedge_types::{Guid, SecretKey};
 use selvedge_wire::{Datagram, SmInfo};
 
 use crate::election::Role;
@@ -45,6 +45,8 @@ pub enum Milestone {
     TrapTaken(Box<Datagram>),
     /// Nodes or links are known that were not, are gone, have returned, or are forgotten: to be stored.
     KnownChanged(Arc<Known>),
+    /// The M_Key of most agents is another one: traps are repressed with it.
+    KeyChanged(SecretKey),
 }
 
 impl Milestone {
@@ -60,6 +62,7 @@ impl Milestone {
             Self::RoleChanged { .. } => 6,
             Self::TrapTaken(_) => 7,
             Self::KnownChanged(_) => 8,
+            Self::KeyChanged(_) => 9,
         }
     }
 }

@@ -57,7 +57,8 @@ impl Driver {
             | Milestone::Coming { .. }
             | Milestone::RoleChanged { .. }
             | Milestone::TrapTaken(_)
-            | Milestone::KnownChanged(_) => {}
+            | Milestone::KnownChanged(_)
+            | Milestone::KeyChanged(_) => {}
         }
         self.coordinate(In::Milestone(milestone))
     }

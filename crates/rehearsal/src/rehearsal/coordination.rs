@@ -223,7 +223,8 @@ impl Rehearsal {
             Milestone::Swept(_)
             | Milestone::CopiesChanged(_)
             | Milestone::TrapTaken(_)
-            | Milestone::KnownChanged(_) => {}
+            | Milestone::KnownChanged(_)
+            | Milestone::KeyChanged(_) => {}
         }
         self.queues.milestones.push_back((id, milestone));
         looks_anew.map_or(Ok(()), |client| self.observe(&Seen::LooksAnew(client)))

@@ -7,6 +7,7 @@ mod alias_guids;
 mod backups;
 mod common;
 mod determinism;
+mod key_rotation;
 mod killed_half_way;
 mod many_keys;
 mod model;

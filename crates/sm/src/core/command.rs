@@ -7,7 +7,7 @@ use crate::election::CopyNews;
 use crate::event::SweepReason;
 use crate::io::{Command, Output};
 use crate::stage::Stage;
-use crate::{commit, election, flap, persist, presence, rebalance, registration, trap};
+use crate::{election, flap, persist, presence, rebalance, registration, trap};
 
 impl Sm {
     pub(crate) fn start(&mut self, out: &mut Vec<Output>) {
@@ -15,6 +15,7 @@ impl Sm {
             out.push(Output::SetIsSm(true));
         }
         self.run_election(election::In::Start, out);
+        self.load_keys(out);
         self.want_sweep(SweepReason::Start);
     }
 
@@ -38,10 +39,10 @@ impl Sm {
             Command::Told(told) => self.update_stored(persist::In::Copied(*told), out),
             Command::Babbles { lid, port } => self.trap(trap::In::Babbles { lid, port }, out),
             Command::SetPolicy(policy) => {
-                self.tell_in_force(commit::In::Wanted(&policy));
-                self.config.policy = policy;
+                self.set_policy(policy, out);
                 self.want_sweep(SweepReason::Command);
             }
+            Command::SetSmKey(key) => self.set_sm_key(key, out),
             Command::Forget { nodes, links } => self.note_presence(presence::In::Forget(nodes, links), out),
             Command::Stop => {
                 if self.config.mode == Mode::Manage {

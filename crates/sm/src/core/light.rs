@@ -78,7 +78,7 @@ impl Sm {
     /// Reads PortInfo of the local port: if its cable was moved, every directed route leads to another node.
     pub(crate) fn ask_own_port(&mut self, inventory: &Inventory) {
         let at = inventory.local;
-        let get = own_port(at.port, self.config.policy.m_key);
+        let get = own_port(at.port);
         self.exchange
             .submit(AgentId(at.node.0), (Token::Look(Ask::Held(at)), get));
     }

@@ -8,6 +8,7 @@ use selvedge_plan::Installed;
 use selvedge_planner::past::with_links_asleep;
 use selvedge_planner::{Inventory, LidClaims, PlanEvent, PlanFabric, PlanResult, RepairResult, Task};
 use selvedge_sim::Time;
+use selvedge_types::SecretKey;
 
 use super::Sm;
 use crate::apply::Apply;
@@ -39,15 +40,18 @@ impl Sm {
             return self.rest(now);
         }
         let ours = |port: &Port| self.lids.is_known(port);
-        if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key, ours) {
+        let opens = |key: u64| self.keys.opens(SecretKey::new(key));
+        if let Some(foreign) = report::foreign_m_keys(&inventory.fabric, opens, ours) {
+            let what = foreign.in_words(&inventory.fabric);
             let ports = what.as_str().into();
             out.push(Output::Event(Event::MKeyRefused { what }));
-            let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
+            let failures = report::Failures::locked(foreign);
             self.update_registration(registration::In::Dropped);
             self.tell_in_force(commit::In::NothingSent(NoPlan::MKey(ports)));
             self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
             return self.rest(now);
         }
+        self.note_keys_found(&inventory.fabric, out);
         self.settle_whose_lids(&inventory.fabric, out);
         self.note_what_was_done_unseen(&inventory, &installed, out);
         let under_way = self.under_way(&inventory.fabric);

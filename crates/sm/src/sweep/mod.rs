@@ -380,10 +380,7 @@ impl Sweep {
 }
 
 fn asked<'a>(ctx: &Ctx<'a>, inventory: &'a Inventory) -> Asked<'a> {
-    Asked {
-        inventory,
-        m_key: ctx.config.policy.m_key,
-    }
+    Asked { inventory }
 }
 
 #[cfg(test)]
