@@ -125,7 +125,8 @@ impl Administration {
     /// Takes a milestone of the manager.
     pub(crate) fn reached(&mut self, now: Time, milestone: Milestone, out: &mut Vec<Out>) {
         match milestone {
-            Milestone::SweepStarted | Milestone::KnownChanged(_) | Milestone::KeyChanged(_) => return,
+            Milestone::SweepStarted | Milestone::KnownChanged(_) => return,
+            Milestone::KeyChanged(key) => return self.copier.set_m_key(key.expose()),
             Milestone::TrapTaken(datagram) => self.administer(now, Input::Trap(*datagram), out),
             Milestone::Swept(fabric) => self.administer(now, Input::Swept(fabric), out),
             Milestone::Coming { fabric, plan, .. } => self.administer(now, Input::Coming(fabric, plan), out),

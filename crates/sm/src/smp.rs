@@ -18,53 +18,65 @@ pub struct Smp {
     modifier: u32,
     /// The directed route.
     pub route: DirectedRoute,
-    /// The M_Key that its port showed; `None`: none was shown, so the key ring decides.
-    shown: Option<SecretKey>,
-    /// The M_Key that the agent has once it has executed this Set, if the Set can change it.
-    gives: Option<SecretKey>,
-    /// The M_Keys that it was sent with while there are former keys.
-    tried: Vec<SecretKey>,
+    /// The M_Key that its port showed; 0: none was shown, so the key ring decides.
+    shown: SecretKey,
+    /// Few requests change a key, or are sent with several.
+    keys: Option<Box<Keys>>,
     /// What a Set writes.
     data: Option<Box<SmpData>>,
+}
+
+/// M_Keys of a request.
+#[derive(Clone, Debug, Default)]
+struct Keys {
+    /// The key that the agent has once it has executed this Set, if the Set can change it.
+    gives: Option<SecretKey>,
+    /// The keys that it was sent with, while there are former keys.
+    tried: Vec<SecretKey>,
 }
 
 impl Smp {
     /// Returns the same request to an agent that guards its ports with this M_Key, as a port has shown; 0: it showed
     /// none.
-    pub fn shown(mut self, m_key: u64) -> Self {
-        self.shown = (m_key != 0).then(|| SecretKey::new(m_key));
+    pub const fn shown(mut self, m_key: u64) -> Self {
+        self.shown = SecretKey::new(m_key);
         self
     }
 
     /// Returns the same Set; the agent has this M_Key afterwards.
     pub fn giving(mut self, m_key: u64) -> Self {
-        self.gives = Some(SecretKey::new(m_key));
+        self.keys.get_or_insert_default().gives = Some(SecretKey::new(m_key));
         self
     }
 
     /// Returns the M_Key that the port showed, if it showed one.
-    pub const fn shown_key(&self) -> Option<SecretKey> {
-        self.shown
+    pub fn shown_key(&self) -> Option<SecretKey> {
+        Some(self.shown).filter(|key| *key != SecretKey::default())
     }
 
     /// Returns the M_Key that the agent has after this Set, if the Set can change it.
-    pub const fn given_key(&self) -> Option<SecretKey> {
-        self.gives
+    pub fn given_key(&self) -> Option<SecretKey> {
+        self.keys.as_ref().and_then(|keys| keys.gives)
     }
 
     /// Returns the M_Keys that it was sent with so far; none are noted while there are no former keys.
     pub fn tried(&self) -> &[SecretKey] {
-        &self.tried
+        self.keys.as_ref().map_or(&[], |keys| &keys.tried)
     }
 
     /// Notes an M_Key that it is sent with.
     pub fn note_tried(&mut self, m_key: SecretKey) {
-        self.tried.push(m_key);
+        self.keys.get_or_insert_default().tried.push(m_key);
     }
 
     /// Returns true for a Set.
     pub fn is_set(&self) -> bool {
         self.method == Method::Set
+    }
+
+    /// Returns true for a request to another manager: SMInfo.
+    pub fn is_to_manager(&self) -> bool {
+        self.attribute == AttributeId::SM_INFO
     }
 
     /// Returns true for a Get of PortInfo.
@@ -101,9 +113,8 @@ pub const fn get(attribute: AttributeId, modifier: u32, route: &DirectedRoute) -
         attribute,
         modifier,
         route: *route,
-        shown: None,
-        gives: None,
-        tried: Vec::new(),
+        shown: SecretKey::new(0),
+        keys: None,
         data: None,
     }
 }
@@ -132,9 +143,8 @@ pub fn set<A: Attribute>(value: &A, modifier: u32, route: &DirectedRoute) -> Smp
         attribute: A::ID,
         modifier,
         route: *route,
-        shown: None,
-        gives: None,
-        tried: Vec::new(),
+        shown: SecretKey::new(0),
+        keys: None,
         data: Some(Box::new(value.emit())),
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use selvedge_plan::Policy;
 use selvedge_rehearsal::{ManagerId, Options, Rehearsal};
 use selvedge_sm::Role;
-use selvedge_types::PortNum;
+use selvedge_types::{PortNum, SecretKey};
 use selvedge_wire::{AttributeId, Class, Method};
 
 use crate::common;
@@ -294,4 +294,48 @@ fn a_key_that_no_manager_knows_is_reported_as_before() {
     assert_eq!(world.keys(), [OLD; PORTS]);
     let view = world.rehearsal.view(other).unwrap();
     assert!(view.facts.m_key_foreign.is_some() && view.plan.is_none());
+}
+
+/// Two managers get another SM_Key, the standby first. Returns the roles at the end, and whether the standby ever took
+/// the master for a stranger.
+fn check_sm_keys(restarts_standby: bool, standby_first: bool) -> ([Role; 2], bool) {
+    let mut world = World::with_key(OLD, 1);
+    let standby = common::add_manager(&mut world.rehearsal, "b", "\"H-1\"", 0, policy(OLD, 1));
+    world.rehearsal.start(standby).unwrap();
+    world.quiet();
+    let mut order = [standby, world.manager];
+    if !standby_first {
+        order.reverse();
+    }
+    for id in order {
+        world.rehearsal.set_sm_key(id, SecretKey::new(0x5e)).unwrap();
+        if restarts_standby && id == standby {
+            world.rehearsal.run_for(Duration::from_secs(1)).unwrap();
+            world.rehearsal.kill(standby).unwrap();
+            world.rehearsal.start(standby).unwrap();
+        }
+        world.rehearsal.run_for(Duration::from_secs(20)).unwrap();
+    }
+    world.quiet();
+    let roles = [world.manager, standby].map(|id| world.rehearsal.view(id).unwrap().role);
+    let mut log = world.rehearsal.log().iter();
+    let is_strange = log.any(|entry| entry.manager == standby && entry.event.code() == "SLV-SM-0063");
+    // The standby still takes over.
+    world.rehearsal.kill(world.manager).unwrap();
+    world.manager = standby;
+    world.rehearsal.run_for(Duration::from_secs(20)).unwrap();
+    world.quiet();
+    world.check_keys(OLD, "taken over");
+    (roles, is_strange)
+}
+
+#[test]
+fn an_sm_key_is_changed_at_the_standby_first() {
+    for restarts_standby in [false, true] {
+        let (roles, is_strange) = check_sm_keys(restarts_standby, true);
+        assert_eq!((roles, is_strange), ([Role::Master, Role::Standby], false), "{restarts_standby}");
+    }
+    // The other order is why the page names one.
+    let (_, is_strange) = check_sm_keys(false, false);
+    assert!(is_strange);
 }

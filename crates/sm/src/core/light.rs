@@ -8,7 +8,7 @@ use selvedge_wire::Mad;
 use super::{Sm, ok};
 use crate::election::Role;
 use crate::io::Output;
-use crate::readback;
+use crate::{key_ring, readback};
 use crate::stage::{Stage, Token};
 use crate::sweep::{Ask, Effect, In, own_port};
 use crate::timer::Timer;
@@ -16,6 +16,7 @@ use crate::timer::Timer;
 impl Sm {
     /// Asks every switch whether a port changed its state; begins a heavy sweep at once if that is not enough.
     pub(super) fn begin_light_sweep(&mut self, out: &mut Vec<Output>) {
+        self.run_keys(key_ring::In::LightSweep, out);
         self.tell_read_back(readback::In::LightSweepDue);
         let input = In::LightSweepDue {
             has_failed: self.in_force.failed() > 0 || self.has_unexplained(),

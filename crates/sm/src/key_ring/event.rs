@@ -14,9 +14,9 @@ pub enum KeyEvent {
     },
     /// Every port has the present key, and the former ones are forgotten.
     Done,
-    /// Every port that was found has the present key; the former ones are kept.
+    /// Every port that was found has the present key, and the former ones are kept.
     Kept {
-        /// Missing nodes and links that may hold one. 0: another manager still asks with one.
+        /// Missing nodes and links that may hold one. 0: another manager has asked with one.
         missing: usize,
     },
     /// Ports still have a former key.
@@ -59,8 +59,8 @@ impl fmt::Display for KeyEvent {
             Self::Begins { ports } => write!(f, "the M_Key of {ports} ports changes to the configured one"),
             Self::Done => f.write_str("every port has the configured M_Key: former keys are forgotten"),
             Self::Kept { missing: 0 } => f.write_str(
-                "every port has the configured M_Key; former keys are kept because another manager still uses one: \
-                 reload its configuration",
+                "every port has the configured M_Key; former keys are kept until no other manager has used one for a \
+                 minute: reload the configuration of standbys",
             ),
             Self::Kept { missing } => write!(
                 f,

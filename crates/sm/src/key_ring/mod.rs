@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use selvedge_sim::Time;
 use selvedge_types::SecretKey;
-use selvedge_wire::{DirectedRoute, Mad, PortInfo};
+use selvedge_wire::{DirectedRoute, Mad, PortInfo, SmInfo};
 
 pub use event::KeyEvent;
 
@@ -42,8 +42,9 @@ pub struct KeyRing {
     former: Vec<SecretKey>,
     /// The key that an agent was last seen with: the first one tried at an unknown agent.
     usual: SecretKey,
-    /// What agents are known to have, by directed route, since the last heavy sweep began; only with former keys.
-    known: BTreeMap<DirectedRoute, SecretKey>,
+    /// What agents, and managers (`true`), are known to have, by directed route, since the last heavy sweep began; only
+    /// with former keys.
+    known: BTreeMap<(DirectedRoute, bool), SecretKey>,
     rotation: Rotation,
     /// When another manager last asked with a former key.
     peer_asked: Option<Time>,
@@ -66,9 +67,11 @@ enum Rotation {
         /// Ports that it found with a former key although their Sets had been sent.
         left: Option<Arc<str>>,
     },
-    /// Every port that is there has the present key. The former ones are kept for nodes that are missing, or for
-    /// another manager.
-    Kept,
+    /// Every port that is there has the present key. The former ones are kept.
+    Kept {
+        /// Nodes and links that are missing; 0: for another manager.
+        missing: usize,
+    },
 }
 
 /// What a heavy sweep of the master found.
@@ -102,6 +105,8 @@ pub enum In<'a> {
     Found(Found),
     /// The plan that followed that sweep is applied.
     Applied,
+    /// A light sweep of the master begins.
+    LightSweep,
     /// A request has ended for good, with this answer or without one.
     Ended(&'a Smp, Option<&'a Mad>),
     /// Another manager has asked for SMInfo with this M_Key.
@@ -159,6 +164,7 @@ impl KeyRing {
             In::SweepBegins => self.known.clear(),
             In::Found(found) => self.found(now, found, effects),
             In::Applied => self.applied(effects),
+            In::LightSweep => self.light_sweep(now, effects),
             In::Ended(smp, answer) => self.learn(smp, answer),
             In::PeerAsked(key) => {
                 if self.former.contains(&key) {
@@ -207,7 +213,7 @@ impl KeyRing {
     pub const fn left(&self) -> Option<&Arc<str>> {
         match &self.rotation {
             Rotation::Changing { left, .. } => left.as_ref(),
-            Rotation::Kept | Rotation::None => None,
+            Rotation::Kept { .. } | Rotation::None => None,
         }
     }
 
@@ -215,7 +221,7 @@ impl KeyRing {
     pub fn of_route(&self, route: &DirectedRoute) -> SecretKey {
         match self.former.is_empty() {
             true => self.present,
-            false => self.known.get(route).copied().unwrap_or(self.usual),
+            false => self.known.get(&(*route, false)).copied().unwrap_or(self.usual),
         }
     }
 
@@ -242,16 +248,21 @@ impl KeyRing {
             return false;
         }
         let is_refused = match answer {
-            Some(mad) => smp.reads_port() && hides_key(mad),
-            None => smp.is_set() || !self.known.get(&smp.route).is_some_and(|key| smp.tried().contains(key)),
+            Some(mad) => hides_key(smp, mad),
+            None => smp.is_set() || !self.known.get(&place(smp)).is_some_and(|key| smp.tried().contains(key)),
         };
         is_refused && self.untried(smp).is_some()
     }
 
-    /// Returns the next key to try, the likeliest first; `None` after all.
+    /// Returns the next key to try, the likeliest first; `None` after all. Another manager is asked with the present key
+    /// first: it may take both, and must learn that nobody needs the former one.
     fn untried(&self, smp: &Smp) -> Option<SecretKey> {
-        let known = self.known.get(&smp.route).copied();
-        let first = smp.shown_key().into_iter().chain(known);
+        let known = self.known.get(&place(smp)).copied();
+        let first = match smp.is_to_manager() {
+            true => Some(self.present),
+            false => smp.shown_key(),
+        };
+        let first = first.into_iter().chain(known);
         let keys = first.chain([self.usual, self.present]).chain(self.former.iter().copied());
         let mut keys = keys.filter(|key| !smp.tried().contains(key));
         keys.next()
@@ -265,11 +276,16 @@ impl KeyRing {
         let Some(mad) = answer.filter(|mad| mad.status().0 == 0) else {
             // A Set that may have changed the key: the agent may have either.
             if answer.is_none() && smp.given_key().is_some() {
-                self.known.remove(&smp.route);
+                self.known.remove(&place(smp));
             }
             return;
         };
-        if smp.reads_port() && hides_key(mad) {
+        if hides_key(smp, mad) {
+            return;
+        }
+        if smp.is_to_manager() {
+            let key = smp.tried().last().copied();
+            self.known.extend(key.map(|key| (place(smp), key)));
             return;
         }
         let shown = || {
@@ -279,7 +295,7 @@ impl KeyRing {
         let was_opened = || smp.tried().last().copied().filter(|_| smp.tried().len() > 1);
         let key = smp.given_key().or_else(shown).or_else(was_opened);
         if let Some(key) = key.filter(|key| self.opens(*key)) {
-            self.known.insert(smp.route, key);
+            self.known.insert(place(smp), key);
             self.usual = key;
         }
     }
@@ -340,7 +356,7 @@ impl KeyRing {
                     confirms_left,
                     ..
                 } => (*is_reported, *confirms_left),
-                Rotation::None | Rotation::Kept => (false, CONFIRMS_MAX),
+                Rotation::None | Rotation::Kept { .. } => (false, CONFIRMS_MAX),
             };
             let (ports, what) = (found.former, found.names.clone());
             effects.push(Effect::Event(match was_reported {
@@ -355,19 +371,36 @@ impl KeyRing {
             };
             return;
         }
-        let is_asked = self.peer_asked.is_some_and(|at| now.since(at) < PEER_ASKS_WITHIN);
-        if found.is_complete && found.missing == 0 && !is_asked {
-            self.former.clear();
-            self.known.clear();
-            (self.rotation, self.usual) = (Rotation::None, self.present);
-            effects.extend([Effect::Store(self.to_store()), Effect::Event(KeyEvent::Done)]);
-        } else if found.is_complete && self.rotation != Rotation::Kept {
-            self.rotation = Rotation::Kept;
-            let missing = found.missing;
-            effects.push(Effect::Event(KeyEvent::Kept { missing }));
+        let missing = found.missing;
+        if found.is_complete && missing == 0 && !self.is_asked_by_peer(now) {
+            self.forget(effects);
+        } else if found.is_complete {
+            if !matches!(self.rotation, Rotation::Kept { .. }) {
+                effects.push(Effect::Event(KeyEvent::Kept { missing }));
+            }
+            self.rotation = Rotation::Kept { missing };
         } else if let Rotation::Changing { is_due, left, .. } = &mut self.rotation {
             (*is_due, *left) = (!found.is_complete, None);
         }
+    }
+
+    /// No other manager has needed a former key for a while, and no node is missing that may have one.
+    fn light_sweep(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if matches!(self.rotation, Rotation::Kept { missing: 0 }) && !self.is_asked_by_peer(now) {
+            self.forget(effects);
+        }
+    }
+
+    fn is_asked_by_peer(&self, now: Time) -> bool {
+        self.peer_asked.is_some_and(|at| now.since(at) < PEER_ASKS_WITHIN)
+    }
+
+    /// Every port has the present key.
+    fn forget(&mut self, effects: &mut Vec<Effect>) {
+        self.former.clear();
+        self.known.clear();
+        (self.rotation, self.usual) = (Rotation::None, self.present);
+        effects.extend([Effect::Store(self.to_store()), Effect::Event(KeyEvent::Done)]);
     }
 
     /// Every port has got its Set, or the Set has failed: another sweep shows which.
@@ -412,10 +445,21 @@ fn is_none(key: SecretKey) -> bool {
     key == SecretKey::default()
 }
 
-/// True if an answer with PortInfo has protection bits and hides the M_Key: the request showed another one. Source: IBA
-/// vol 1 §14.2.4.1.
-fn hides_key(mad: &Mad) -> bool {
-    let info = mad.read::<PortInfo>().ok().filter(|_| mad.status().0 == 0);
+/// Returns what a request is for: the agent or the manager at the end of its route.
+fn place(smp: &Smp) -> (DirectedRoute, bool) {
+    (smp.route, smp.is_to_manager())
+}
+
+/// True if an answer hides a key because the request had the wrong M_Key: PortInfo with protection bits and without the
+/// M_Key, SMInfo without the SM_Key. Source: IBA vol 1 §14.2.4.1; OpenSM.
+fn hides_key(smp: &Smp, mad: &Mad) -> bool {
+    if mad.status().0 != 0 || smp.is_set() {
+        return false;
+    }
+    if smp.is_to_manager() {
+        return mad.read::<SmInfo>().is_ok_and(|info| info.sm_key == 0);
+    }
+    let info = mad.read::<PortInfo>().ok().filter(|_| smp.reads_port());
     info.is_some_and(|info| info.m_key == 0 && info.m_key_protect.get() != 0)
 }
 

@@ -306,10 +306,41 @@ fn another_manager_with_a_former_key_is_waited_for() {
     give(&mut ring, In::PeerAsked(key(1)));
     let kept = Effect::Event(KeyEvent::Kept { missing: 0 });
     assert_eq!(give(&mut ring, In::Found(complete())), [kept]);
+    assert_eq!(give(&mut ring, In::LightSweep), []);
     let mut effects = Vec::new();
     let later = Time::from_secs(100) + PEER_ASKS_WITHIN;
-    ring.handle(later, In::Found(complete()), &mut effects);
+    ring.handle(later, In::LightSweep, &mut effects);
     assert!(effects.contains(&Effect::Event(KeyEvent::Done)), "{effects:?}");
+}
+
+#[test]
+fn another_manager_is_asked_with_the_present_key_first() {
+    let mut ring = rotating();
+    let poll = || get(AttributeId::SM_INFO, 3);
+    let mut answer = poll().datagram(key(0)).mad;
+    let mut check = |ring: &mut KeyRing, keys: &[(u64, Option<u64>)]| {
+        let mut smp = poll();
+        for (number, &(want, sm_key)) in (1..).zip(keys) {
+            assert_eq!(ring.key_for(&smp), key(want), "{number}: {keys:?}");
+            smp.note_tried(key(want));
+            answer.write(&SmInfo {
+                guid: selvedge_types::Guid(9),
+                sm_key: sm_key.unwrap_or(0),
+                act_count: 1,
+                priority: Bits::default(),
+                state: selvedge_wire::SmState::Master,
+            });
+            let answer = sm_key.map(|_| &answer);
+            assert_eq!(ring.tries_again(&smp, answer), number < keys.len(), "{number}: {keys:?}");
+            give(ring, In::Ended(&smp, answer));
+        }
+    };
+    // It has the former key: without it there is no answer, or one without the SM_Key.
+    check(&mut ring, &[(2, None), (1, Some(1))]);
+    check(&mut ring, &[(2, Some(0)), (1, Some(1))]);
+    // It takes the present one, and then dies.
+    check(&mut ring, &[(2, Some(1))]);
+    check(&mut ring, &[(2, None)]);
 }
 
 #[test]
