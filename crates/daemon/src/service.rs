@@ -150,7 +150,10 @@ impl Manager {
     /// Applies the settings that a reload can change.
     fn take_over(&self, verdict: Verdict) -> Result<(), Error> {
         let Settings {
-            policy, daemon, manager, ..
+            policy,
+            daemon,
+            manager,
+            ..
         } = verdict.settings;
         self.command(Command::SetPolicy(Arc::new(policy.clone())))?;
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);

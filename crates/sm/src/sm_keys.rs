@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_former_key_is_believed_for_an_hour() {
         let mut ring = SmKeys::default();
-        let mut give = |ring: &mut SmKeys, s: u64, from: u64, to: u64| {
+        let give = |ring: &mut SmKeys, s: u64, from: u64, to: u64| {
             let (from, to) = (SecretKey::new(from), SecretKey::new(to));
             let mut effects = Vec::new();
             ring.handle(Time::from_secs(s), In::Changed { from, to }, &mut effects);

@@ -38,7 +38,8 @@ fn key(text: &str) -> Option<SecretKey> {
 /// Writes the keys.
 #[must_use]
 pub fn print_keys(keys: &StoredKeys) -> String {
-    let mut text = "# Written by selvedge: keys that ports and other managers may still hold, newest first.\n".to_owned();
+    let mut text =
+        "# Written by selvedge: keys that ports and other managers may still hold, newest first.\n".to_owned();
     for (name, list) in [("m_key", &keys.m_keys), ("sm_key", &keys.sm_keys)] {
         for key in list {
             text.push_str(&format!("{name} {:#018x}\n", key.expose()));

@@ -13,8 +13,8 @@ use selvedge_planner::JobId;
 use selvedge_sim::Time;
 use selvedge_sm::{Asked, Command, Input, Mode, PersistentState, ToldLevels};
 use selvedge_store::{
-    PlanState, StoredKeys, parse_guid2lid, parse_known_fabric, parse_keys, parse_plan_state, print_guid2lid, print_known_fabric,
-    print_keys, print_plan_state,
+    PlanState, StoredKeys, parse_guid2lid, parse_keys, parse_known_fabric, parse_plan_state, print_guid2lid,
+    print_keys, print_known_fabric, print_plan_state,
 };
 use selvedge_types::{Guid, Lid, Mtu, PortNum, SecretKey, Sl};
 use selvedge_wire::{Datagram, LocalPort};

@@ -83,7 +83,8 @@ impl Rehearsal {
 
     /// How long a port may be locked that a flipped bit gave another M_Key than this.
     pub(crate) fn locked_for(&self, m_key: u64) -> Option<Duration> {
-        self.checkers.locked_for(self.emulator.chassis(), &self.known_keys(m_key))
+        self.checkers
+            .locked_for(self.emulator.chassis(), &self.known_keys(m_key))
     }
 
     /// Nodes at which a flipped bit has put an M_Key that no manager knows in place of this one.

@@ -71,9 +71,9 @@ impl World {
     /// Returns the M_Keys of ports, in a fixed order.
     fn keys(&self) -> Vec<u64> {
         let seen = self.rehearsal.emulator().chassis().observe();
-        let guarded = seen.end_ports().filter(|(at, _)| {
-            seen.switch_index(at.node).is_none() || at.port == PortNum::MANAGEMENT
-        });
+        let guarded = seen
+            .end_ports()
+            .filter(|(at, _)| seen.switch_index(at.node).is_none() || at.port == PortNum::MANAGEMENT);
         guarded.map(|(_, port)| port.settings.m_key).collect()
     }
 
@@ -81,7 +81,11 @@ impl World {
         assert_eq!(self.keys(), [m_key; PORTS], "{what}");
         let view = self.rehearsal.view(self.manager).unwrap();
         assert!(view.role == Role::Master && view.is_up(), "{what}: {:?}", view.ports);
-        assert_eq!((&view.facts.m_key_foreign, &view.facts.m_key_former), (&None, &None), "{what}");
+        assert_eq!(
+            (&view.facts.m_key_foreign, &view.facts.m_key_former),
+            (&None, &None),
+            "{what}"
+        );
     }
 
     /// Returns the keys in the store, newest first.
@@ -130,7 +134,11 @@ fn each_port_gets_the_new_key_and_the_former_one_is_forgotten() {
             let want: Vec<u64> = [to].into_iter().filter(|key| *key != 0).collect();
             assert_eq!(world.stored(), want, "{what}");
             let has_begun = usize::from(from != 0);
-            assert_eq!((world.events("SLV-KEYS-0001"), world.events("SLV-KEYS-0002")), (has_begun, has_begun), "{what}");
+            assert_eq!(
+                (world.events("SLV-KEYS-0001"), world.events("SLV-KEYS-0002")),
+                (has_begun, has_begun),
+                "{what}"
+            );
             assert_eq!(world.events("SLV-KEYS-0004"), 0, "{what}");
         }
     }
@@ -173,7 +181,8 @@ fn check_killed(from: u64, to: u64, then: u64, protect: u8) {
             break;
         }
         points += 1;
-        let what = format!("{from:#x} to {to:#x}, killed after {point} Sets, started with {then:#x}, protection {protect}");
+        let what =
+            format!("{from:#x} to {to:#x}, killed after {point} Sets, started with {then:#x}, protection {protect}");
         world.rehearsal.kill(world.manager).unwrap();
         world.rehearsal.run_for(Duration::from_millis(1)).unwrap();
         mixed.insert(world.keys().iter().filter(|key| **key == to).count());
@@ -333,7 +342,11 @@ fn check_sm_keys(restarts_standby: bool, standby_first: bool) -> ([Role; 2], boo
 fn an_sm_key_is_changed_at_the_standby_first() {
     for restarts_standby in [false, true] {
         let (roles, is_strange) = check_sm_keys(restarts_standby, true);
-        assert_eq!((roles, is_strange), ([Role::Master, Role::Standby], false), "{restarts_standby}");
+        assert_eq!(
+            (roles, is_strange),
+            ([Role::Master, Role::Standby], false),
+            "{restarts_standby}"
+        );
     }
     // The other order is why the page names one.
     let (_, is_strange) = check_sm_keys(false, false);

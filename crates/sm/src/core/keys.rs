@@ -52,7 +52,13 @@ impl Sm {
         self.want_key(wanted, out);
         let stored = self.persist.sm_keys().to_vec();
         let present = SecretKey::new(self.config.sm_key);
-        self.run_sm_keys(sm_keys::In::Loaded { present, stored: &stored }, out);
+        self.run_sm_keys(
+            sm_keys::In::Loaded {
+                present,
+                stored: &stored,
+            },
+            out,
+        );
     }
 
     /// Shows another SM_Key from now on. Managers that show the former one are believed for a while.
@@ -119,10 +125,17 @@ impl Sm {
         let former = self.keys.former();
         let has_former = |port: &Port| former.iter().any(|key| key.expose() == port.settings.m_key);
         let in_use = || fabric.end_ports().filter(report::is_in_use);
-        let with_former: Vec<PortRef> = in_use().filter(|(_, port)| has_former(port)).map(|(at, _)| at).collect();
+        let with_former: Vec<PortRef> = in_use()
+            .filter(|(_, port)| has_former(port))
+            .map(|(at, _)| at)
+            .collect();
         let absent = self.presence.absent();
         // Ports at both ends of a link between switches are guarded by keys that were read.
-        let is_of_host = |guid: Guid| fabric.find(guid).is_some_and(|node| fabric.switch_index(node).is_none());
+        let is_of_host = |guid: Guid| {
+            fabric
+                .find(guid)
+                .is_some_and(|node| fabric.switch_index(node).is_none())
+        };
         let links = absent.links.iter();
         let links = links.filter(|link| is_of_host(link.ends.0.node) || is_of_host(link.ends.1.node));
         let found = Found {
@@ -145,7 +158,11 @@ impl Sm {
             let owner = self.in_force.plan()?.lids.owner(lid)?;
             let agent = self.inventory.as_ref()?.agents.get(owner.node)?;
             let is_switch = owner.port == PortNum::MANAGEMENT;
-            Some(if is_switch { agent.route } else { *agent.route_to(owner.port) })
+            Some(if is_switch {
+                agent.route
+            } else {
+                *agent.route_to(owner.port)
+            })
         };
         match self.keys.is_open().then(route).flatten() {
             Some(route) => self.keys.of_route(&route),

@@ -8,10 +8,10 @@ use selvedge_wire::Mad;
 use super::{Sm, ok};
 use crate::election::Role;
 use crate::io::Output;
-use crate::{key_ring, readback};
 use crate::stage::{Stage, Token};
 use crate::sweep::{Ask, Effect, In, own_port};
 use crate::timer::Timer;
+use crate::{key_ring, readback};
 
 impl Sm {
     /// Asks every switch whether a port changed its state; begins a heavy sweep at once if that is not enough.

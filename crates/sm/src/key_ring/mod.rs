@@ -255,7 +255,7 @@ impl KeyRing {
     }
 
     /// Returns the next key to try, the likeliest first; `None` after all. Another manager is asked with the present key
-    /// first: it may take both, and must learn that nobody needs the former one.
+    /// first: it may take both, and then learns that the former one is not needed.
     fn untried(&self, smp: &Smp) -> Option<SecretKey> {
         let known = self.known.get(&place(smp)).copied();
         let first = match smp.is_to_manager() {
@@ -263,7 +263,9 @@ impl KeyRing {
             false => smp.shown_key(),
         };
         let first = first.into_iter().chain(known);
-        let keys = first.chain([self.usual, self.present]).chain(self.former.iter().copied());
+        let keys = first
+            .chain([self.usual, self.present])
+            .chain(self.former.iter().copied());
         let mut keys = keys.filter(|key| !smp.tried().contains(key));
         keys.next()
     }
@@ -303,11 +305,12 @@ impl KeyRing {
     /// The operator wants another key. It comes first into the store: a manager that is killed while ports get it can
     /// open all of them, with either configuration.
     fn want(&mut self, key: SecretKey, stores: bool, effects: &mut Vec<Effect>) {
-        if key != self.wanted {
-            self.wanted = key;
-            if !stores {
-                return self.begin(effects);
+        let is_new = std::mem::replace(&mut self.wanted, key) != key;
+        if !stores {
+            if is_new {
+                self.begin(effects);
             }
+            return;
         }
         let keys = self.to_store();
         if self.wanted != self.present || self.is_open() {
@@ -406,9 +409,7 @@ impl KeyRing {
     /// Every port has got its Set, or the Set has failed: another sweep shows which.
     fn applied(&mut self, effects: &mut Vec<Effect>) {
         if let Rotation::Changing {
-            confirms_left,
-            is_due,
-            ..
+            confirms_left, is_due, ..
         } = &mut self.rotation
             && std::mem::take(is_due)
             && *confirms_left > 0

@@ -82,7 +82,7 @@ fn ask(ring: &mut KeyRing, agent: &mut Agent, mut smp: Smp) -> (Vec<u64>, Option
             continue;
         }
         give(ring, In::Ended(&smp, answer.as_ref()));
-        return (sent, answer.map(|mad| mad.read::<PortInfo>().unwrap().m_key));
+        return (sent, answer.and_then(|mad| mad.read::<PortInfo>().ok()).map(|info| info.m_key));
     }
 }
 
@@ -99,7 +99,11 @@ fn each_key_is_tried_once_and_the_right_one_is_remembered() {
         let told = format!("key {m_key}, protection {protect}");
         let (sent, shown) = ask(&mut ring, &mut agent, get(PortInfo::ID, 1));
         let visible = [1, 2].contains(&m_key) || protect == 0;
-        assert_eq!((&sent[..], shown), (want, visible.then_some(m_key).or((protect < 2).then_some(0))), "{told}");
+        assert_eq!(
+            (&sent[..], shown),
+            (want, visible.then_some(m_key).or((protect < 2).then_some(0))),
+            "{told}"
+        );
         let (sent, _) = ask(&mut ring, &mut agent, get(AttributeId::SWITCH_INFO, 1));
         assert_eq!(sent, again, "{told}: again");
     };
@@ -197,10 +201,20 @@ fn a_key_is_stored_before_a_port_gets_it() {
 fn a_restart_opens_every_port_with_either_configuration() {
     let check = |wanted: u64, stored: &[u64], present: u64, former: &[u64], store: Option<&[u64]>| {
         let mut ring = KeyRing::new(key(wanted), &keys(stored), true);
-        assert_eq!((ring.present().expose(), ring.former()), (present, &keys(former)[..]), "{wanted} {stored:?}");
+        assert_eq!(
+            (ring.present().expose(), ring.former()),
+            (present, &keys(former)[..]),
+            "{wanted} {stored:?}"
+        );
         assert!(stored.iter().all(|&stored| ring.opens(key(stored))));
         let wanted = key(wanted);
-        let effects = give(&mut ring, In::Wanted { key: wanted, stores: true });
+        let effects = give(
+            &mut ring,
+            In::Wanted {
+                key: wanted,
+                stores: true,
+            },
+        );
         let want = store.map_or_else(|| Effect::Note(keys(stored)), |store| Effect::Store(keys(store)));
         assert_eq!(effects, [want], "{wanted:?} {stored:?}");
     };
@@ -331,7 +345,11 @@ fn another_manager_is_asked_with_the_present_key_first() {
                 state: selvedge_wire::SmState::Master,
             });
             let answer = sm_key.map(|_| &answer);
-            assert_eq!(ring.tries_again(&smp, answer), number < keys.len(), "{number}: {keys:?}");
+            assert_eq!(
+                ring.tries_again(&smp, answer),
+                number < keys.len(),
+                "{number}: {keys:?}"
+            );
             give(ring, In::Ended(&smp, answer));
         }
     };
@@ -346,8 +364,16 @@ fn another_manager_is_asked_with_the_present_key_first() {
 #[test]
 fn no_form_of_output_shows_a_key() {
     let mut ring = KeyRing::new(key(0xfeed_beef), &keys(&[0xfeed_beef, 0xdead_cafe]), true);
-    give(&mut ring, In::Wanted { key: key(0xbad_f00d), stores: true });
-    let smp = tried(&ring, get(PortInfo::ID, 1)).shown(0xfeed_beef).giving(0xdead_cafe);
+    give(
+        &mut ring,
+        In::Wanted {
+            key: key(0xbad_f00d),
+            stores: true,
+        },
+    );
+    let smp = tried(&ring, get(PortInfo::ID, 1))
+        .shown(0xfeed_beef)
+        .giving(0xdead_cafe);
     let shown = format!("{ring:?} {smp:?}");
     for secret in [0xfeed_beef_u64, 0xdead_cafe, 0xbad_f00d] {
         assert!(!shown.contains(&secret.to_string()), "{shown}");

@@ -2,6 +2,7 @@
 
 use selvedge_planner::{Basis, Job, JobId, PlanFabric, Task};
 use selvedge_sim::Par;
+use selvedge_types::SecretKey;
 use selvedge_wire::{AttributeId, Status};
 
 use super::*;
