@@ -14,6 +14,7 @@ mod fdr10;
 mod hostile_hosts;
 mod ibsim;
 mod join_states;
+mod keys;
 mod lanes;
 mod managers;
 mod model;

@@ -208,7 +208,8 @@ pub fn admit(sources: &Sources, against: Against<'_>) -> Verdict {
     verdict.probe();
     verdict.try_engines(sources.readers);
     if let Against::Running(settings) = against {
-        verdict.compare(settings);
+        let gives_m_key = verdict.gives_m_key(sources);
+        verdict.compare(settings, gives_m_key);
     }
     verdict
 }
@@ -322,6 +323,14 @@ impl Verdict {
             verdict.warn_of_readers("keys", path);
         }
         verdict
+    }
+
+    /// True if the file or a flag names an M_Key, 0 included.
+    fn gives_m_key(&self, sources: &Sources) -> bool {
+        let is_file = |(_, what, _): &(&str, FlagFile, PathBuf)| *what == FlagFile::Key(KeyName::MKey);
+        let is_key = |(name, ..): &(KeyName, KeyText, &str)| *name == KeyName::MKey;
+        let by_flag = sources.flags.iter().any(is_file) || sources.keys.iter().any(is_key);
+        by_flag || self.lines.contains_key("keys.m_key")
     }
 
     /// Applies a file that a flag names.

@@ -166,7 +166,7 @@ impl Coordinator {
     fn reached(&mut self, now: Time, milestone: Milestone, out: &mut Vec<Out>) {
         match &milestone {
             Milestone::RoleChanged { role } => self.role = *role,
-            Milestone::PolicyChanged(policy) => self.m_key = policy.m_key,
+            Milestone::KeyChanged(key) => self.m_key = key.expose(),
             Milestone::KnownChanged(known) => {
                 self.known_number += 1;
                 self.known.want(self.known_number, Arc::clone(known));

@@ -184,11 +184,20 @@ impl Manager {
     /// Applies the settings that a reload can change: proposes the policy, and takes the names of nodes.
     fn take_over(&self, verdict: Verdict) -> Result<PolicyChange, Error> {
         let read = FilesRead::of(&verdict);
-        let Settings { policy, daemon, .. } = verdict.settings;
+        let Settings {
+            policy,
+            daemon,
+            manager,
+            ..
+        } = verdict.settings;
         let change = self.ask(|answer| Note::Propose(Arc::new(policy), answer))?;
         self.shared.files.keep(change.serial, read.clone());
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.manager.sm_key != manager.sm_key {
+            self.command(Command::SetSmKey(manager.sm_key))?;
+            running.manager.sm_key = manager.sm_key;
+        }
         if let Some(names) = verdict.names {
-            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             running.daemon.node_name_map = daemon.node_name_map;
             self.shared.rename(names);
         }

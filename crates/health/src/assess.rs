@@ -196,6 +196,10 @@ fn of_plan(facts: &Facts, now: Since) -> Vec<Condition> {
         let evidence = format!("these ports refuse Sets, and nothing is sent: {ports}");
         add(What::MKeyForeign, Severity::Error, &evidence);
     }
+    if let Some(ports) = &facts.m_key_former {
+        let evidence = format!("these ports were set and still have a former key: {ports}");
+        add(What::MKeyFormer, Severity::Warning, &evidence);
+    }
     if facts.sets_failed > 0 {
         let evidence = format!("{} of the plan in force", facts.sets_failed);
         add(What::SetsFailed, Severity::Warning, &evidence);

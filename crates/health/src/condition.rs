@@ -26,6 +26,8 @@ pub enum What {
     PlanRefused,
     /// Ports are guarded by another M_Key.
     MKeyForeign,
+    /// Ports still have a former M_Key although it was changed.
+    MKeyFormer,
     /// Agents refused Sets of the plan in force, or did not answer them.
     SetsFailed,
     /// By the plan in force some hosts do not reach each other, or directed routes do not reach all nodes.
@@ -54,12 +56,13 @@ pub enum What {
 
 impl What {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::NodeMissing,
         Self::LinkMissing,
         Self::AgentSilent,
         Self::PlanRefused,
         Self::MKeyForeign,
+        Self::MKeyFormer,
         Self::SetsFailed,
         Self::HostsApart,
         Self::NotStored,
@@ -83,6 +86,7 @@ impl What {
             Self::AgentSilent => "SLV-HEALTH-0003",
             Self::PlanRefused => "SLV-HEALTH-0004",
             Self::MKeyForeign => "SLV-HEALTH-0005",
+            Self::MKeyFormer => "SLV-HEALTH-0030",
             Self::SetsFailed => "SLV-HEALTH-0006",
             Self::HostsApart => "SLV-HEALTH-0007",
             Self::NotStored => "SLV-HEALTH-0008",
@@ -107,6 +111,7 @@ impl What {
             Self::AgentSilent => "agent_silent",
             Self::PlanRefused => "plan_refused",
             Self::MKeyForeign => "m_key_foreign",
+            Self::MKeyFormer => "m_key_former",
             Self::SetsFailed => "sets_failed",
             Self::HostsApart => "hosts_apart",
             Self::NotStored => "not_stored",
@@ -131,6 +136,7 @@ impl What {
             Self::AgentSilent => "the agent answers; restart the node's firmware if it does not",
             Self::PlanRefused => "a plan is accepted; 'selvedge status findings' lists what the judge found",
             Self::MKeyForeign => "the ports have the manager's M_Key, or none",
+            Self::MKeyFormer => "a sweep finds every port with the configured M_Key; reset the nodes if none does",
             Self::SetsFailed => "the next sweep's Sets are acknowledged",
             Self::HostsApart => "a plan connects all hosts; 'selvedge status findings' names those that are apart",
             Self::NotStored => "the state is stored; it is tried again every few seconds",
@@ -156,6 +162,7 @@ impl fmt::Display for What {
             Self::AgentSilent => "agent does not answer",
             Self::PlanRefused => "no plan accepted",
             Self::MKeyForeign => "foreign M_Key",
+            Self::MKeyFormer => "former M_Key",
             Self::SetsFailed => "Sets failed",
             Self::HostsApart => "hosts are apart",
             Self::NotStored => "state is not stored",

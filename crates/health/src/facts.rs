@@ -153,6 +153,8 @@ pub struct Facts {
     pub refused: Option<Arc<Refused>>,
     /// Ports that are guarded by another M_Key, in words.
     pub m_key_foreign: Option<Arc<str>>,
+    /// Ports that still have a former M_Key although it was changed, in words.
+    pub m_key_former: Option<Arc<str>>,
     /// Sets of the plan in force that failed.
     pub sets_failed: usize,
     /// The last change of policy, in words, if it was refused and rolled back, and none was kept since.

@@ -234,8 +234,8 @@ impl<T> Exchange<T> {
     }
 
     /// Returns the next datagram to send, if the window allows one. `write` writes the datagram of a token over an
-    /// older one; the exchange sets its transaction id.
-    pub fn next_to_send(&mut self, now: Time, write: impl FnOnce(&T, &mut Datagram)) -> Option<Sent<'_>> {
+    /// older one, and may note in the token what it wrote; the exchange sets its transaction id.
+    pub fn next_to_send(&mut self, now: Time, write: impl FnOnce(&mut T, &mut Datagram)) -> Option<Sent<'_>> {
         self.forget_stale(now);
         if self.window_used >= self.config.window.max(1) {
             return None;
@@ -433,13 +433,13 @@ impl<T> Exchange<T> {
         Some((agent, token))
     }
 
-    fn next_new(&mut self, write: impl FnOnce(&T, &mut Datagram)) -> Option<Key> {
-        let (agent, token) = self.next_turn()?;
+    fn next_new(&mut self, write: impl FnOnce(&mut T, &mut Datagram)) -> Option<Key> {
+        let (agent, mut token) = self.next_turn()?;
         self.waiting -= 1;
         let id = self.fresh_id();
         let place = self.free_place();
         let flight = &mut self.flights[place as usize];
-        write(&token, &mut flight.request);
+        write(&mut token, &mut flight.request);
         flight.request.mad.set_transaction(TransactionId(u64::from(id)));
         flight.id = id;
         flight.token = Some(token);

@@ -44,6 +44,8 @@ impl Digest {
             engines,
             lane_count,
             lanes_wanted,
+            m_keys,
+            sm_keys,
         } = state;
         let range = |digest: Self, (guid, lids): (&Guid, &LidRange)| {
             let lids = u64::from(lids.base.0) << 8 | u64::from(lids.lmc.get());
@@ -68,7 +70,10 @@ impl Digest {
             .fold(digest.number(engines.len() as u64), |digest, engine| {
                 digest.number(engine.0.len() as u64).bytes(engine.0.as_bytes())
             });
-        digest.number((*lane_count).into()).number((*lanes_wanted).into())
+        digest = digest.number((*lane_count).into()).number((*lanes_wanted).into());
+        // The newest key is the configuration's. Former ones exist while it is changed.
+        let former = m_keys.iter().skip(1).chain(sm_keys);
+        former.fold(digest, |digest, key| digest.number(key.expose()))
     }
 }
 

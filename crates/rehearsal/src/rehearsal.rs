@@ -23,6 +23,7 @@ use selvedge_plan::multicast::MulticastGroup;
 use selvedge_planner::Judge;
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Command, Config, Event, Input, Milestone, Output, PersistentState, Sm, StageName, View};
+use selvedge_types::SecretKey;
 use selvedge_wire::Datagram;
 
 use self::jobs::Costs;
@@ -253,6 +254,16 @@ impl Rehearsal {
         }
         match manager.life {
             Some(_) => self.command(id, Command::SetPolicy(policy)),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives a manager another SM_Key: now if it runs, and for all later processes.
+    pub fn set_sm_key(&mut self, id: ManagerId, key: SecretKey) -> Result<(), RehearsalError> {
+        let manager = self.managers.get_mut(id.0).ok_or_else(|| unknown(id))?;
+        manager.config.sm_key = key.expose();
+        match manager.life {
+            Some(_) => self.command(id, Command::SetSmKey(key)),
             None => Ok(()),
         }
     }

@@ -165,6 +165,11 @@ impl Copier {
         }
     }
 
+    /// Reads the local port with this M_Key from now on.
+    pub const fn set_m_key(&mut self, m_key: u64) {
+        self.config.m_key = m_key;
+    }
+
     /// Starts copying: this manager is standby.
     pub fn begin(&mut self, now: Time) {
         self.end();

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_mad::{Exchange, ExchangeConfig};
+use selvedge_mad::{AgentId, Exchange, ExchangeConfig};
 use selvedge_plan::PartEnforce;
 use selvedge_planner::{Inventory, Judge, PortReason};
 use selvedge_sim::Time;
@@ -25,6 +25,7 @@ use crate::fault::backups::BackupBook;
 use crate::fault::repair::Repairs;
 use crate::flap::Flaps;
 use crate::io::{Input, Output, PersistentState};
+use crate::key_ring::KeyRing;
 use crate::lid_book::LidBook;
 use crate::listed::Listed;
 use crate::milestone::Milestone;
@@ -36,6 +37,7 @@ use crate::reading::{Reading, Table};
 use crate::rebalance::Rebalancer;
 use crate::registration::Registration;
 use crate::report;
+use crate::sm_keys::SmKeys;
 use crate::smp::{self, Smp};
 use crate::stage::{MftWork, Stage, Token};
 use crate::sweep::{Ask as Look, Sweep};
@@ -55,6 +57,10 @@ pub struct Sm {
     in_force: InForce,
     /// The last complete inventory: where light sweeps and polls go.
     inventory: Option<Arc<Inventory>>,
+    /// The M_Keys of ports.
+    keys: KeyRing,
+    /// Former SM_Keys.
+    sm_keys: SmKeys,
     /// The LIDs of each port.
     lids: LidBook,
     /// The stored state, and when it is stored.
@@ -103,7 +109,8 @@ const STALE_AFTER: Duration = Duration::from_millis(20);
 impl Sm {
     /// A manager that has not begun; hand in [`Input::Start`].
     #[must_use]
-    pub fn new(config: Config, judge: Arc<dyn Judge>, state: PersistentState) -> Self {
+    pub fn new(mut config: Config, judge: Arc<dyn Judge>, state: PersistentState) -> Self {
+        let keys = keys::ring(&mut config, &state);
         let exchange = Exchange::new(ExchangeConfig {
             window: config.window,
             agent_window: config.agent_window,
@@ -118,6 +125,8 @@ impl Sm {
             stage: Stage::Idle,
             in_force: InForce::default(),
             inventory: None,
+            keys,
+            sm_keys: SmKeys::default(),
             lids: LidBook::stored(&state),
             tickets: Tickets::new(state.generation),
             reading: Reading::default(),
@@ -162,7 +171,10 @@ impl Sm {
                 self.timers(out);
             }
             Input::Computed { id, result } => self.computed(id, *result, out),
-            Input::Persisted { id } => self.persisted(id, out),
+            Input::Persisted { id } => {
+                self.persisted(id, out);
+                self.keys_stored(out);
+            }
             Input::NotPersisted { id } => self.update_stored(crate::persist::In::NotStored(id), out),
             Input::Groups(groups) => self.groups_changed(groups),
             Input::Aliases(ports) => self.aliases_changed(ports),
@@ -214,6 +226,12 @@ impl Sm {
     /// A request ended: the stage that asked takes it. Without an answer it has failed.
     fn ended(&mut self, (token, smp): (Token, Smp), answer: Option<&Mad>, out: &mut Vec<Output>) {
         let mut events = Vec::new();
+        if self.keys.is_open() {
+            if self.keys.tries_again(&smp, answer) {
+                return self.exchange.submit(AgentId::UNKNOWN, (token, smp));
+            }
+            self.run_keys(crate::key_ring::In::Ended(&smp, answer), out);
+        }
         self.note_silence(&smp.route, answer.is_some(), out);
         match (token, &mut self.stage) {
             (Token::Discover(ask), Stage::Discovering(discovery)) => {
@@ -267,7 +285,6 @@ impl Sm {
 
     /// Queues what discovery asks.
     pub(crate) fn submit(&mut self, requests: Vec<Request>) {
-        let m_key = self.config.policy.m_key;
         for Request {
             agent,
             ask,
@@ -276,7 +293,7 @@ impl Sm {
             route,
         } in requests
         {
-            let get = smp::get(attribute, modifier, &route, m_key);
+            let get = smp::get(attribute, modifier, &route);
             self.exchange.submit(agent, (Token::Discover(ask), get));
         }
     }
@@ -352,6 +369,7 @@ impl Sm {
         self.rebalance(crate::rebalance::In::Interrupted, out);
         self.tell_sweep(crate::sweep::In::Begins);
         self.change_policy(crate::change::In::SweepBegins, out);
+        self.run_keys(crate::key_ring::In::SweepBegins, out);
         self.run_election(crate::election::In::SweepBegun, out);
         self.forget_repairs();
         self.exchange.clear();
@@ -474,6 +492,7 @@ mod drain;
 mod fault;
 mod flap;
 mod jobs;
+mod keys;
 mod lid;
 mod light;
 mod multicast;

@@ -15,6 +15,7 @@ use crate::aliases::AliasEvent;
 use crate::apply::Wait;
 use crate::change::ChangeEvent;
 use crate::intake::IntakeEvent;
+use crate::key_ring::KeyEvent;
 use crate::listed::Absent;
 use crate::multicast::MulticastEvent;
 pub use reason::SweepReason;
@@ -235,6 +236,8 @@ pub enum Event {
     Change(ChangeEvent),
     /// Something about sources that send too much.
     Intake(IntakeEvent),
+    /// Something about the change of the M_Key.
+    Keys(KeyEvent),
     /// A link came back and is set up, without a sweep.
     LinkReturned {
         /// Both ends.
@@ -314,6 +317,7 @@ impl Event {
             Self::Aliases(event) => event.code(),
             Self::Change(event) => event.code(),
             Self::Intake(event) => event.code(),
+            Self::Keys(event) => event.code(),
             Self::HandingOver { .. } => "SLV-SM-0060",
             Self::HandoverRefused { .. } => "SLV-SM-0061",
             Self::Told { .. } => "SLV-SM-0062",
@@ -366,6 +370,7 @@ impl Event {
             Self::Aliases(event) => event.severity(),
             Self::Change(event) => event.severity(),
             Self::Intake(event) => event.severity(),
+            Self::Keys(event) => event.severity(),
             Self::StepsLeftOut { .. }
             | Self::SubnetUpWithErrors { .. }
             | Self::SetFailed { .. }
@@ -417,6 +422,7 @@ impl Event {
             Self::Aliases(event) => write!(f, "{event}"),
             Self::Change(event) => write!(f, "{event}"),
             Self::Intake(event) => write!(f, "{event}"),
+            Self::Keys(event) => write!(f, "{event}"),
             Self::HandingOver { .. }
             | Self::HandoverRefused { .. }
             | Self::Told { .. }

@@ -9,7 +9,7 @@ use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_plan::{EngineName, Generation, Policy};
 use selvedge_planner::{Job, JobId, JobResult};
-use selvedge_types::{Guid, Lid, LidRange};
+use selvedge_types::{Guid, Lid, LidRange, SecretKey};
 use selvedge_wire::Datagram;
 
 use crate::event::Event;
@@ -54,7 +54,7 @@ pub enum Input {
 }
 
 /// What an operator or the coordinator can ask for. [`Self::Sweep`], [`Self::Rebalance`], [`Self::SetPolicy`],
-/// [`Self::Forget`] and [`Self::Stop`] are the operator's; the others are the coordinator's.
+/// [`Self::SetSmKey`], [`Self::Forget`] and [`Self::Stop`] are the operator's; the others are the coordinator's.
 #[derive(Clone, Debug)]
 pub enum Command {
     /// Discover everything again (SIGHUP).
@@ -64,6 +64,8 @@ pub enum Command {
     /// Propose another policy. The next heavy sweep plans with it; the policy in force stays until the judge accepts that
     /// plan. [`crate::Sm::policy_changes`] shows what has become of it.
     SetPolicy(Arc<Policy>),
+    /// Show another SM_Key. Other managers that show the former one are believed for a while.
+    SetSmKey(SecretKey),
     /// What hosts registered is lost: the next plan asks them to register again.
     Reregister,
     /// The registrations of these ports were dropped when the ports were gone, by this manager or, while it stands by,
@@ -163,4 +165,8 @@ pub struct PersistentState {
     pub lane_count: u8,
     /// Lanes that routes might rely on when the engines were named; 0 if that is not known.
     pub lanes_wanted: u8,
+    /// M_Keys that ports may hold, newest first: a key stands here before the first port gets it.
+    pub m_keys: Vec<SecretKey>,
+    /// SM_Keys that other managers may show, newest first; none unless the key was changed.
+    pub sm_keys: Vec<SecretKey>,
 }

@@ -7,7 +7,8 @@
 //!
 //! `core` is the outer machine: it takes inputs, holds the stage, and carries outputs out. Sub-machines with private
 //! fields decide one thing each: `election`, `sweep`, `reading`, `apply`, `commit`, `drain`, `lid_book`, `fault`,
-//! `flap`, `trap`, `readback`, `rebalance`, `registration`, `persist`, `presence`, `multicast`, `aliases`, `change`. A file in
+//! `flap`, `trap`, `key_ring`, `sm_keys`, `readback`, `rebalance`, `registration`, `persist`, `presence`, `multicast`,
+//! `aliases`, `change`. A file in
 //! `core/` builds what such a machine may read, hands it an input, and carries out its effects. `ARCHITECTURE.md` says
 //! what each decides.
 
@@ -25,6 +26,7 @@ mod fault;
 mod flap;
 mod intake;
 mod io;
+mod key_ring;
 mod lane_smp;
 mod lid_book;
 mod listed;
@@ -39,6 +41,7 @@ mod reading;
 mod rebalance;
 mod registration;
 mod report;
+mod sm_keys;
 mod smp;
 mod stage;
 mod sweep;
@@ -55,6 +58,7 @@ pub use election::Role;
 pub use event::{Event, SweepReason};
 pub use intake::{Babbler, Intake, IntakeEvent, IntakeOut, Kind};
 pub use io::{Command, Input, Output, PersistentState, ToldLevels};
+pub use key_ring::KeyEvent;
 pub use listed::Absent;
 pub use milestone::{Committed, Milestone};
 pub use multicast::MulticastEvent;

@@ -11,7 +11,7 @@ use selvedge_health::Known;
 use selvedge_plan::multicast::MftBlocks;
 use selvedge_plan::{HeldLanes, Plan, Policy};
 use selvedge_planner::{Inventory, Outcome};
-use selvedge_types::Guid;
+use selvedge_types::{Guid, SecretKey};
 use selvedge_wire::{Datagram, SmInfo};
 
 use crate::election::Role;
@@ -47,6 +47,8 @@ pub enum Milestone {
     KnownChanged(Arc<Known>),
     /// Another policy is in force: the judge accepted a plan with it, or a change was rolled back.
     PolicyChanged(Arc<Policy>),
+    /// The M_Key of most agents is another one: traps are repressed with it.
+    KeyChanged(SecretKey),
 }
 
 impl Milestone {
@@ -63,6 +65,7 @@ impl Milestone {
             Self::TrapTaken(_) => 7,
             Self::KnownChanged(_) => 8,
             Self::PolicyChanged(_) => 9,
+            Self::KeyChanged(_) => 10,
         }
     }
 }

@@ -32,8 +32,8 @@ pub struct Failures {
 /// Why a sweep ended without a Set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NothingSent {
-    /// Ports are guarded by another M_Key than this one.
-    MKey(u64),
+    /// Ports are guarded by M_Keys that are not known here: those in [`Failures::ports`].
+    MKey,
     /// No plan was accepted.
     NoPlan,
 }
@@ -45,6 +45,14 @@ impl Failures {
             ports: BTreeSet::new(),
             nodes: BTreeSet::new(),
             nothing_sent: None,
+        }
+    }
+
+    /// Nothing was sent, as unknown M_Keys guard ports.
+    pub fn locked(foreign: Foreign) -> Self {
+        Self {
+            ports: foreign.guarded.into_iter().collect(),
+            ..Self::nothing_sent(NothingSent::MKey)
         }
     }
 
@@ -106,8 +114,8 @@ fn reason(
         trouble
     } else if let Some(why) = failures.nothing_sent {
         match why {
-            NothingSent::MKey(key) if guarded(port, key) => PortReason::MKey,
-            NothingSent::MKey(_) => PortReason::NotOurs,
+            NothingSent::MKey if failed(at) => PortReason::MKey,
+            NothingSent::MKey => PortReason::NotOurs,
             NothingSent::NoPlan => PortReason::NoPlan,
         }
     } else if failed(at) || port.peer.is_some_and(failed) {
@@ -139,37 +147,63 @@ pub fn beyond_reach(inventory: &Inventory) -> Option<Event> {
     })
 }
 
-/// True if the port's agent will refuse our Sets.
-fn guarded(port: &Port, key: u64) -> bool {
+/// True if the port's agent will refuse our Sets; `opens`: a key of the key ring.
+fn guarded(port: &Port, opens: impl Fn(u64) -> bool) -> bool {
     match port.settings.m_key {
         // With protection bits set, agents show 0 to askers without the key.
         0 => port.settings.m_key_protect != 0,
-        held => held != key,
+        held => !opens(held),
     }
 }
 
-/// Names the ports with another M_Key than `key`; `None` if there is none. If most ports have this manager's key, two
+/// Ports with M_Keys that are not known here.
+#[derive(Debug)]
+pub struct Foreign {
+    /// Those that another manager may have taken.
+    ports: Vec<PortRef>,
+    /// All of them.
+    guarded: Vec<PortRef>,
+}
+
+impl Foreign {
+    /// Names the first ports.
+    pub fn in_words(&self, fabric: &Fabric) -> String {
+        names(fabric, &self.ports)
+    }
+}
+
+/// Names the first ports of a list, and says how many more there are.
+pub fn names(fabric: &Fabric, ports: &[PortRef]) -> String {
+    const NAMED_MAX: usize = 5;
+    let named: Vec<String> = ports.iter().take(NAMED_MAX).map(|&at| fabric.port_name(at)).collect();
+    match ports.len() {
+        count if count <= NAMED_MAX => named.join(", "),
+        count => format!("{} and {} more", named.join(", "), count - NAMED_MAX),
+    }
+}
+
+/// True if an end port carries requests: port 0 of a switch, or a port with a link.
+pub fn is_in_use((at, port): &(PortRef, &Port)) -> bool {
+    at.port == PortNum::MANAGEMENT || port.is_up()
+}
+
+/// Returns the ports with an M_Key that is not among this manager's keys (`opens`); `None` if there is none. If most ports have this manager's key, two
 /// kinds of ports are not counted: a port with the LIDs that this manager gave it (`ours`), and a port that got its
 /// LIDs from the manager that set the key of the others. No other manager took these ports: a bit of a Set was flipped,
 /// and the port can be recovered.
-pub fn foreign_m_keys(fabric: &Fabric, key: u64, ours: impl Fn(&Port) -> bool) -> Option<String> {
-    let named_max = 5;
-    let in_use = |(at, port): &(PortRef, &Port)| at.port == PortNum::MANAGEMENT || port.is_up();
+pub fn foreign_m_keys(fabric: &Fabric, opens: impl Fn(u64) -> bool, ours: impl Fn(&Port) -> bool) -> Option<Foreign> {
     let (mut foreign, free): (Vec<_>, Vec<_>) = fabric
         .end_ports()
-        .filter(in_use)
-        .partition(|(_, port)| guarded(port, key));
+        .filter(is_in_use)
+        .partition(|(_, port)| guarded(port, &opens));
+    let refs = |ports: &[(PortRef, &Port)]| ports.iter().map(|(at, _)| *at).collect::<Vec<_>>();
+    let guarded = refs(&foreign);
     if !foreign.is_empty() && foreign.len() < free.len() {
-        let theirs = SetByOne::of(fabric, key, foreign.len());
+        let theirs = SetByOne::of(fabric, &opens, foreign.len());
         foreign.retain(|(_, port)| !ours(port) && !theirs.is_of(port));
     }
-    let foreign: Vec<PortRef> = foreign.into_iter().map(|(at, _)| at).collect();
-    let names: Vec<String> = foreign.iter().take(named_max).map(|&at| fabric.port_name(at)).collect();
-    match foreign.len() {
-        0 => None,
-        count if count <= named_max => Some(names.join(", ")),
-        count => Some(format!("{} and {} more", names.join(", "), count - named_max)),
-    }
+    let ports = refs(&foreign);
+    (!ports.is_empty()).then_some(Foreign { ports, guarded })
 }
 
 /// Ports that a manager with this manager's key has set, by their LIDs and MasterSMLID.
@@ -183,11 +217,11 @@ struct SetByOne {
 impl SetByOne {
     /// Finds the single manager that all ports with this manager's key name, if there are more of them than
     /// `more_than`.
-    fn of(fabric: &Fabric, key: u64, more_than: usize) -> Self {
+    fn of(fabric: &Fabric, opens: impl Fn(u64) -> bool, more_than: usize) -> Self {
         let keyed = || {
             let keyed = fabric
                 .end_ports()
-                .filter(|(_, port)| key != 0 && port.settings.m_key == key);
+                .filter(|(_, port)| port.settings.m_key != 0 && opens(port.settings.m_key));
             keyed.map(|(_, port)| port.settings.sm_lid)
         };
         let first = keyed().next().filter(|lid| lid.is_unicast());
@@ -247,8 +281,8 @@ mod tests {
             builder.add(node);
         }
         let fabric = builder.finish().unwrap();
-        let found = foreign_m_keys(&fabric, KEY, |_| false);
-        let count = found.map_or(0, |names| names.split(", ").count());
+        let found = foreign_m_keys(&fabric, |key| key == 0 || key == KEY, |_| false);
+        let count = found.map_or(0, |found| found.ports.len());
         assert_eq!(count, want, "{more:?}");
     }
 

@@ -1,7 +1,7 @@
 //! Builds the SMPs a manager sends.
 
 use selvedge_fabric::{Fabric, PortRef, PortSettings, SwitchSettings};
-use selvedge_types::{Lid, LinkSpeed, PKey, PortNum, PortState};
+use selvedge_types::{Lid, LinkSpeed, PKey, PortNum, PortState, SecretKey};
 use selvedge_wire::{
     Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, LinearForwardingTable, Mad, Method, PKeyTable,
     PortInfo, SmpData, SwitchInfo, VlCount,
@@ -18,28 +18,88 @@ pub struct Smp {
     modifier: u32,
     /// The directed route.
     pub route: DirectedRoute,
-    m_key: u64,
+    /// The M_Key that its port showed; 0: none was shown, so the key ring decides.
+    shown: SecretKey,
+    /// Few requests change a key, or are sent with several.
+    keys: Option<Box<Keys>>,
     /// What a Set writes.
     data: Option<Box<SmpData>>,
 }
 
+/// M_Keys of a request.
+#[derive(Clone, Debug, Default)]
+struct Keys {
+    /// The key that the agent has once it has executed this Set, if the Set can change it.
+    gives: Option<SecretKey>,
+    /// The keys that it was sent with, while there are former keys.
+    tried: Vec<SecretKey>,
+}
+
 impl Smp {
-    /// Returns the datagram; its transaction id is the sender's to fill in.
-    pub fn datagram(&self) -> Datagram {
+    /// Returns the same request to an agent that guards its ports with this M_Key, as a port has shown; 0: it showed
+    /// none.
+    pub const fn shown(mut self, m_key: u64) -> Self {
+        self.shown = SecretKey::new(m_key);
+        self
+    }
+
+    /// Returns the same Set; the agent has this M_Key afterwards.
+    pub fn giving(mut self, m_key: u64) -> Self {
+        self.keys.get_or_insert_default().gives = Some(SecretKey::new(m_key));
+        self
+    }
+
+    /// Returns the M_Key that the port showed, if it showed one.
+    pub fn shown_key(&self) -> Option<SecretKey> {
+        Some(self.shown).filter(|key| *key != SecretKey::default())
+    }
+
+    /// Returns the M_Key that the agent has after this Set, if the Set can change it.
+    pub fn given_key(&self) -> Option<SecretKey> {
+        self.keys.as_ref().and_then(|keys| keys.gives)
+    }
+
+    /// Returns the M_Keys that it was sent with so far; none are noted while there are no former keys.
+    pub fn tried(&self) -> &[SecretKey] {
+        self.keys.as_ref().map_or(&[], |keys| &keys.tried)
+    }
+
+    /// Notes an M_Key that it is sent with.
+    pub fn note_tried(&mut self, m_key: SecretKey) {
+        self.keys.get_or_insert_default().tried.push(m_key);
+    }
+
+    /// Returns true for a Set.
+    pub fn is_set(&self) -> bool {
+        self.method == Method::Set
+    }
+
+    /// Returns true for a request to another manager: SMInfo.
+    pub fn is_to_manager(&self) -> bool {
+        self.attribute == AttributeId::SM_INFO
+    }
+
+    /// Returns true for a Get of PortInfo.
+    pub fn reads_port(&self) -> bool {
+        self.method == Method::Get && self.attribute == AttributeId::PORT_INFO
+    }
+
+    /// Returns the datagram with this M_Key; its transaction id is the sender's to fill in.
+    pub fn datagram(&self, m_key: SecretKey) -> Datagram {
         let mut datagram = Datagram {
             address: Address::DIRECTED,
             mad: Mad::directed(self.method, self.attribute, self.modifier, &self.route),
         };
-        self.write(&mut datagram);
+        self.write(m_key, &mut datagram);
         datagram
     }
 
-    /// Writes the datagram over whatever was there; its transaction id is the sender's to fill in.
-    pub fn write(&self, place: &mut Datagram) {
+    /// Writes the datagram with this M_Key over whatever was there; its transaction id is the sender's to fill in.
+    pub fn write(&self, m_key: SecretKey, place: &mut Datagram) {
         place.address = Address::DIRECTED;
         let mad = &mut place.mad;
         mad.write_directed(self.method, self.attribute, self.modifier, &self.route);
-        mad.set_m_key(self.m_key);
+        mad.set_m_key(m_key.expose());
         if let Some(data) = &self.data {
             mad.set_smp_data(data);
         }
@@ -47,28 +107,26 @@ impl Smp {
 }
 
 /// A Get along `route`.
-pub const fn get(attribute: AttributeId, modifier: u32, route: &DirectedRoute, m_key: u64) -> Smp {
+pub const fn get(attribute: AttributeId, modifier: u32, route: &DirectedRoute) -> Smp {
     Smp {
         method: Method::Get,
         attribute,
         modifier,
         route: *route,
-        m_key,
+        shown: SecretKey::new(0),
+        keys: None,
         data: None,
     }
 }
 
-/// Returns the M_Key that guards a port: another one than this manager's until its PortInfo is set.
-pub fn key_of(fabric: &Fabric, at: PortRef, m_key: u64) -> u64 {
-    match fabric.port(at).map_or(0, |port| port.settings.m_key) {
-        0 => m_key,
-        shown => shown,
-    }
+/// Returns the M_Key that a port showed, which is another one than this manager's until its PortInfo is set; 0: none.
+pub fn shown_by(fabric: &Fabric, at: PortRef) -> u64 {
+    fabric.port(at).map_or(0, |port| port.settings.m_key)
 }
 
 /// A PortInfo Get of a port that is known.
-pub fn get_port(fabric: &Fabric, at: PortRef, route: &DirectedRoute, m_key: u64) -> Smp {
-    get(AttributeId::PORT_INFO, known_port(fabric, at), route, m_key)
+pub fn get_port(fabric: &Fabric, at: PortRef, route: &DirectedRoute) -> Smp {
+    get(AttributeId::PORT_INFO, known_port(fabric, at), route)
 }
 
 /// Returns the modifier of such a Get: an agent may show extended speeds only if bit 31 is set.
@@ -79,13 +137,14 @@ pub fn known_port(fabric: &Fabric, at: PortRef) -> u32 {
 }
 
 /// A Set along `route`.
-pub fn set<A: Attribute>(value: &A, modifier: u32, route: &DirectedRoute, m_key: u64) -> Smp {
+pub fn set<A: Attribute>(value: &A, modifier: u32, route: &DirectedRoute) -> Smp {
     Smp {
         method: Method::Set,
         attribute: A::ID,
         modifier,
         route: *route,
-        m_key,
+        shown: SecretKey::new(0),
+        keys: None,
         data: Some(Box::new(value.emit())),
     }
 }

@@ -12,6 +12,9 @@ use crate::error::io_error;
 
 /// Mode of state files: the group may read them, others may not.
 const FILE_MODE: u32 = 0o640;
+/// The file that holds keys, and its mode: only its owner may read it.
+pub(crate) const SECRET: &str = "keys.txt";
+const SECRET_MODE: u32 = 0o600;
 /// Mode of a state folder that is made here.
 const FOLDER_MODE: u32 = 0o750;
 /// Descriptors kept in reserve: a save needs one at a time, the mark needs another.
@@ -145,8 +148,16 @@ impl Files {
 
     fn create(&self, name: &str, act: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
         let mut options = OpenOptions::new();
-        options.create(true).write(true).truncate(true).mode(FILE_MODE);
+        options.create(true).write(true).truncate(true).mode(mode(name));
         self.with(name, &options, act)
+    }
+}
+
+/// Returns the mode of a new file. Its name may have another suffix while it is written.
+fn mode(name: &str) -> u32 {
+    match Path::new(name).file_stem() == Path::new(SECRET).file_stem() {
+        true => SECRET_MODE,
+        false => FILE_MODE,
     }
 }
 

@@ -76,6 +76,18 @@ pub enum StoreError {
         /// The generation that plan-state.toml names.
         known: u64,
     },
+    /// SLV-STORE-0020: a line is not a key.
+    #[error(
+        "SLV-STORE-0020: {}, line {line}: no key; move the file away (then only ports with the configured M_Key, or \
+            none, can be set)",
+        path.display()
+    )]
+    Keys {
+        /// The file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+    },
     /// SLV-STORE-0005: a line is not a registration of a host.
     #[error(
         "SLV-STORE-0005: {}, line {line}: no group, member, subscription or service; move the file away (then hosts \

@@ -320,7 +320,11 @@ fn what_a_reload_refuses_changes_nothing() {
         "did you mean 'fat-tree'?",
     );
     check("", 2, "SLV-CONFIG-0010: keys.m_key");
-    check("[keys]\nm_key = \"0x6\"\n", 2, "put the old key back");
+    check(
+        "[routing]\nengines = [\"updn\"]\n",
+        2,
+        "m_key = 0 to take it from every port",
+    );
     check("[keys]\nm_key = \"0x5\"\n[routing]\nlmc = 9\n", 2, "routing.lmc = 9");
     // Keys that cannot change at run time are named; all others are applied.
     let later = format!("{good}[daemon]\nstate_dir = \"state\"\n[manager]\npriority = 9\n");

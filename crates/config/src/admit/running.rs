@@ -5,9 +5,11 @@ use selvedge_plan::Policy;
 use super::{Lost, Verdict};
 use crate::{ConfigError, Key, Settings, Treatment};
 
-const M_KEY: &str = "the ports hold another M_Key and would refuse the manager; put the old key back, also where the \
-    file is empty: a key cannot be changed while the manager runs. To change it, stop the manager, reset the ports, \
-    and start with the new key";
+const M_KEY: &str = "ports hold an M_Key, and the file names none: put the key back, or write m_key = 0 to take it from \
+    every port";
+
+const UNSTORED: &str = "there is no state folder (daemon.state_dir, --state): if the manager is killed while the M_Key \
+    changes, ports may be left with a key that the next start does not know";
 
 const OPEN: &str = "or write 'Default=0x7fff: ALL=full;' to make every port a member of one partition";
 
@@ -15,21 +17,25 @@ const NEXT_START: &str = "the running manager keeps its value; the new one holds
 
 impl Verdict {
     /// Compares the settings with those of the running manager.
-    pub(super) fn compare(&mut self, running: &Settings) {
+    pub(super) fn compare(&mut self, running: &Settings, gives_m_key: bool) {
         let in_force = &running.policy;
-        if in_force.m_key != 0 && in_force.m_key != self.settings.policy.m_key {
+        let wanted = self.settings.policy.m_key;
+        if in_force.m_key != 0 && wanted == 0 && !gives_m_key {
             self.refuse_for_now("keys.m_key", M_KEY.to_owned());
+        } else if in_force.m_key != wanted && running.daemon.state_dir.is_none() {
+            self.judge("keys.m_key", Treatment::Warned, UNSTORED.to_owned(), String::new());
         }
         let changes = in_force.partitions != self.settings.policy.partitions;
         if let Some(lost) = self.lost_partitions.take().filter(|_| changes) {
             self.refuse_for_now("fabric.partitions", of_lost(&lost));
         }
         self.warn_of_emptied(in_force);
-        // A reload applies policy and node names only.
-        let after = Settings {
+        // A reload applies the policy, the SM_Key and node names only.
+        let mut after = Settings {
             policy: self.settings.policy.clone(),
             ..running.clone()
         };
+        after.manager.sm_key = self.settings.manager.sm_key;
         for key in Key::ALL {
             let path = key.path();
             let is_read_again = path == "daemon.node_name_map";

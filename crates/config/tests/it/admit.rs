@@ -72,7 +72,8 @@ fn every_key_is_taken_or_named_by_a_reload() {
         let verdict = reload(&text, &running);
         assert!(verdict.is_ok(), "{text}: {:?}", verdict.findings);
         let named: Vec<&str> = verdict.at_next_start().map(|found| found.name.as_str()).collect();
-        let is_policy = ["routing", "fabric"].contains(&key.section) || key.name.starts_with("m_key");
+        let is_key = key.name.starts_with("m_key") || key.name == "sm_key";
+        let is_policy = ["routing", "fabric"].contains(&key.section) || is_key;
         let is_taken = is_policy || key.name == "node_name_map";
         let want = if is_taken { Vec::new() } else { vec![key.path()] };
         assert_eq!(named, want, "{text}");
@@ -85,12 +86,7 @@ fn every_key_is_taken_or_named_by_a_reload() {
 #[test]
 fn a_key_of_ports_is_not_taken_back() {
     let running = settings("[keys]\nm_key = \"0x5\"\n");
-    for text in [
-        "",
-        "[keys]\nm_key = \"0x6\"\n",
-        "[keys]\nm_key = 0\n",
-        "[routing]\nlmc = 1\n",
-    ] {
+    for text in ["", "[routing]\nlmc = 1\n", "[keys]\nsm_key = \"0x6\"\n"] {
         let verdict = reload(text, &running);
         let stops: Vec<_> = verdict
             .stops()
@@ -102,6 +98,20 @@ fn a_key_of_ports_is_not_taken_back() {
         settings(text);
     }
     assert!(reload("[keys]\nm_key = 5\n", &running).is_ok(), "the same key");
+    // Another key, or expressly none: each port is changed. Without a state folder that is risky.
+    for (text, risk) in [
+        ("[keys]\nm_key = \"0x6\"\n", true),
+        ("[keys]\nm_key = 0\n", true),
+        ("[keys]\nm_key = 5\n", false),
+    ] {
+        let verdict = reload(text, &running);
+        assert!(verdict.is_ok(), "{text}: {:?}", verdict.findings);
+        let warned = verdict.warnings().any(|found| found.name == "keys.m_key");
+        assert_eq!(warned, risk, "{text}: {:?}", verdict.findings);
+        let mut stores = running.clone();
+        stores.daemon.state_dir = Some("state".into());
+        assert_eq!(reload(text, &stores).warnings().count(), 0, "{text}");
+    }
     // A flag that gives the key overrules the file.
     let flagged = Sources {
         overrule: Arc::new(|settings| settings.policy.m_key = 5),

@@ -67,7 +67,8 @@ impl Driver {
             | Milestone::RoleChanged { .. }
             | Milestone::TrapTaken(_)
             | Milestone::KnownChanged(_)
-            | Milestone::PolicyChanged(_) => {}
+            | Milestone::PolicyChanged(_)
+            | Milestone::KeyChanged(_) => {}
         }
         self.coordinate(In::Milestone(milestone))
     }

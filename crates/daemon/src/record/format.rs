@@ -13,16 +13,16 @@ use selvedge_planner::JobId;
 use selvedge_sim::Time;
 use selvedge_sm::{Asked, Command, Input, Mode, PersistentState, ToldLevels};
 use selvedge_store::{
-    PlanState, parse_guid2lid, parse_known_fabric, parse_plan_state, print_guid2lid, print_known_fabric,
-    print_plan_state,
+    PlanState, StoredKeys, parse_guid2lid, parse_keys, parse_known_fabric, parse_plan_state, print_guid2lid,
+    print_keys, print_known_fabric, print_plan_state,
 };
-use selvedge_types::{Guid, Lid, Mtu, PortNum, Sl};
+use selvedge_types::{Guid, Lid, Mtu, PortNum, SecretKey, Sl};
 use selvedge_wire::{Datagram, LocalPort};
 
 use super::bytes::{Reader, put_datagram, put_text};
 
 /// What every record begins with: name and version of the format.
-pub(super) const MAGIC: &[u8; 8] = b"SLVREC04";
+pub(super) const MAGIC: &[u8; 8] = b"SLVREC05";
 
 /// What a recorded manager was made of.
 #[derive(Clone, Debug)]
@@ -62,6 +62,8 @@ pub enum RecordedInput {
     Rebalance(Asked),
     /// [`Command::SetPolicy`].
     SetPolicy(Arc<Policy>),
+    /// [`Command::SetSmKey`].
+    SetSmKey(SecretKey),
     /// [`Input::Aliases`].
     Aliases(Vec<PortAliases>),
     /// [`Input::Groups`].
@@ -119,6 +121,7 @@ impl std::fmt::Display for RecordedInput {
             Self::Rebalance(Asked { at_once: false }) => f.write_str("command rebalance"),
             Self::Rebalance(Asked { at_once: true }) => f.write_str("command rebalance at once"),
             Self::SetPolicy(_) => f.write_str("command set policy"),
+            Self::SetSmKey(_) => f.write_str("command set SM_Key"),
             Self::Aliases(ports) => write!(f, "alias GUIDs of {} ports", ports.len()),
             Self::Groups(groups) => write!(f, "groups {}", groups.len()),
             Self::Reregister => f.write_str("command reregister"),
@@ -171,13 +174,18 @@ impl Header {
                 lanes_wanted: state.lanes_wanted,
             }),
         );
+        let keys = StoredKeys {
+            m_keys: state.m_keys.clone(),
+            sm_keys: state.sm_keys.clone(),
+        };
+        put_text(out, &print_keys(&keys));
         // What a file says is of an earlier run.
         put_text(out, &print_known_fabric(&self.known, |_| 0));
     }
 
     pub(super) fn take(reader: &mut Reader<'_>) -> Result<Self, String> {
         if reader.take(MAGIC.len()) != Some(MAGIC) {
-            return Err("it does not begin with SLVREC04".to_owned());
+            return Err("it does not begin with SLVREC05".to_owned());
         }
         let cut = || "it ends inside its header".to_owned();
         let mode = match reader.u8().ok_or_else(cut)? {
@@ -196,6 +204,8 @@ impl Header {
         let lids = lids.map_err(|(line, error)| format!("its LIDs, line {line}: {error}"))?;
         let plan = parse_plan_state(reader.text().ok_or_else(cut)?.as_bytes());
         let plan = plan.map_err(|error| format!("its plan state: {error}"))?;
+        let keys = parse_keys(reader.text().ok_or_else(cut)?.as_bytes());
+        let keys = keys.map_err(|line| format!("its keys, line {line}"))?;
         let known = parse_known_fabric(reader.text().ok_or_else(cut)?.as_bytes());
         let known = known.map_err(|line| format!("its known nodes, line {line}"))?;
         Ok(Self {
@@ -212,6 +222,8 @@ impl Header {
                 engines: plan.engines.into_iter().map(EngineName).collect(),
                 lane_count: plan.lane_count,
                 lanes_wanted: plan.lanes_wanted,
+                m_keys: keys.m_keys,
+                sm_keys: keys.sm_keys,
             },
             known: Arc::new(known),
         })
@@ -283,6 +295,10 @@ fn put_command(out: &mut Vec<u8>, time: Time, command: &Command) {
             begin(26);
             put_guids(out, nodes);
             put_links(out, links);
+        }
+        Command::SetSmKey(key) => {
+            begin(30);
+            out.extend(key.expose().to_le_bytes());
         }
         Command::Stop => begin(8),
         Command::Reregister => begin(11),
@@ -459,6 +475,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Bad> 
         },
         8 => Some(RecordedInput::Stop),
         26 => take_forget(reader),
+        30 => reader.u64().map(|key| RecordedInput::SetSmKey(SecretKey::new(key))),
         22 => take_aliases(reader).map(RecordedInput::Aliases),
         20 => take_groups(reader).map(RecordedInput::Groups),
         9 | 10 => Some(RecordedInput::Rebalance(Asked { at_once: tag == 10 })),

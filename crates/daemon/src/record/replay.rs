@@ -168,6 +168,7 @@ fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<JobId, Job>) -> Option<In
         }
         RecordedInput::Told(told) => Input::Command(Command::Told(Box::new(told.clone()))),
         RecordedInput::Rebalance(asked) => Input::Command(Command::Rebalance(*asked)),
+        RecordedInput::SetSmKey(key) => Input::Command(Command::SetSmKey(*key)),
         RecordedInput::SetPolicy(policy) => Input::Command(Command::SetPolicy(Arc::clone(policy))),
         RecordedInput::Aliases(ports) => Input::Aliases(ports.clone()),
         RecordedInput::Groups(groups) => Input::Groups(groups.clone()),
@@ -191,10 +192,10 @@ mod tests {
     #[test]
     fn what_is_no_record_is_refused() {
         let check = |bytes: &[u8], want: &str| assert_eq!(parse(bytes).unwrap_err(), want);
-        check(b"", "it does not begin with SLVREC04");
-        check(b"SLVREC09", "it does not begin with SLVREC04");
-        check(b"SLVREC04", "it ends inside its header");
-        check(b"SLVREC04\x09", "mode 9 is unknown");
+        check(b"", "it does not begin with SLVREC05");
+        check(b"SLVREC09", "it does not begin with SLVREC05");
+        check(b"SLVREC05", "it ends inside its header");
+        check(b"SLVREC05\x09", "mode 9 is unknown");
     }
 
     /// Commands without data: each has a tag of its own, is printed, and is carried out again.

@@ -43,7 +43,7 @@ type Row = (Fault, Option<(&'static str, Severity)>, &'static str, &'static str)
 /// is a verdict: Starting, Healthy, Degraded, Failed, Ready (standby), Watching, Unmanaged; with a `!` if the condition
 /// of the row is reported there. A disabled manager has a condition of its own.
 #[rustfmt::skip]
-const TABLE: [Row; 21] = [
+const TABLE: [Row; 22] = [
     //                                                     master    standby disc disabled dry run  watch
     (Fault::None,         None,                        "", "S  H     R       S    F        W  S     W  U  S"),
     (Fault::HostGone,     warns("SLV-HEALTH-0001"),    "the node returns",
@@ -64,6 +64,8 @@ const TABLE: [Row; 21] = [
                                                            "D! D!    R       D!   F!       D! D!    D! D! D!"),
     (Fault::MKey,         fails("SLV-HEALTH-0005"),    "the manager's M_Key",
                                                            "F! F!    R       F!   F!       F! F!    F! F! F!"),
+    (Fault::MKeyFormer,   warns("SLV-HEALTH-0030"),    "the configured M_Key",
+                                                           "D! D!    R       D!   F!       D! D!    D! D! D!"),
     (Fault::SetsFailed,   warns("SLV-HEALTH-0006"),    "Sets are acknowledged",
                                                            "D! D!    R       D!   F!       D! D!    D! D! D!"),
     (Fault::Apart,        warns("SLV-HEALTH-0007"),    "a plan connects all hosts",
@@ -119,6 +121,7 @@ enum Fault {
     Refused,
     RefusedKept,
     MKey,
+    MKeyFormer,
     SetsFailed,
     Apart,
     DiskFull,
@@ -200,6 +203,7 @@ impl Fault {
                     in_force: (self == Self::RefusedKept).then_some(3),
                 }));
             }
+            Self::MKeyFormer => facts.m_key_former = Some("\"H-1\"[1]".into()),
             Self::MKey => facts.m_key_foreign = Some("\"H-1\"[1]".into()),
             Self::SetsFailed => facts.sets_failed = 2,
             Self::Apart => facts.apart = Some("2 of 6 host pairs do not reach each other".into()),

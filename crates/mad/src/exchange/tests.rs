@@ -30,7 +30,7 @@ fn answer(sent: &Datagram) -> Datagram {
 fn drain(exchange: &mut Exchange<u32>, now: Time) -> Vec<Datagram> {
     std::iter::from_fn(|| {
         exchange
-            .next_to_send(now, |&token, place| *place = get(token))
+            .next_to_send(now, |&mut token, place| *place = get(token))
             .map(|s| *s.datagram)
     })
     .collect()

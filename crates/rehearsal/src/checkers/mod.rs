@@ -265,17 +265,17 @@ impl Checkers {
         Hosts { scene, served }
     }
 
-    /// How long a port may be locked after a flipped bit gave it another M_Key.
-    pub fn locked_for(&self, chassis: &Chassis, m_key: u64) -> Option<Duration> {
+    /// How long a port may be locked after a flipped bit gave it another M_Key than these.
+    pub fn locked_for(&self, chassis: &Chassis, known: &[u64]) -> Option<Duration> {
         let has_corrupted = self.evidence.faults().has_corrupted();
-        has_corrupted.then(|| locks::longest(chassis, m_key)).flatten()
+        has_corrupted.then(|| locks::longest(chassis, known)).flatten()
     }
 
-    /// Returns the end ports with an M_Key that differs from `m_key` in one bit, if bits of MADs were ever flipped: a
-    /// flipped bit, and no manager, chose those keys.
-    pub fn keys_flipped(&self, chassis: &Chassis, m_key: u64) -> Vec<PortIdx> {
+    /// Returns the end ports with an M_Key that differs from one of these in one bit, if bits of MADs were ever flipped:
+    /// a flipped bit, and no manager, chose those keys.
+    pub fn keys_flipped(&self, chassis: &Chassis, known: &[u64]) -> Vec<PortIdx> {
         match self.evidence.faults().has_corrupted() {
-            true => locks::one_bit_off(chassis, m_key),
+            true => locks::one_bit_off(chassis, known),
             false => Vec::new(),
         }
     }

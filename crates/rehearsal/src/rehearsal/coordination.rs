@@ -225,7 +225,8 @@ impl Rehearsal {
             | Milestone::CopiesChanged(_)
             | Milestone::TrapTaken(_)
             | Milestone::KnownChanged(_)
-            | Milestone::PolicyChanged(_) => {}
+            | Milestone::PolicyChanged(_)
+            | Milestone::KeyChanged(_) => {}
         }
         self.queues.milestones.push_back((id, milestone));
         looks_anew.map_or(Ok(()), |client| self.observe(&Seen::LooksAnew(client)))

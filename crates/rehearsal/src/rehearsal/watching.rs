@@ -83,14 +83,23 @@ impl Rehearsal {
 
     /// How long a port may be locked that a flipped bit gave another M_Key than this.
     pub(crate) fn locked_for(&self, m_key: u64) -> Option<Duration> {
-        self.checkers.locked_for(self.emulator.chassis(), m_key)
+        self.checkers
+            .locked_for(self.emulator.chassis(), &self.known_keys(m_key))
     }
 
     /// Nodes at which a flipped bit has put an M_Key that no manager knows in place of this one.
     pub(crate) fn keys_flipped(&self, m_key: u64) -> Vec<NodeIdx> {
         let chassis = self.emulator.chassis();
-        let ports = self.checkers.keys_flipped(chassis, m_key).into_iter();
+        let ports = self.checkers.keys_flipped(chassis, &self.known_keys(m_key)).into_iter();
         ports.map(|port| chassis.wire(port).node()).collect()
+    }
+
+    /// Returns this M_Key, and those that managers have stored as present or former ones.
+    fn known_keys(&self, m_key: u64) -> Vec<u64> {
+        let stored = self.managers.iter().flat_map(|manager| &manager.stored.m_keys);
+        let mut known = vec![m_key];
+        known.extend(stored.map(|key| key.expose()));
+        known
     }
 
     /// Counts a port that could not be set up in time because its M_Key locked it.

@@ -58,6 +58,8 @@ pub enum Setting {
     HoqLife(u8),
     /// SubnetTimeOut of ports.
     SubnetTimeout(u8),
+    /// The M_Key of ports; 0: none.
+    MKey(u64),
 }
 
 impl Setting {
@@ -69,6 +71,7 @@ impl Setting {
             Self::Mtu(mtu) => policy.mtu_max = mtu,
             Self::HoqLife(value) => policy.hoq_life = value,
             Self::SubnetTimeout(value) => policy.subnet_timeout = value,
+            Self::MKey(key) => (policy.m_key, policy.m_key_protect) = (key, u8::from(key != 0)),
         }
     }
 }
@@ -84,6 +87,7 @@ impl fmt::Display for Setting {
             Self::Mtu(mtu) => write!(f, "mtu {}", mtu.bytes()),
             Self::HoqLife(value) => write!(f, "hoq_life {value}"),
             Self::SubnetTimeout(value) => write!(f, "subnet_timeout {value}"),
+            Self::MKey(key) => write!(f, "m_key {key}"),
         }
     }
 }
@@ -132,6 +136,7 @@ impl FromStr for Setting {
             }
             "hoq_life" => small().map(Self::HoqLife),
             "subnet_timeout" => small().map(Self::SubnetTimeout),
+            "m_key" => value.parse().map(Self::MKey).map_err(|_| ACTION_FORM),
             _ => Err(ACTION_FORM),
         }
     }
@@ -181,5 +186,22 @@ impl FromStr for Action {
             ["end"] => Ok(Self::End),
             _ => Err(ACTION_FORM),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_m_key_is_read_as_it_is_written() {
+        for key in [0, 0xfeed, u64::MAX] {
+            let action = Action::Policy(Setting::MKey(key));
+            assert_eq!(action.to_string().parse(), Ok(action));
+            let mut policy = Policy::default();
+            Setting::MKey(key).apply(&mut policy);
+            assert_eq!((policy.m_key, policy.m_key_protect), (key, u8::from(key > 0)));
+        }
+        assert_eq!("policy m_key -1".parse::<Action>(), Err(ACTION_FORM));
     }
 }

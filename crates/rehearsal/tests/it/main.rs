@@ -8,6 +8,7 @@ mod backups;
 mod changes;
 mod common;
 mod determinism;
+mod key_rotation;
 mod killed_half_way;
 mod many_keys;
 mod model;

@@ -172,20 +172,19 @@ impl Work for Blocks {
         Err(self.phases.iter().skip(phase).map(Vec::len).sum())
     }
 
-    fn request(&mut self, ctx: &Ctx<'_>, id: SetId) -> Option<Request> {
+    fn request(&mut self, _: &Ctx<'_>, id: SetId) -> Option<Request> {
         let (at, block) = self.at(id);
         let agent = self.inventory.agents.get(at.node)?;
-        let m_key = ctx.config.policy.m_key;
         let smp = match block {
             Block::Mft { place, holds, .. } => {
                 let modifier = MulticastForwardingTable::modifier(place.0, place.1);
                 let table = holds.map(|masks| MulticastForwardingTable { masks });
-                get_or_set(table, modifier, (&agent.route, m_key))
+                get_or_set(table, modifier, &agent.route)
             }
             Block::Guids { place, holds } => {
-                let m_key = smp::key_of(&self.inventory.fabric, at, m_key);
                 let table = holds.map(|guids| GuidInfo { guids });
-                get_or_set(table, place.1.into(), (agent.route_to(at.port), m_key))
+                let smp = get_or_set(table, place.1.into(), agent.route_to(at.port));
+                smp.shown(smp::shown_by(&self.inventory.fabric, at))
             }
         };
         Some(Request {
@@ -223,16 +222,17 @@ impl Work for Blocks {
 }
 
 /// Returns a Set if the new contents of a block are given, else a Get.
-fn get_or_set<A: Attribute>(shall_hold: Option<A>, modifier: u32, (route, m_key): (&DirectedRoute, u64)) -> Smp {
+fn get_or_set<A: Attribute>(shall_hold: Option<A>, modifier: u32, route: &DirectedRoute) -> Smp {
     match shall_hold {
-        Some(table) => smp::set(&table, modifier, route, m_key),
-        None => smp::get(A::ID, modifier, route, m_key),
+        Some(table) => smp::set(&table, modifier, route),
+        None => smp::get(A::ID, modifier, route),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use selvedge_sim::Time;
+    use selvedge_types::SecretKey;
     use selvedge_wire::Status;
 
     use super::*;
@@ -307,7 +307,7 @@ mod tests {
                     found.extend(give(&mut apply, In::Interrupted).0.iter().map(describe));
                     break;
                 };
-                let mut mad = request.smp.datagram().mad;
+                let mut mad = request.smp.datagram(SecretKey::default()).mad;
                 match block(is_mft, *first) {
                     Block::Mft { holds, .. } => {
                         let table = holds.map(|masks| MulticastForwardingTable { masks });

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use selvedge_plan::{Installed, Policy};
 use selvedge_planner::{Job, JobId, PlanFabric, Task};
 
-use super::Sm;
+use super::{Sm, keys};
 use crate::change::{Ctx, Effect, In, Later, PlansWith, PolicyChange};
-use crate::commit;
 use crate::config::Mode;
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
@@ -27,8 +26,7 @@ impl Sm {
             match effect {
                 Effect::Event(event) => out.push(Output::Event(Event::Change(event))),
                 Effect::Take(policy) => {
-                    self.tell_in_force(commit::In::Wanted(&policy));
-                    self.config.policy = Arc::clone(&policy);
+                    self.set_policy(Arc::clone(&policy), out);
                     out.push(Output::Milestone(Milestone::PolicyChanged(policy)));
                 }
             }
@@ -46,9 +44,11 @@ impl Sm {
         self.want_sweep(SweepReason::Command);
     }
 
-    /// Returns the policy that a heavy sweep reads tables for and plans with: the proposed one, if there is one.
-    pub(crate) fn policy_to_plan(&self) -> &Arc<Policy> {
-        self.changes.wanted().unwrap_or(&self.config.policy)
+    /// Returns the policy that a heavy sweep reads tables for and plans with: the proposed one, if there is one. Ports
+    /// keep their M_Key: another one is given to them when the policy is accepted and the key is stored.
+    pub(crate) fn policy_to_plan(&self) -> Arc<Policy> {
+        let policy = self.changes.wanted().unwrap_or(&self.config.policy);
+        keys::with_m_key(Arc::clone(policy), self.keys.present())
     }
 
     /// Returns the policy that a job plans with.

@@ -15,6 +15,7 @@ impl Sm {
             out.push(Output::SetIsSm(true));
         }
         self.run_election(election::In::Start, out);
+        self.load_keys(out);
         self.want_sweep(SweepReason::Start);
     }
 
@@ -38,6 +39,7 @@ impl Sm {
             Command::Told(told) => self.update_stored(persist::In::Copied(*told), out),
             Command::Babbles { lid, port } => self.trap(trap::In::Babbles { lid, port }, out),
             Command::SetPolicy(policy) => self.propose(policy, out),
+            Command::SetSmKey(key) => self.set_sm_key(key, out),
             Command::Forget { nodes, links } => self.note_presence(presence::In::Forget(nodes, links), out),
             Command::Stop => {
                 if self.config.mode == Mode::Manage {

@@ -24,7 +24,7 @@ use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::{Committed, Milestone};
 use crate::report::Failures;
-use crate::{change, drain, election, lid_book, presence, readback};
+use crate::{change, drain, election, key_ring, lid_book, presence, readback};
 
 impl Sm {
     /// Hands an input to the plan in force; returns its effects.
@@ -151,6 +151,7 @@ impl Sm {
         self.tell_of_plan(out);
         self.rest(now);
         self.after_apply(inventory, out);
+        self.run_keys(key_ring::In::Applied, out);
     }
 
     /// Informs the other parts that a plan is in force.

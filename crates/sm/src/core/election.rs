@@ -17,7 +17,7 @@ use crate::event::Event;
 use crate::io::Output;
 use crate::milestone::Milestone;
 use crate::stage::{Stage, Token};
-use crate::{change, drain, lid_book, registration, report, sweep};
+use crate::{change, drain, key_ring, lid_book, registration, report, sweep};
 
 impl Sm {
     /// Returns the SMInfo that this manager shows to others.
@@ -40,9 +40,13 @@ impl Sm {
 
     /// Hands an input to the election, and carries out its effects.
     pub(crate) fn run_election(&mut self, input: In<'_>, out: &mut Vec<Output>) {
+        let other_m_keys = self.keys.others();
+        let former_sm_keys = self.sm_keys.believed(self.now);
         let ctx = Ctx {
             now: self.now,
             config: &self.config,
+            other_m_keys: &other_m_keys,
+            former_sm_keys: &former_sm_keys,
             inventory: self.inventory.as_deref(),
             planned: self.in_force.planned().map(Arc::as_ref),
             sweep_reason: self.sweep_reason(),
@@ -62,6 +66,8 @@ impl Sm {
             Effect::Request { at, ask, smp } => self.exchange.submit(AgentId(at.node.0), (Token::SmInfo(ask), smp)),
             Effect::Answer(datagram) => self.send_only(*datagram, out),
             Effect::Notify(datagram) => self.send_unasked(*datagram, out),
+            Effect::Acknowledge(smp) => self.send_unasked(self.with_key(&smp), out),
+            Effect::PeerAsked(key) => self.run_keys(key_ring::In::PeerAsked(key), out),
             Effect::Drop => self.exchange.drops(),
             Effect::ClearRequests => self.exchange.clear(),
             Effect::Event(event) => out.push(Output::Event(event)),

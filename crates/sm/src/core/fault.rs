@@ -69,13 +69,12 @@ impl Sm {
     fn probe(&mut self, input: probe::In<'_>, out: &mut Vec<Output>) {
         let Stage::Probing(probe) = &mut self.stage else { return };
         let inventory = Arc::clone(&probe.start().inventory);
-        let m_key = self.config.policy.m_key;
         let mut effects = Vec::new();
         probe.handle(self.now, input, &mut effects);
         for effect in effects {
             match effect {
                 probe::Effect::Ask { at, route, is_detour } => {
-                    let get = smp::get_port(&inventory.fabric, at, &route, m_key);
+                    let get = smp::get_port(&inventory.fabric, at, &route);
                     let agent = match is_detour {
                         true => AgentId::UNKNOWN,
                         false => AgentId(at.node.0),
@@ -89,7 +88,7 @@ impl Sm {
                     modifier,
                     route,
                 } => {
-                    let get = smp::get(attribute, modifier, &route, m_key);
+                    let get = smp::get(attribute, modifier, &route);
                     self.exchange.submit(AgentId::UNKNOWN, (Token::Behind(at, what), get));
                 }
                 probe::Effect::Over => self.exchange.clear(),

@@ -8,14 +8,15 @@ use selvedge_wire::Mad;
 use super::{Sm, ok};
 use crate::election::Role;
 use crate::io::Output;
-use crate::readback;
 use crate::stage::{Stage, Token};
 use crate::sweep::{Ask, Effect, In, own_port};
 use crate::timer::Timer;
+use crate::{key_ring, readback};
 
 impl Sm {
     /// Asks every switch whether a port changed its state; begins a heavy sweep at once if that is not enough.
     pub(super) fn begin_light_sweep(&mut self, out: &mut Vec<Output>) {
+        self.run_keys(key_ring::In::LightSweep, out);
         self.tell_read_back(readback::In::LightSweepDue);
         let input = In::LightSweepDue {
             has_failed: self.in_force.failed() > 0 || self.has_unexplained(),
@@ -78,7 +79,7 @@ impl Sm {
     /// Reads PortInfo of the local port: if its cable was moved, every directed route leads to another node.
     pub(crate) fn ask_own_port(&mut self, inventory: &Inventory) {
         let at = inventory.local;
-        let get = own_port(at.port, self.config.policy.m_key);
+        let get = own_port(at.port);
         self.exchange
             .submit(AgentId(at.node.0), (Token::Look(Ask::Held(at)), get));
     }

@@ -10,6 +10,7 @@ use selvedge_planner::{
     Basis, Inventory, LidClaims, PlanEvent, PlanFabric, PlanResult, RepairResult, Task, route_alike,
 };
 use selvedge_sim::Time;
+use selvedge_types::SecretKey;
 
 use super::Sm;
 use crate::apply::Apply;
@@ -43,17 +44,19 @@ impl Sm {
             return self.rest(now);
         }
         let ours = |port: &Port| self.lids.is_known(port);
-        let m_key = self.policy_to_plan().m_key;
-        if let Some(what) = report::foreign_m_keys(&inventory.fabric, m_key, ours) {
+        let opens = |key: u64| self.keys.opens(SecretKey::new(key));
+        if let Some(foreign) = report::foreign_m_keys(&inventory.fabric, opens, ours) {
+            let what = foreign.in_words(&inventory.fabric);
             let ports = what.as_str().into();
             out.push(Output::Event(Event::MKeyRefused { what }));
-            let failures = report::Failures::nothing_sent(NothingSent::MKey(m_key));
+            let failures = report::Failures::locked(foreign);
             self.update_registration(registration::In::Dropped);
             self.tell_in_force(commit::In::NothingSent(NoPlan::MKey(ports)));
             self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
             self.change_policy(change::In::NotNow(Later::MKey), out);
             return self.rest(now);
         }
+        self.note_keys_found(&inventory.fabric, out);
         self.settle_whose_lids(&inventory.fabric, out);
         self.note_what_was_done_unseen(&inventory, &installed, out);
         let rebalances = self.sweep_reason() == SweepReason::Command;
@@ -74,7 +77,7 @@ impl Sm {
         let task = PlanFabric {
             rebalances,
             asks,
-            ..self.whole_plan(self.policy_to_plan(), &inventory, &installed, under_way)
+            ..self.whole_plan(&self.policy_to_plan(), &inventory, &installed, under_way)
         };
         let job = self.compute(Task::Plan(Box::new(task)), out);
         self.stage = Stage::Planning {

@@ -70,6 +70,7 @@ impl Sm {
             absent: Arc::clone(self.presence.absent()),
             refused,
             m_key_foreign,
+            m_key_former: self.keys.left().cloned(),
             sets_failed: in_force.failed(),
             rolled_back: self.changes.rolled_back().cloned(),
             apart: verdict.and_then(|verdict| apart(verdict)),

@@ -7,6 +7,7 @@ use selvedge_wire::Datagram;
 
 use crate::core::Sm;
 use crate::io::Output;
+use crate::smp::Smp;
 
 /// Factor by which `agent_window` grows while a lost link is repaired and probed again: four, as OpenSM's
 /// `max_wire_smps` often is. A few agents then have most of the work, and an answer takes longer on its way than the
@@ -26,7 +27,15 @@ impl Sm {
     /// Sends requests as the window allows.
     pub(crate) fn pump(&mut self, now: Time, out: &mut Vec<Output>) {
         self.exchange.set_agent_window(self.agent_window());
-        while let Some(sent) = self.exchange.next_to_send(now, |(_, smp), place| smp.write(place)) {
+        let keys = &self.keys;
+        let write = |(_, smp): &mut (_, Smp), place: &mut Datagram| {
+            let key = keys.key_for(smp);
+            smp.write(key, place);
+            if keys.is_open() {
+                smp.note_tried(key);
+            }
+        };
+        while let Some(sent) = self.exchange.next_to_send(now, write) {
             out.push(Output::Send {
                 datagram: *sent.datagram,
                 timeout: sent.timeout,

@@ -16,6 +16,10 @@ use crate::trap::{Ctx, Effect, In};
 impl Sm {
     /// Hands an input to the trap machine, and carries out its effects.
     pub(crate) fn trap(&mut self, input: In, out: &mut Vec<Output>) {
+        let m_key = match &input {
+            In::Received(datagram) => self.key_of_lid(datagram.address.lid),
+            In::RepressDue | In::Babbles { .. } => self.keys.present(),
+        };
         let ctx = Ctx {
             now: self.now,
             config: &self.config,
@@ -23,6 +27,7 @@ impl Sm {
             waiting: self.election().waiting(self.now),
             plan: self.in_force.plan().map(Arc::as_ref),
             inventory: self.inventory.as_deref(),
+            m_key,
         };
         let mut effects = Vec::new();
         self.traps.handle(&ctx, input, &mut effects);
@@ -41,7 +46,7 @@ impl Sm {
                 }
                 Effect::Repress(answers) => answers.into_iter().for_each(|answer| self.send_only(answer, out)),
                 Effect::Disable { lid, what, set } => {
-                    self.send_unasked(*set, out);
+                    self.send_unasked(self.with_key(&set), out);
                     out.push(Output::Event(Event::Intake(IntakeEvent::Disabled { lid, what })));
                 }
                 Effect::KeepEnabled { lid, why } => {

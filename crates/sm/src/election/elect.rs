@@ -29,7 +29,7 @@ impl Election {
             {
                 continue;
             }
-            effects.push(request(ctx, inventory, at, Ask::Election(at)));
+            effects.push(request(inventory, at, Ask::Election(at)));
         }
         self.phase = Phase::Electing {
             others: BTreeMap::new(),
@@ -47,7 +47,7 @@ impl Election {
         effects: &mut Vec<Effect>,
     ) {
         let info = match ok(answer).map(|mad| SmInfo::parse(mad.smp_data())) {
-            Some(Ok(info)) => Some(info).filter(|info| self.believes(ctx.config, info, effects)),
+            Some(Ok(info)) => Some(info).filter(|info| self.believes(ctx, info, effects)),
             Some(Err(error)) => {
                 effects.push(Effect::Event(Event::BadDatagram { why: error.to_string() }));
                 None

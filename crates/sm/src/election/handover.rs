@@ -95,7 +95,7 @@ impl Election {
             effects.push(Effect::StayMaster);
             return;
         };
-        let smp = set(ctx, inventory, at, (SmControl::Handover, &self.own(ctx)));
+        let smp = set(inventory, at, (SmControl::Handover, &self.own(ctx)));
         let ask = Ask::Handover;
         effects.push(Effect::Request { at, ask, smp });
         effects.push(Effect::Event(Event::HandingOver { to: info.guid }));
@@ -186,15 +186,15 @@ impl Election {
             return;
         };
         if let Some(at) = place_of(inventory, guid) {
-            let smp = set(ctx, inventory, at, (SmControl::Acknowledge, &self.own(ctx)));
-            effects.push(Effect::Notify(Box::new(smp.datagram())));
+            let smp = set(inventory, at, (SmControl::Acknowledge, &self.own(ctx)));
+            effects.push(Effect::Acknowledge(Box::new(smp)));
         }
     }
 
     /// Asks the other managers for their SMInfo, in a light sweep of the master.
     pub(super) fn ask_in_light_sweep(&self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         if let Some(inventory) = ctx.inventory {
-            effects.extend(managers(inventory).map(|at| request(ctx, inventory, at, Ask::LightSweep)));
+            effects.extend(managers(inventory).map(|at| request(inventory, at, Ask::LightSweep)));
         }
     }
 
@@ -202,7 +202,7 @@ impl Election {
     /// or is better and has not refused.
     pub(super) fn answered_in_light_sweep(&mut self, ctx: &Ctx<'_>, answer: Option<&Mad>, effects: &mut Vec<Effect>) {
         let info = ok(answer).and_then(|mad| mad.read::<SmInfo>().ok());
-        let Some(info) = info.filter(|info| self.believes(ctx.config, info, effects)) else {
+        let Some(info) = info.filter(|info| self.believes(ctx, info, effects)) else {
             return;
         };
         let is_better = yields(&self.own(ctx), &info) && !self.offers.is_refused_by(info.guid);

@@ -68,19 +68,27 @@ impl Bench {
         place(&self.inventory, FAR, 1)
     }
 
-    /// Hands in an input, and returns the effects.
-    pub fn hand(&mut self, input: In<'_>) -> Vec<Effect> {
-        let ctx = Ctx {
+    /// What the election reads.
+    pub fn ctx(&self) -> Ctx<'_> {
+        Ctx {
             now: self.now,
             config: &self.config,
+            other_m_keys: &[],
+            former_sm_keys: &[],
             inventory: Some(&self.inventory),
             planned: None,
             sweep_reason: SweepReason::Start,
             act_count: 3,
             is_waiting: self.is_waiting,
-        };
+        }
+    }
+
+    /// Hands in an input, and returns the effects.
+    pub fn hand(&mut self, input: In<'_>) -> Vec<Effect> {
+        let mut election = std::mem::take(&mut self.election);
         let mut effects = Vec::new();
-        self.election.handle(&ctx, input, &mut effects);
+        election.handle(&self.ctx(), input, &mut effects);
+        self.election = election;
         effects
     }
 }

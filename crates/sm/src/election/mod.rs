@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_planner::Inventory;
 use selvedge_sim::Time;
-use selvedge_types::Guid;
+use selvedge_types::{Guid, SecretKey};
 use selvedge_wire::{AttributeId, CapabilityMask, Datagram, Mad, SmControl, SmInfo};
 
 use crate::config::{Config, Mode};
@@ -118,6 +118,10 @@ pub struct Ctx<'a> {
     pub now: Time,
     /// Configuration of the manager.
     pub config: &'a Config,
+    /// M_Keys beside the policy's that other managers may have while the key changes.
+    pub other_m_keys: &'a [SecretKey],
+    /// Former SM_Keys that other managers may still show.
+    pub former_sm_keys: &'a [SecretKey],
     /// Inventory of the last sweep.
     pub inventory: Option<&'a Inventory>,
     /// The fabric of the plan in force.
@@ -228,8 +232,12 @@ pub enum Effect {
     },
     /// Send an answer.
     Answer(Box<Datagram>),
-    /// Send a request without waiting for an answer.
+    /// Send a datagram without waiting for an answer.
     Notify(Box<Datagram>),
+    /// Send ACKNOWLEDGE without waiting for an answer.
+    Acknowledge(Box<Smp>),
+    /// Another manager has asked with this M_Key, which is not the policy's.
+    PeerAsked(SecretKey),
     /// Count a request that gets no answer as dropped.
     Drop,
     /// Forget all requests under way.
@@ -352,16 +360,16 @@ impl Election {
 }
 
 /// Returns the request for the SMInfo of the manager at a port.
-fn request(ctx: &Ctx<'_>, inventory: &Inventory, at: PortRef, ask: Ask) -> Effect {
+fn request(inventory: &Inventory, at: PortRef, ask: Ask) -> Effect {
     let route = inventory.agents[at.node].route_to(at.port);
-    let smp = smp::get(AttributeId::SM_INFO, 0, route, ctx.config.policy.m_key);
+    let smp = smp::get(AttributeId::SM_INFO, 0, route);
     Effect::Request { at, ask, smp }
 }
 
 /// Returns the SubnSet(SMInfo) with this control for the manager at a port.
-fn set(ctx: &Ctx<'_>, inventory: &Inventory, at: PortRef, (control, own): (SmControl, &SmInfo)) -> Smp {
+fn set(inventory: &Inventory, at: PortRef, (control, own): (SmControl, &SmInfo)) -> Smp {
     let route = inventory.agents[at.node].route_to(at.port);
-    smp::set(own, control.modifier(), route, ctx.config.policy.m_key)
+    smp::set(own, control.modifier(), route)
 }
 
 /// Returns the ports that show IsSM in their capability mask, without the local port.

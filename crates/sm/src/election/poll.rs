@@ -158,7 +158,7 @@ impl Election {
         }
         if let (Phase::Standby(watch), Some(inventory)) = (&mut self.phase, ctx.inventory) {
             watch.next_poll = ctx.now + ctx.config.poll_interval;
-            effects.push(request(ctx, inventory, watch.at, Ask::Poll));
+            effects.push(request(inventory, watch.at, Ask::Poll));
         }
     }
 
@@ -166,7 +166,7 @@ impl Election {
     pub(super) fn master_answered(&mut self, ctx: &Ctx<'_>, answer: Option<&Mad>, effects: &mut Vec<Effect>) {
         let info = ok(answer).and_then(|mad| SmInfo::parse(mad.smp_data()).ok());
         // A manager with another SM_Key is not the one that was elected.
-        let info = info.filter(|info| self.believes(ctx.config, info, effects));
+        let info = info.filter(|info| self.believes(ctx, info, effects));
         let Some(info) = info else {
             self.poll_missed(ctx, effects);
             return;

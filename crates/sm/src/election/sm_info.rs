@@ -1,5 +1,6 @@
 //! SMInfo of this manager, and requests of other managers for it.
 
+use selvedge_types::SecretKey;
 use selvedge_wire::{Attribute, Bits, Class, Datagram, Method, SmControl, SmInfo, SmState, Status};
 
 use super::{Ctx, Effect, Election, Role};
@@ -34,8 +35,11 @@ impl Election {
     pub(super) fn answer(&mut self, ctx: &Ctx<'_>, datagram: &Datagram, effects: &mut Vec<Effect>) {
         let mad = &datagram.mad;
         let policy = &ctx.config.policy;
+        // While the key changes, other managers may have the former one or the next.
+        let other = ctx.other_m_keys.iter().find(|key| key.expose() == mad.m_key());
+        effects.extend(other.map(|key| Effect::PeerAsked(*key)));
         // Source: OpenSM: the M_Key guards SMInfo as it guards PortInfo.
-        let has_key = policy.m_key == 0 || mad.m_key() == policy.m_key;
+        let has_key = policy.m_key == 0 || mad.m_key() == policy.m_key || other.is_some();
         let is_set = mad.method() == Method::Set;
         if ctx.config.mode != Mode::Manage || !has_key && (is_set || policy.m_key_protect > 1) {
             effects.push(Effect::Drop);
@@ -57,7 +61,7 @@ impl Election {
         }
         let control = SmControl::from_modifier(mad.modifier());
         let legal = control.zip(mad.read::<SmInfo>().ok());
-        let legal = legal.filter(|(control, sender)| self.is_legal(ctx.config, *control, sender));
+        let legal = legal.filter(|(control, sender)| self.is_legal(ctx, *control, sender));
         if legal.is_none() {
             answer.mad.set_status(Status::BAD_FIELD);
         }
@@ -72,7 +76,7 @@ impl Election {
 
     /// True if the sender may send this control, and this manager's role allows it: a master commands, a standby
     /// acknowledges. The sender must show the SM_Key. Source: IBA vol 1 §14.4.2 (table of controls).
-    fn is_legal(&self, config: &Config, control: SmControl, sender: &SmInfo) -> bool {
+    fn is_legal(&self, ctx: &Ctx<'_>, control: SmControl, sender: &SmInfo) -> bool {
         let sender_state = match control {
             SmControl::Acknowledge => SmState::Standby,
             SmControl::Handover | SmControl::Disable | SmControl::Standby | SmControl::Discover => SmState::Master,
@@ -87,14 +91,14 @@ impl Election {
             | (SmControl::Disable | SmControl::Discover, Role::Discovering | Role::Master | Role::NotActive)
             | (SmControl::Standby, Role::Discovering | Role::Standby | Role::Master) => false,
         };
-        let is_other = sender.guid != config.local.port_guid;
-        shows_sm_key(config, sender) && is_other && sender.state == sender_state && fits_role
+        let is_other = sender.guid != ctx.config.local.port_guid;
+        shows_sm_key(ctx, sender) && is_other && sender.state == sender_state && fits_role
     }
 
     /// True if another manager shows the SM_Key. Other managers are ignored, and each is reported once. Source: OpenSM
     /// (`smi_rcv_process_get_response`).
-    pub(super) fn believes(&mut self, config: &Config, info: &SmInfo, effects: &mut Vec<Effect>) -> bool {
-        let is_trusted = shows_sm_key(config, info);
+    pub(super) fn believes(&mut self, ctx: &Ctx<'_>, info: &SmInfo, effects: &mut Vec<Effect>) -> bool {
+        let is_trusted = shows_sm_key(ctx, info);
         if !is_trusted && self.strangers.insert(info.guid) {
             effects.push(Effect::Event(Event::StrangeManager { guid: info.guid }));
         }
@@ -102,9 +106,11 @@ impl Election {
     }
 }
 
-/// True if a manager shows the SM_Key, or none is configured.
-fn shows_sm_key(config: &Config, info: &SmInfo) -> bool {
-    config.sm_key == 0 || info.sm_key == config.sm_key
+/// True if a manager shows the SM_Key or a former one, or none is configured.
+fn shows_sm_key(ctx: &Ctx<'_>, info: &SmInfo) -> bool {
+    let is_former = |former: &SecretKey| former.expose() == info.sm_key;
+    let sm_key = ctx.config.sm_key;
+    sm_key == 0 || info.sm_key == sm_key || ctx.former_sm_keys.iter().any(is_former)
 }
 
 #[cfg(test)]
@@ -121,7 +127,7 @@ mod tests {
         let master = far(SmState::Master, 0);
         let legal = |bench: &Bench, sender: SmInfo| {
             let all = [Handover, Acknowledge, Disable, Standby, Discover];
-            let is_legal = |control: &SmControl| bench.election.is_legal(&bench.config, *control, &sender);
+            let is_legal = |control: &SmControl| bench.election.is_legal(&bench.ctx(), *control, &sender);
             all.into_iter().filter(is_legal).collect::<Vec<_>>()
         };
         let mut disabled = Bench::standby(master);
@@ -155,19 +161,27 @@ mod tests {
     #[test]
     fn a_manager_with_another_key_is_reported_once() {
         let mut bench = Bench::new();
-        let mut check = |guid: u64, sm_key: u64, want: (bool, usize)| {
+        let mut check = |guid: u64, sm_key: u64, former: [u64; 1], want: (bool, usize)| {
             let info = SmInfo {
                 guid: Guid(guid),
                 sm_key,
                 ..far(SmState::Master, 0)
             };
             let mut effects = Vec::new();
-            let is_believed = bench.election.believes(&bench.config, &info, &mut effects);
+            let mut election = std::mem::take(&mut bench.election);
+            let ctx = Ctx {
+                former_sm_keys: &former.map(SecretKey::new),
+                ..bench.ctx()
+            };
+            let is_believed = election.believes(&ctx, &info, &mut effects);
+            bench.election = election;
             assert_eq!((is_believed, effects.len()), want, "{guid} {sm_key}");
         };
-        check(1, 2, (false, 1));
-        check(1, 2, (false, 0));
-        check(2, 2, (false, 1));
-        check(2, 1, (true, 0));
+        check(1, 2, [9], (false, 1));
+        check(1, 2, [9], (false, 0));
+        check(2, 2, [9], (false, 1));
+        check(2, 1, [9], (true, 0));
+        // A former key.
+        check(3, 9, [9], (true, 0));
     }
 }

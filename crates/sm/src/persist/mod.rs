@@ -14,7 +14,7 @@ use selvedge_plan::{Generation, Lids, Plan};
 use selvedge_planner::Inventory;
 use selvedge_planner::told::others;
 use selvedge_routing::lanes_in_force;
-use selvedge_types::{Guid, Lid, LidRange};
+use selvedge_types::{Guid, Lid, LidRange, SecretKey};
 
 use crate::config::Config;
 use crate::io::{PersistentState, ToldLevels};
@@ -93,6 +93,15 @@ pub enum In<'a> {
     Copied(ToldLevels),
     /// The stored state is another fabric's, and no plan was made in this run.
     Foreign,
+    /// The M_Keys that ports may hold, newest first.
+    Keys {
+        /// The keys.
+        keys: Vec<SecretKey>,
+        /// True if a port may not get the newest one before they are stored; else they are stored with the next plan.
+        at_once: bool,
+    },
+    /// The SM_Keys that are believed, newest first.
+    SmKeys(Vec<SecretKey>),
     /// A heavy sweep leaves out ports without a stored LID, or leaves out none.
     LeavesOut(bool),
     /// The state of this request is on the disk.
@@ -150,7 +159,20 @@ impl Persist {
             }
             In::StoodBy(lids) => self.stand_by(&lids, effects),
             In::Copied(levels) => self.take_levels(levels),
-            In::Foreign => self.state = PersistentState::default(),
+            In::Foreign => {
+                let state = std::mem::take(&mut self.state);
+                self.state = PersistentState {
+                    m_keys: state.m_keys,
+                    sm_keys: state.sm_keys,
+                    ..PersistentState::default()
+                };
+            }
+            In::Keys { keys, at_once } => self.take_keys(keys, at_once, effects),
+            In::SmKeys(keys) => {
+                if std::mem::replace(&mut self.state.sm_keys, keys.clone()) != keys {
+                    self.store(effects);
+                }
+            }
             In::LeavesOut(leaves_out) => self.leaves_out = leaves_out,
             In::Stored(id) => self.stored(id, effects),
             In::NotStored(id) => {
@@ -174,6 +196,29 @@ impl Persist {
     /// Returns true if a plan of this generation may be sent without storing its generation first.
     pub fn covers(&self, generation: Generation) -> bool {
         generation <= self.state.generation
+    }
+
+    /// Returns the M_Keys on the disk.
+    pub fn keys_on_disk(&self) -> &[SecretKey] {
+        &self.state_on_disk().m_keys
+    }
+
+    /// Returns the SM_Keys that an earlier run has stored.
+    pub fn sm_keys(&self) -> &[SecretKey] {
+        &self.state.sm_keys
+    }
+
+    /// Takes the M_Keys that ports may hold.
+    fn take_keys(&mut self, keys: Vec<SecretKey>, at_once: bool, effects: &mut Vec<Effect>) {
+        if keys == self.state.m_keys {
+            return;
+        }
+        let before = self.state.clone();
+        self.state.m_keys = keys;
+        if at_once {
+            self.before.get_or_insert(before);
+            self.store(effects);
+        }
     }
 
     /// Stores the LIDs and service levels of a plan before any Set of it is sent. If the state cannot be stored, a plan
@@ -202,6 +247,8 @@ impl Persist {
             engines: self.state.engines.clone(),
             lane_count,
             lanes_wanted: self.state.lanes_wanted,
+            m_keys: self.state.m_keys.clone(),
+            sm_keys: self.state.sm_keys.clone(),
         };
         if !self.covers(plan.generation) {
             state.generation = ahead_of(plan.generation);

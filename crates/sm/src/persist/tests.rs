@@ -198,3 +198,36 @@ fn generations_are_stored_ahead() {
     assert!(stored(&mut bench, GENERATIONS_AHEAD + 1).is_empty());
     assert_eq!(stored(&mut bench, GENERATIONS_AHEAD + 2), [2 * GENERATIONS_AHEAD + 2]);
 }
+
+#[test]
+fn keys_are_on_the_disk_once_the_newest_state_is() {
+    let keys = |keys: &[u64]| keys.iter().copied().map(SecretKey::new).collect::<Vec<_>>();
+    let mut bench = Bench::new(PersistentState::default());
+    let note = |keys| In::Keys { keys, at_once: false };
+    // Nothing waits for a key that ports without one get: it is stored with the next plan.
+    assert!(bench.hand(note(keys(&[1]))).0.is_empty());
+    assert_eq!(bench.accept(1, [1, 2]), [1]);
+    bench.hand(In::Stored(1));
+    let store = |keys| In::Keys { keys, at_once: true };
+    let (stored, _) = bench.hand(store(keys(&[2, 1])));
+    assert_eq!((stored[0].0, &stored[0].1.m_keys), (2, &keys(&[2, 1])));
+    assert!(bench.hand(store(keys(&[2, 1]))).0.is_empty());
+    assert_eq!(bench.persist.keys_on_disk(), keys(&[1]));
+    // Another request follows, and the disk fails in between. A plan does not wait for the key.
+    bench.hand(In::NotStored(2));
+    assert!(bench.accept(2, [1, 2]).is_empty());
+    assert!(bench.persist.is_plan_stored());
+    assert_eq!(
+        bench.hand(In::Repair(Generation(GENERATIONS_AHEAD + 5))).0[0].1.m_keys,
+        keys(&[2, 1])
+    );
+    bench.hand(In::Stored(2));
+    assert_eq!(bench.persist.keys_on_disk(), keys(&[1]));
+    bench.hand(In::Stored(3));
+    assert_eq!(bench.persist.keys_on_disk(), keys(&[2, 1]));
+    // Another fabric's state is dropped; its keys may still be those of these ports.
+    bench.hand(In::Foreign);
+    assert_eq!(bench.persist.keys_on_disk(), keys(&[2, 1]));
+    let (stored, _) = bench.hand(In::SmKeys(keys(&[5, 1])));
+    assert_eq!(stored[0].1.sm_keys, keys(&[5, 1]));
+}

@@ -385,7 +385,7 @@ impl ReadBack {
         let inventory = ctx.inventory.filter(|_| is_time)?;
         loop {
             let (number, table) = self.list(kind).next()?;
-            if let Some((node, get)) = table.question(inventory, ctx.config.policy.m_key) {
+            if let Some((node, get)) = table.question(inventory) {
                 let id = ReadId { kind, number };
                 return Some(Effect::Ask { id, node, get });
             }

@@ -83,11 +83,11 @@ impl Table {
     }
 
     /// Returns the Get of the table, and its node; none if the node is not in the fabric.
-    pub(super) fn question(self, inventory: &Inventory, m_key: u64) -> Option<(NodeIdx, Smp)> {
+    pub(super) fn question(self, inventory: &Inventory) -> Option<(NodeIdx, Smp)> {
         let (fabric, agents) = (&inventory.fabric, &inventory.agents);
         let of_switch = |switch, attribute, modifier| {
             let node = fabric.find(switch)?;
-            Some((node, smp::get(attribute, modifier, &agents[node].route, m_key)))
+            Some((node, smp::get(attribute, modifier, &agents[node].route)))
         };
         match self {
             Self::Lft { block, switch } => of_switch(switch, AttributeId::LINEAR_FORWARDING, block.into()),
@@ -99,13 +99,13 @@ impl Table {
                 let at = table.port();
                 let (attribute, modifier) = lane_smp::question(fabric, table);
                 let route = agents[at.node].route_to(at.port);
-                Some((at.node, smp::get(attribute, modifier, route, m_key)))
+                Some((at.node, smp::get(attribute, modifier, route)))
             }
             Self::Guids { port, block } => {
                 let at = fabric.find_port(port)?;
-                let key = smp::key_of(fabric, at, m_key);
                 let route = agents[at.node].route_to(at.port);
-                Some((at.node, smp::get(AttributeId::GUID_INFO, block.into(), route, key)))
+                let get = smp::get(AttributeId::GUID_INFO, block.into(), route);
+                Some((at.node, get.shown(smp::shown_by(fabric, at))))
             }
         }
     }

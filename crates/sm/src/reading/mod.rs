@@ -96,7 +96,7 @@ impl Reading {
                 *tables = Some(Tables::new(inventory, installed, ctx.policy));
                 effects.push(Effect::Asking);
             }
-            (In::Room, Some(tables)) => effects.extend(tables.next(ctx.policy.m_key)),
+            (In::Room, Some(tables)) => effects.extend(tables.next()),
             (In::Answered(table, data), Some(tables)) => tables.learn(table, data),
             (In::AllAsked(believed), Some(tables)) => {
                 tables.believe(believed);
@@ -161,20 +161,20 @@ impl Tables {
     }
 
     /// The next question.
-    fn next(&mut self, m_key: u64) -> Option<Effect> {
+    fn next(&mut self) -> Option<Effect> {
         let inventory = &self.inventory;
         if let Some((switch, block)) = self.todo.pop() {
             let node = inventory.fabric.switches()[switch];
             let modifier = u32::try_from(block).unwrap_or(u32::MAX);
             let route = &inventory.agents[node].route;
-            let get = smp::get(AttributeId::LINEAR_FORWARDING, modifier, route, m_key);
+            let get = smp::get(AttributeId::LINEAR_FORWARDING, modifier, route);
             return Some(Effect::Ask(Table::Lft(switch, block), node, get));
         }
         let table = self.lanes.pop()?;
         let at = table.port();
         let (attribute, modifier) = lane_smp::question(&inventory.fabric, table);
         let route = inventory.agents[at.node].route_to(at.port);
-        let get = smp::get(attribute, modifier, route, m_key);
+        let get = smp::get(attribute, modifier, route);
         Some(Effect::Ask(Table::Lanes(table), at.node, get))
     }
 

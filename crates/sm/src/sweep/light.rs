@@ -36,8 +36,6 @@ pub struct Light {
 pub struct Asked<'a> {
     /// Where they go.
     pub inventory: &'a Inventory,
-    /// The M_Key of all ports.
-    pub m_key: u64,
 }
 
 impl Light {
@@ -184,7 +182,7 @@ impl Asked<'_> {
     /// Reads PortInfo of the local port: if its cable was moved, every directed route leads to another node.
     pub fn own_port(self) -> Effect {
         let at = self.inventory.local;
-        Effect::Ask(AgentId(at.node.0), Ask::Held(at), own_port(at.port, self.m_key))
+        Effect::Ask(AgentId(at.node.0), Ask::Held(at), own_port(at.port))
     }
 
     /// Asks every switch whether something changed.
@@ -192,7 +190,7 @@ impl Asked<'_> {
         let switches = self.inventory.fabric.switches().iter();
         effects.extend(switches.map(|&node| {
             let route = &self.inventory.agents[node].route;
-            let get = smp::get(AttributeId::SWITCH_INFO, 0, route, self.m_key);
+            let get = smp::get(AttributeId::SWITCH_INFO, 0, route);
             Effect::Ask(AgentId(node.0), Ask::Switch(node), get)
         }));
     }
@@ -202,7 +200,7 @@ impl Asked<'_> {
         effects.extend(switches.iter().map(|&node| {
             let port = PortNum::MANAGEMENT;
             let route = &self.inventory.agents[node].route;
-            let get = smp::get(AttributeId::PORT_INFO, 0, route, self.m_key);
+            let get = smp::get(AttributeId::PORT_INFO, 0, route);
             Effect::Ask(AgentId(node.0), Ask::Held(PortRef { node, port }), get)
         }));
     }
@@ -214,18 +212,18 @@ impl Asked<'_> {
     }
 
     fn node(self, agent: AgentId, route: &DirectedRoute, ask: Ask) -> Effect {
-        Effect::Ask(agent, ask, smp::get(AttributeId::NODE_INFO, 0, route, self.m_key))
+        Effect::Ask(agent, ask, smp::get(AttributeId::NODE_INFO, 0, route))
     }
 
     fn port(self, at: PortRef, route: &DirectedRoute, ask: Ask) -> Effect {
-        let get = smp::get_port(&self.inventory.fabric, at, route, self.m_key);
+        let get = smp::get_port(&self.inventory.fabric, at, route);
         Effect::Ask(AgentId(at.node.0), ask, get)
     }
 }
 
 /// Returns the question for our own port.
-pub fn own_port(port: PortNum, m_key: u64) -> Smp {
-    smp::get(AttributeId::PORT_INFO, port.get().into(), &DirectedRoute::LOCAL, m_key)
+pub const fn own_port(port: PortNum) -> Smp {
+    smp::get(AttributeId::PORT_INFO, port.get() as u32, &DirectedRoute::LOCAL)
 }
 
 /// Ends of links that are up while the other end is down: the node at the other end showed the GUID of another node, or

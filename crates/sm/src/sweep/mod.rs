@@ -319,7 +319,7 @@ impl Sweep {
         }
         self.silent.forget();
         self.light.begin();
-        let asked = asked(ctx, inventory);
+        let asked = Asked { inventory };
         effects.push(asked.own_port());
         asked.switches(effects);
         if ctx.config.mode == Mode::Manage {
@@ -339,7 +339,7 @@ impl Sweep {
             return;
         };
         self.begin_check(effects);
-        let asked = asked(ctx, inventory);
+        let asked = Asked { inventory };
         effects.push(asked.own_port());
         asked.switches(effects);
         self.light.ask_unwatched(asked, effects);
@@ -355,7 +355,7 @@ impl Sweep {
     /// Asks the node behind the next link of the list for NodeInfo.
     fn ask_behind_link(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         let Some(inventory) = ctx.inventory else { return };
-        let asked = asked(ctx, inventory);
+        let asked = Asked { inventory };
         while let Some(at) = self.check.next_link() {
             if let Some(question) = asked.behind(at) {
                 return effects.push(question);
@@ -376,13 +376,6 @@ impl Sweep {
         } else {
             self.check.end();
         }
-    }
-}
-
-fn asked<'a>(ctx: &Ctx<'a>, inventory: &'a Inventory) -> Asked<'a> {
-    Asked {
-        inventory,
-        m_key: ctx.config.policy.m_key,
     }
 }
 

@@ -49,23 +49,18 @@ fn disabled(ctx: &Ctx<'_>, lid: Lid, named: Option<u8>) -> Result<Effect, &'stat
     let mut info = smp::port_info(seen, settings, None);
     info.phys_state = Some(PhysState::Disabled);
     let route = &inventory.agents[near.node].route;
-    let set = smp::set(
-        &info,
-        smp::port_modifier(seen, near.port),
-        route,
-        ctx.config.policy.m_key,
-    );
+    let set = smp::set(&info, smp::port_modifier(seen, near.port), route);
     Ok(Effect::Disable {
         lid,
         what: fabric.port_name(near),
-        set: Box::new(set.datagram()),
+        set: Box::new(set),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use selvedge_sim::Time;
-    use selvedge_types::LidRange;
+    use selvedge_types::{LidRange, SecretKey};
     use selvedge_wire::{Method, PortInfo};
 
     use super::*;
@@ -89,13 +84,15 @@ mod tests {
             waiting: None,
             plan: Some(&plan),
             inventory: Some(&known),
+            m_key: SecretKey::default(),
         };
         let done = disable(&ctx, Lid(lid), port).map(|effect| match effect {
             Effect::Disable { set, .. } => {
-                let info: PortInfo = set.mad.read().unwrap();
-                assert_eq!(set.mad.method(), Method::Set);
+                let mad = set.datagram(SecretKey::default()).mad;
+                let info: PortInfo = mad.read().unwrap();
+                assert_eq!(mad.method(), Method::Set);
                 assert_eq!((info.phys_state, info.state), (Some(PhysState::Disabled), None));
-                Some((set.mad.hop_count(), set.mad.modifier()))
+                Some((mad.hop_count(), mad.modifier()))
             }
             Effect::KeepEnabled { .. } => None,
             other => panic!("{other:?}"),

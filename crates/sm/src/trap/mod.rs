@@ -17,12 +17,12 @@ use std::time::Duration;
 use selvedge_plan::Plan;
 use selvedge_planner::Inventory;
 use selvedge_sim::Time;
-use selvedge_types::{Guid, Lid};
+use selvedge_types::{Guid, Lid, SecretKey};
 use selvedge_wire::{Attribute, Datagram, Notice, Trap};
 
 use crate::config::Config;
 use crate::event::{Event, SweepReason};
-use crate::smp;
+use crate::smp::{self, Smp};
 
 /// The traps that are taken and not repressed yet.
 #[derive(Debug, Default)]
@@ -46,6 +46,8 @@ pub struct Ctx<'a> {
     pub plan: Option<&'a Plan>,
     /// The fabric, and how its agents are reached.
     pub inventory: Option<&'a Inventory>,
+    /// The M_Key of the agent that sent the trap.
+    pub m_key: SecretKey,
 }
 
 /// What can happen.
@@ -91,7 +93,7 @@ pub enum Effect {
         /// The port.
         what: String,
         /// The Set that disables it.
-        set: Box<Datagram>,
+        set: Box<Smp>,
     },
     /// Report that the port of a babbling source is not disabled.
     KeepEnabled {
@@ -140,7 +142,7 @@ impl Traps {
             }
         };
         self.represses
-            .push((ctx.now, smp::repress(&datagram, ctx.config.policy.m_key)));
+            .push((ctx.now, smp::repress(&datagram, ctx.m_key.expose())));
         effects.push(Effect::Taken(datagram));
         match notice.trap_number() {
             Some(LINK_STATE) => effects.push(Effect::Probe {

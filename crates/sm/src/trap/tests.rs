@@ -43,6 +43,7 @@ fn hand(traps: &mut Traps, ms: u64, is_master: bool, waiting: Option<Guid>, inpu
         waiting,
         plan: None,
         inventory: Some(&known),
+        m_key: SecretKey::default(),
     };
     let mut effects = Vec::new();
     traps.handle(&ctx, input, &mut effects);

@@ -221,13 +221,13 @@ impl Work for PlanSets {
         self.pause.wait().is_some()
     }
 
-    fn request(&mut self, ctx: &Ctx<'_>, id: SetId) -> Option<Request> {
+    fn request(&mut self, _: &Ctx<'_>, id: SetId) -> Option<Request> {
         let outcome = Arc::clone(&self.outcome);
         let op = &outcome.changes.value().phases[id.phase].ops[id.op];
         if self.is_pointless(op) {
             return None;
         }
-        let smp = self.build(op, ctx.config.policy.m_key);
+        let smp = self.build(op).map(|smp| smp.shown(self.shown_by(op)));
         self.is_torn |= smp.is_none() && matches!(op, Op::Lft { .. });
         Some(Request {
             agent: AgentId(op.node().0),
@@ -288,30 +288,25 @@ impl PlanSets {
         }
     }
 
-    fn build(&self, op: &Op, m_key: u64) -> Option<Smp> {
+    fn build(&self, op: &Op) -> Option<Smp> {
         let agent = self.inventory.agents.get(op.node())?;
-        let m_key = self.key_of(op).unwrap_or(m_key);
         Some(match op {
-            Op::Lft { block, data, .. } => smp::set(&smp::lft(data), u32::from(*block), &agent.route, m_key),
-            Op::Switch { settings, .. } => smp::set(
-                &smp::switch_info(agent.switch.as_ref()?, *settings),
-                0,
-                &agent.route,
-                m_key,
-            ),
+            Op::Lft { block, data, .. } => smp::set(&smp::lft(data), u32::from(*block), &agent.route),
+            Op::Switch { settings, .. } => {
+                smp::set(&smp::switch_info(agent.switch.as_ref()?, *settings), 0, &agent.route)
+            }
             Op::PKeys { port, block, keys } => smp::set(
                 &smp::pkeys(keys),
                 smp::pkeys_modifier(&self.fabric, *port, *block),
                 agent.route_to(port.port),
-                m_key,
             ),
             Op::SlToVl { port, rows, lanes } => {
                 let modifier = lane_smp::rows_modifier(self.fabric.node(port.node), port.port, *rows);
-                smp::set(&lane_smp::row(lanes), modifier, agent.route_to(port.port), m_key)
+                smp::set(&lane_smp::row(lanes), modifier, agent.route_to(port.port))
             }
             Op::Arbitration { port, block, turns } => {
                 let modifier = lane_smp::block_modifier(self.fabric.node(port.node), port.port, *block);
-                smp::set(&lane_smp::block(turns), modifier, agent.route_to(port.port), m_key)
+                smp::set(&lane_smp::block(turns), modifier, agent.route_to(port.port))
             }
             Op::Port { port, settings, state } => {
                 let seen = self.inventory.port_info(*port)?;
@@ -320,21 +315,27 @@ impl PlanSets {
                     client_reregister: is_last && self.outcome.asks.includes(&self.fabric, *port),
                     ..smp::port_info(seen, settings, *state)
                 };
-                smp::set(
-                    &info,
-                    smp::port_modifier(seen, port.port),
-                    agent.route_to(port.port),
-                    m_key,
-                )
+                let set = smp::set(&info, smp::port_modifier(seen, port.port), agent.route_to(port.port));
+                // The key of port 0 guards the whole switch; other ports of a switch have none.
+                match *port == self.guard_of(op) {
+                    true => set.giving(settings.m_key),
+                    false => set,
+                }
             }
         })
     }
 
-    /// Returns the M_Key that an agent shows, if it shows one. Another key than the manager's was written by a flipped
-    /// bit, or its lease has run out; the first Set of PortInfo replaces it. Source: IBA vol 1 §14.2.4.1: with
-    /// M_KeyProtectBits 0 any reader may see and use the key; when a lease runs out, the bits are cleared.
-    fn key_of(&self, op: &Op) -> Option<u64> {
-        let at = match op {
+    /// Returns the M_Key that an agent shows; 0: it shows none. Another key than the manager's is a former one, was
+    /// written by a flipped bit, or its lease has run out; the first Set of PortInfo replaces it. Source: IBA vol 1
+    /// §14.2.4.1: with M_KeyProtectBits 0 any reader may see and use the key; when a lease runs out, the bits are
+    /// cleared.
+    fn shown_by(&self, op: &Op) -> u64 {
+        smp::shown_by(&self.fabric, self.guard_of(op))
+    }
+
+    /// Returns the port with the M_Key that guards the agent of a Set.
+    fn guard_of(&self, op: &Op) -> PortRef {
+        match op {
             Op::Port { port, .. } | Op::PKeys { port, .. } | Op::SlToVl { port, .. } | Op::Arbitration { port, .. }
                 if !self.fabric.node(port.node).is_switch() =>
             {
@@ -349,9 +350,7 @@ impl PlanSets {
                 node: op.node(),
                 port: PortNum::MANAGEMENT,
             },
-        };
-        let shown = self.fabric.port(at)?.settings.m_key;
-        (shown != 0).then_some(shown)
+        }
     }
 
     fn note_failed(&mut self, op: &Op, is_answered: bool) {

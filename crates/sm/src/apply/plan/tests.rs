@@ -2,6 +2,7 @@
 
 use selvedge_planner::{Basis, Job, JobId, PlanFabric, Task};
 use selvedge_sim::Par;
+use selvedge_types::SecretKey;
 use selvedge_wire::{AttributeId, Status};
 
 use super::*;
@@ -62,7 +63,7 @@ fn send_all(apply: &mut Apply, open: &mut Vec<(SetId, Mad)>, others: &mut Vec<&'
         let (effects, request) = give(apply, In::Room);
         others.extend(effects.iter().map(name));
         let Some((id, request)) = request else { return };
-        open.push((id, request.smp.datagram().mad));
+        open.push((id, request.smp.datagram(SecretKey::default()).mad));
     }
 }
 

@@ -1,0 +1,354 @@
+//! The M_Key of all ports is changed while the manager runs: with lost datagrams, kill -9 after each Set, a second
+//! change in between, hosts that are away, a standby that takes over. All ports end with the configured key.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_plan::Policy;
+use selvedge_rehearsal::{ManagerId, Options, Rehearsal};
+use selvedge_sm::Role;
+use selvedge_types::{PortNum, SecretKey};
+use selvedge_wire::{AttributeId, Class, Method};
+
+use crate::common;
+
+/// Longer than anything here takes.
+const BOUND: Duration = Duration::from_secs(200);
+const FABRIC: &str = "karytree:k=2,n=2";
+/// Ports with an M_Key: port 0 of four switches, and four hosts.
+const PORTS: usize = 8;
+
+const OLD: u64 = 0x01d;
+const NEW: u64 = 0x4e3;
+const THIRD: u64 = 0x333;
+
+fn policy(m_key: u64, m_key_protect: u8) -> Policy {
+    Policy {
+        m_key,
+        m_key_protect,
+        m_key_lease_s: 0,
+        ..Policy::default()
+    }
+}
+
+struct World {
+    rehearsal: Rehearsal,
+    manager: ManagerId,
+    protect: u8,
+}
+
+impl World {
+    /// All ports have this key.
+    fn with_key(m_key: u64, protect: u8) -> Self {
+        let mut rehearsal = Rehearsal::new(&common::fabric(FABRIC), Options::default());
+        rehearsal.watch();
+        let manager = common::add_manager(&mut rehearsal, "a", "\"H-0\"", 1, policy(m_key, protect));
+        rehearsal.start(manager).unwrap();
+        let mut world = Self {
+            rehearsal,
+            manager,
+            protect,
+        };
+        world.quiet();
+        world.check_keys(m_key, "before");
+        world
+    }
+
+    fn reload(&mut self, m_key: u64) {
+        let policy = Arc::new(policy(m_key, self.protect));
+        self.rehearsal.reload(self.manager, policy).unwrap();
+    }
+
+    fn quiet(&mut self) {
+        self.rehearsal.run_until_quiet(BOUND).unwrap();
+    }
+
+    fn fault(&mut self, fault: &str) {
+        self.rehearsal.fault(&fault.parse().unwrap()).unwrap();
+    }
+
+    /// Returns the M_Keys of ports, in a fixed order.
+    fn keys(&self) -> Vec<u64> {
+        let seen = self.rehearsal.emulator().chassis().observe();
+        let guarded = seen
+            .end_ports()
+            .filter(|(at, _)| seen.switch_index(at.node).is_none() || at.port == PortNum::MANAGEMENT);
+        guarded.map(|(_, port)| port.settings.m_key).collect()
+    }
+
+    fn check_keys(&self, m_key: u64, what: &str) {
+        assert_eq!(self.keys(), [m_key; PORTS], "{what}");
+        let view = self.rehearsal.view(self.manager).unwrap();
+        assert!(view.role == Role::Master && view.is_up(), "{what}: {:?}", view.ports);
+        assert_eq!(
+            (&view.facts.m_key_foreign, &view.facts.m_key_former),
+            (&None, &None),
+            "{what}"
+        );
+    }
+
+    /// Returns the keys in the store, newest first.
+    fn stored(&self) -> Vec<u64> {
+        let stored = self.rehearsal.stored(self.manager).unwrap();
+        stored.m_keys.iter().map(|key| key.expose()).collect()
+    }
+
+    /// Returns how many events with this code there were.
+    fn events(&self, code: &str) -> usize {
+        let log = self.rehearsal.log().iter();
+        log.filter(|entry| entry.event.code() == code).count()
+    }
+
+    /// PortInfo Sets that agents have taken.
+    fn sets(&self) -> u64 {
+        let accepted = &self.rehearsal.emulator().counts().accepted;
+        accepted.of(Class::SubnDirected, Method::Set, AttributeId::PORT_INFO)
+    }
+
+    /// Runs until agents have taken this number of further PortInfo Sets; false if they do not.
+    fn run_to(&mut self, point: u64) -> bool {
+        let first = self.sets();
+        let sets = |world: &Rehearsal| {
+            let accepted = &world.emulator().counts().accepted;
+            accepted.of(Class::SubnDirected, Method::Set, AttributeId::PORT_INFO)
+        };
+        let is_there = |world: &Rehearsal| sets(world) - first >= point;
+        let end = |world: &Rehearsal| is_there(world) || world.is_quiet();
+        self.rehearsal.run_until(BOUND, "the point or the end", end).unwrap();
+        is_there(&self.rehearsal)
+    }
+}
+
+#[test]
+fn each_port_gets_the_new_key_and_the_former_one_is_forgotten() {
+    for protect in 0..=3 {
+        for (from, to) in [(OLD, NEW), (OLD, 0), (0, NEW)] {
+            let mut world = World::with_key(from, protect);
+            let sets = world.sets();
+            world.reload(to);
+            world.quiet();
+            let what = format!("{from:#x} to {to:#x}, protection {protect}");
+            world.check_keys(to, &what);
+            assert_eq!(world.sets() - sets, PORTS as u64, "{what}: one Set a port");
+            let want: Vec<u64> = [to].into_iter().filter(|key| *key != 0).collect();
+            assert_eq!(world.stored(), want, "{what}");
+            let has_begun = usize::from(from != 0);
+            assert_eq!(
+                (world.events("SLV-KEYS-0001"), world.events("SLV-KEYS-0002")),
+                (has_begun, has_begun),
+                "{what}"
+            );
+            assert_eq!(world.events("SLV-KEYS-0004"), 0, "{what}");
+        }
+    }
+}
+
+#[test]
+fn the_key_in_use_changes_nothing() {
+    let mut world = World::with_key(OLD, 1);
+    let sets = world.sets();
+    world.reload(OLD);
+    world.quiet();
+    assert_eq!((world.sets(), world.stored()), (sets, vec![OLD]));
+    assert_eq!(world.events("SLV-KEYS-0001"), 0);
+    world.check_keys(OLD, "the same key");
+}
+
+#[test]
+fn with_every_third_datagram_lost() {
+    for protect in 0..=3 {
+        let mut world = World::with_key(OLD, protect);
+        world.fault("loss 30%");
+        world.reload(NEW);
+        world.rehearsal.run_for(Duration::from_secs(60)).unwrap();
+        world.fault("loss 0%");
+        world.rehearsal.run_for(Duration::from_secs(30)).unwrap();
+        world.quiet();
+        world.check_keys(NEW, &format!("protection {protect}"));
+        assert_eq!(world.stored(), [NEW], "protection {protect}");
+    }
+}
+
+/// Kills the manager after each number of Sets, and starts it with a configuration.
+fn check_killed(from: u64, to: u64, then: u64, protect: u8) {
+    let mut mixed = BTreeSet::new();
+    let mut points = 0;
+    for point in 0..100 {
+        let mut world = World::with_key(from, protect);
+        world.reload(to);
+        if !world.run_to(point) {
+            break;
+        }
+        points += 1;
+        let what =
+            format!("{from:#x} to {to:#x}, killed after {point} Sets, started with {then:#x}, protection {protect}");
+        world.rehearsal.kill(world.manager).unwrap();
+        world.rehearsal.run_for(Duration::from_millis(1)).unwrap();
+        mixed.insert(world.keys().iter().filter(|key| **key == to).count());
+        world.reload(then);
+        world.rehearsal.start(world.manager).unwrap();
+        world.quiet();
+        world.check_keys(then, &what);
+        let want: Vec<u64> = [then].into_iter().filter(|key| *key != 0).collect();
+        assert_eq!(world.stored(), want, "{what}");
+    }
+    assert!(points > PORTS, "{points} points show nothing");
+    assert!(mixed.len() > 3, "the keys were never mixed: {mixed:?}");
+}
+
+#[test]
+fn killed_after_each_set_and_started_with_the_new_key() {
+    for protect in [1, 2] {
+        check_killed(OLD, NEW, NEW, protect);
+    }
+    check_killed(OLD, 0, 0, 2);
+    check_killed(0, NEW, NEW, 2);
+}
+
+#[test]
+fn killed_after_each_set_and_started_with_the_old_key() {
+    for protect in [1, 2] {
+        check_killed(OLD, NEW, OLD, protect);
+    }
+    check_killed(OLD, 0, OLD, 2);
+    check_killed(0, NEW, 0, 2);
+}
+
+#[test]
+fn killed_after_each_set_and_started_with_a_third_key() {
+    check_killed(OLD, NEW, THIRD, 2);
+}
+
+#[test]
+fn another_key_in_the_middle() {
+    for then in [THIRD, OLD] {
+        let mut points = 0;
+        for point in 0..100 {
+            let mut world = World::with_key(OLD, 2);
+            world.reload(NEW);
+            if !world.run_to(point) {
+                break;
+            }
+            points += 1;
+            world.reload(then);
+            world.quiet();
+            world.check_keys(then, &format!("after {point} Sets"));
+            assert_eq!(world.stored(), [then], "after {point} Sets");
+        }
+        assert!(points > PORTS, "{points} points show nothing");
+    }
+}
+
+#[test]
+fn a_host_that_was_away_still_has_the_former_key() {
+    for protect in [1, 2] {
+        let mut world = World::with_key(OLD, protect);
+        world.fault("cut \"H-3\"[1]");
+        world.quiet();
+        world.reload(NEW);
+        world.quiet();
+        assert_eq!(world.keys().iter().filter(|key| **key == OLD).count(), 1);
+        assert_eq!(world.stored(), [NEW, OLD]);
+        assert_eq!((world.events("SLV-KEYS-0003"), world.events("SLV-KEYS-0002")), (1, 0));
+        // Another rotation, and a restart, while it is away.
+        world.reload(THIRD);
+        world.quiet();
+        world.rehearsal.kill(world.manager).unwrap();
+        world.rehearsal.start(world.manager).unwrap();
+        world.quiet();
+        assert_eq!(world.stored(), [THIRD, NEW, OLD]);
+        world.fault("restore \"H-3\"[1]");
+        world.rehearsal.run_for(Duration::from_secs(60)).unwrap();
+        world.quiet();
+        world.check_keys(THIRD, &format!("protection {protect}"));
+    }
+}
+
+#[test]
+fn a_standby_with_both_keys_takes_over_in_the_middle() {
+    for protect in [1, 2] {
+        let mut points = 0;
+        for point in 0..100 {
+            let mut world = World::with_key(OLD, protect);
+            let standby = common::add_manager(&mut world.rehearsal, "b", "\"H-1\"", 0, policy(OLD, protect));
+            world.rehearsal.start(standby).unwrap();
+            world.quiet();
+            // Standbys first.
+            world.rehearsal.reload(standby, Arc::new(policy(NEW, protect))).unwrap();
+            world.quiet();
+            assert_eq!(world.rehearsal.view(standby).unwrap().role, Role::Standby);
+            world.reload(NEW);
+            if !world.run_to(point) {
+                break;
+            }
+            points += 1;
+            world.rehearsal.kill(world.manager).unwrap();
+            world.manager = standby;
+            world.rehearsal.run_for(Duration::from_secs(30)).unwrap();
+            world.quiet();
+            world.check_keys(NEW, &format!("after {point} Sets, protection {protect}"));
+        }
+        assert!(points > PORTS, "{points} points show nothing");
+    }
+}
+
+#[test]
+fn a_key_that_no_manager_knows_is_reported_as_before() {
+    let mut world = World::with_key(OLD, 1);
+    world.rehearsal.kill(world.manager).unwrap();
+    let other = common::add_manager(&mut world.rehearsal, "b", "\"H-1\"", 0, policy(NEW, 1));
+    world.rehearsal.start(other).unwrap();
+    world.quiet();
+    assert_eq!(world.keys(), [OLD; PORTS]);
+    let view = world.rehearsal.view(other).unwrap();
+    assert!(view.facts.m_key_foreign.is_some() && view.plan.is_none());
+}
+
+/// Two managers get another SM_Key, the standby first. Returns the roles at the end, and whether the standby ever took
+/// the master for a stranger.
+fn check_sm_keys(restarts_standby: bool, standby_first: bool) -> ([Role; 2], bool) {
+    let mut world = World::with_key(OLD, 1);
+    let standby = common::add_manager(&mut world.rehearsal, "b", "\"H-1\"", 0, policy(OLD, 1));
+    world.rehearsal.start(standby).unwrap();
+    world.quiet();
+    let mut order = [standby, world.manager];
+    if !standby_first {
+        order.reverse();
+    }
+    for id in order {
+        world.rehearsal.set_sm_key(id, SecretKey::new(0x5e)).unwrap();
+        if restarts_standby && id == standby {
+            world.rehearsal.run_for(Duration::from_secs(1)).unwrap();
+            world.rehearsal.kill(standby).unwrap();
+            world.rehearsal.start(standby).unwrap();
+        }
+        world.rehearsal.run_for(Duration::from_secs(20)).unwrap();
+    }
+    world.quiet();
+    let roles = [world.manager, standby].map(|id| world.rehearsal.view(id).unwrap().role);
+    let mut log = world.rehearsal.log().iter();
+    let is_strange = log.any(|entry| entry.manager == standby && entry.event.code() == "SLV-SM-0063");
+    // The standby still takes over.
+    world.rehearsal.kill(world.manager).unwrap();
+    world.manager = standby;
+    world.rehearsal.run_for(Duration::from_secs(20)).unwrap();
+    world.quiet();
+    world.check_keys(OLD, "taken over");
+    (roles, is_strange)
+}
+
+#[test]
+fn an_sm_key_is_changed_at_the_standby_first() {
+    for restarts_standby in [false, true] {
+        let (roles, is_strange) = check_sm_keys(restarts_standby, true);
+        assert_eq!(
+            (roles, is_strange),
+            ([Role::Master, Role::Standby], false),
+            "{restarts_standby}"
+        );
+    }
+    // The other order is why the page names one.
+    let (_, is_strange) = check_sm_keys(false, false);
+    assert!(is_strange);
+}

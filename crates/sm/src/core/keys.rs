@@ -1,0 +1,172 @@
+//! Routes between the key ring and the rest of the manager: what is stored, which key plans have, what sweeps found.
+
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, Port, PortRef};
+use selvedge_plan::Policy;
+use selvedge_types::{Guid, Lid, PortNum, SecretKey};
+use selvedge_wire::Datagram;
+
+use super::Sm;
+use crate::config::{Config, Mode};
+use crate::event::{Event, SweepReason};
+use crate::io::{Output, PersistentState};
+use crate::key_ring::{Effect, Found, In, KeyEvent, KeyRing};
+use crate::milestone::Milestone;
+use crate::smp::Smp;
+use crate::stage::Stage;
+use crate::{commit, persist, report, sm_keys};
+
+/// Returns the key ring of a manager. Until the key of its policy is stored, the policy has the former one.
+pub(super) fn ring(config: &mut Config, state: &PersistentState) -> KeyRing {
+    let wanted = SecretKey::new(config.policy.m_key);
+    let ring = KeyRing::new(wanted, &state.m_keys, config.mode == Mode::Manage);
+    config.policy = with_m_key(Arc::clone(&config.policy), ring.present());
+    ring
+}
+
+/// Returns the policy with this M_Key.
+pub(super) fn with_m_key(mut policy: Arc<Policy>, key: SecretKey) -> Arc<Policy> {
+    if policy.m_key != key.expose() {
+        Arc::make_mut(&mut policy).m_key = key.expose();
+    }
+    policy
+}
+
+impl Sm {
+    /// Plans with another policy. If its M_Key is another one, ports keep theirs until it is stored.
+    pub(crate) fn set_policy(&mut self, policy: Arc<Policy>, out: &mut Vec<Output>) {
+        let key = SecretKey::new(policy.m_key);
+        let policy = with_m_key(policy, self.keys.present());
+        self.tell_in_force(commit::In::Wanted(&policy));
+        self.config.policy = policy;
+        self.want_key(key, out);
+    }
+
+    /// Takes over the keys that an earlier run has stored.
+    pub(super) fn load_keys(&mut self, out: &mut Vec<Output>) {
+        let (wanted, usual) = (self.keys.wanted(), self.keys.usual());
+        if usual != wanted {
+            out.push(Output::Milestone(Milestone::KeyChanged(usual)));
+        }
+        self.want_key(wanted, out);
+        let stored = self.persist.sm_keys().to_vec();
+        let present = SecretKey::new(self.config.sm_key);
+        self.run_sm_keys(
+            sm_keys::In::Loaded {
+                present,
+                stored: &stored,
+            },
+            out,
+        );
+    }
+
+    /// Shows another SM_Key from now on. Managers that show the former one are believed for a while.
+    pub(super) fn set_sm_key(&mut self, to: SecretKey, out: &mut Vec<Output>) {
+        let from = SecretKey::new(std::mem::replace(&mut self.config.sm_key, to.expose()));
+        if from != to {
+            self.run_sm_keys(sm_keys::In::Changed { from, to }, out);
+            out.push(Output::Event(Event::Keys(KeyEvent::SmKeyChanged)));
+        }
+    }
+
+    fn run_sm_keys(&mut self, input: sm_keys::In<'_>, out: &mut Vec<Output>) {
+        let mut effects = Vec::new();
+        self.sm_keys.handle(self.now, input, &mut effects);
+        for sm_keys::Effect::Store(keys) in effects {
+            self.update_stored(persist::In::SmKeys(keys), out);
+        }
+    }
+
+    fn want_key(&mut self, key: SecretKey, out: &mut Vec<Output>) {
+        let stores = self.config.mode == Mode::Manage;
+        self.run_keys(In::Wanted { key, stores }, out);
+        self.keys_stored(out);
+    }
+
+    /// State is on the disk: a key that waits for it can be given to ports.
+    pub(super) fn keys_stored(&mut self, out: &mut Vec<Output>) {
+        let keys = self.persist.keys_on_disk().to_vec();
+        self.run_keys(In::OnDisk(&keys), out);
+    }
+
+    /// Hands an input to the key ring, and carries out its effects.
+    pub(super) fn run_keys(&mut self, input: In<'_>, out: &mut Vec<Output>) {
+        let mut effects = Vec::new();
+        self.keys.handle(self.now, input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Store(keys) => self.update_stored(persist::In::Keys { keys, at_once: true }, out),
+                Effect::Note(keys) => self.update_stored(persist::In::Keys { keys, at_once: false }, out),
+                Effect::Use(key) => {
+                    self.config.policy = with_m_key(Arc::clone(&self.config.policy), key);
+                    // A sweep that has begun will plan with it.
+                    if !matches!(self.stage, Stage::Discovering(_) | Stage::Electing | Stage::Reading) {
+                        self.want_sweep_unless_due(SweepReason::Command);
+                    }
+                }
+                Effect::Confirm => self.want_sweep_unless_due(SweepReason::Again),
+                Effect::Usual(key) => out.push(Output::Milestone(Milestone::KeyChanged(key))),
+                Effect::Event(event) => out.push(Output::Event(Event::Keys(event))),
+            }
+        }
+    }
+
+    /// Shows the key ring what a heavy sweep found, if there are former keys.
+    pub(super) fn note_keys_found(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
+        if !self.keys.is_open() {
+            return;
+        }
+        let present = self.keys.present().expose();
+        let has_present = |port: &Port| match port.settings.m_key {
+            0 => present == 0 && port.settings.m_key_protect == 0,
+            held => held == present,
+        };
+        let former = self.keys.former();
+        let has_former = |port: &Port| former.iter().any(|key| key.expose() == port.settings.m_key);
+        let in_use = || fabric.end_ports().filter(report::is_in_use);
+        let with_former: Vec<PortRef> = in_use()
+            .filter(|(_, port)| has_former(port))
+            .map(|(at, _)| at)
+            .collect();
+        let absent = self.presence.absent();
+        // Ports at both ends of a link between switches are guarded by keys that were read.
+        let is_of_host = |guid: Guid| {
+            fabric
+                .find(guid)
+                .is_some_and(|node| fabric.switch_index(node).is_none())
+        };
+        let links = absent.links.iter();
+        let links = links.filter(|link| is_of_host(link.ends.0.node) || is_of_host(link.ends.1.node));
+        let found = Found {
+            former: with_former.len(),
+            names: report::names(fabric, &with_former),
+            is_complete: in_use().all(|(_, port)| has_present(port)),
+            missing: absent.nodes.len() + links.count() + absent.silent.len(),
+        };
+        self.run_keys(In::Found(found), out);
+    }
+
+    /// Returns the datagram of a request that is sent without waiting for an answer.
+    pub(super) fn with_key(&self, smp: &Smp) -> Datagram {
+        smp.datagram(self.keys.key_for(smp))
+    }
+
+    /// Returns the M_Key that guards the port with a LID.
+    pub(super) fn key_of_lid(&self, lid: Lid) -> SecretKey {
+        let route = || {
+            let owner = self.in_force.plan()?.lids.owner(lid)?;
+            let agent = self.inventory.as_ref()?.agents.get(owner.node)?;
+            let is_switch = owner.port == PortNum::MANAGEMENT;
+            Some(if is_switch {
+                agent.route
+            } else {
+                *agent.route_to(owner.port)
+            })
+        };
+        match self.keys.is_open().then(route).flatten() {
+            Some(route) => self.keys.of_route(&route),
+            None => self.keys.usual(),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Events of a change of the M_Key or the SM_Key.
+
+use std::fmt;
+
+use selvedge_planner::Severity;
+
+/// Something about the change of the M_Key of all ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyEvent {
+    /// Ports with a former key get the present one.
+    Begins {
+        /// Their number.
+        ports: usize,
+    },
+    /// Every port has the present key, and the former ones are forgotten.
+    Done,
+    /// Every port that was found has the present key, and the former ones are kept.
+    Kept {
+        /// Missing nodes and links that may hold one. 0: another manager has asked with one.
+        missing: usize,
+    },
+    /// Ports still have a former key.
+    Left {
+        /// Their number.
+        ports: usize,
+        /// The first of them.
+        what: String,
+    },
+    /// This manager shows another SM_Key.
+    SmKeyChanged,
+}
+
+impl KeyEvent {
+    /// Its stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Begins { .. } => "SLV-KEYS-0001",
+            Self::Done => "SLV-KEYS-0002",
+            Self::Kept { .. } => "SLV-KEYS-0003",
+            Self::Left { .. } => "SLV-KEYS-0004",
+            Self::SmKeyChanged => "SLV-KEYS-0005",
+        }
+    }
+
+    /// How much it matters.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        match self {
+            Self::Begins { .. } | Self::Done | Self::Kept { .. } | Self::SmKeyChanged => Severity::Info,
+            Self::Left { .. } => Severity::Warning,
+        }
+    }
+}
+
+impl fmt::Display for KeyEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Begins { ports } => write!(f, "the M_Key of {ports} ports changes to the configured one"),
+            Self::Done => f.write_str("every port has the configured M_Key: former keys are forgotten"),
+            Self::Kept { missing: 0 } => f.write_str(
+                "every port has the configured M_Key; former keys are kept until no other manager has used one for a \
+                 minute: reload the configuration of standbys",
+            ),
+            Self::Kept { missing } => write!(
+                f,
+                "every port found has the configured M_Key; former keys are kept for {missing} missing nodes and \
+                 links, until they return or 'selvedge forget' removes them"
+            ),
+            Self::Left { ports, what } => write!(
+                f,
+                "{ports} ports still have a former M_Key: {what}; the next sweep sets them again; if it goes on, reset \
+                 these nodes"
+            ),
+            Self::SmKeyChanged => f.write_str(
+                "this manager shows the new SM_Key; managers that show the former one are believed for an hour: reload \
+                 their configuration, the master's last",
+            ),
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! The M_Key that ports get, and the former ones that ports may still hold: the manager changes the key of each port
+//! without losing one.
+//!
+//! | what | how |
+//! |---|---|
+//! | a new key is wanted | it is stored with all former keys; plans give it to ports only then |
+//! | a request | it is sent with the key that its agent is known to have; without an answer, or with one that hides the M_Key, the other keys are tried, each once |
+//! | a Set that changes the key | its header has the agent's key, its data the new one; if its answer is lost, the next try has the new key in both |
+//! | a heavy sweep found the present key everywhere | former keys are forgotten, unless nodes are missing or another manager still asks with one |
+//!
+//! Each agent checks the key of its own SMPs only, so ports change in any order. Source: IBA vol 1 §14.2.4.
+
+mod event;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_sim::Time;
+use selvedge_types::SecretKey;
+use selvedge_wire::{DirectedRoute, Mad, PortInfo, SmInfo};
+
+pub use event::KeyEvent;
+
+use crate::smp::Smp;
+
+/// Most former keys: more than rotations between two sweeps that find every node. The oldest one is dropped.
+pub const FORMER_MAX: usize = 8;
+/// Most heavy sweeps in a row that begin at once to confirm a rotation; later ones come by their own reasons.
+const CONFIRMS_MAX: u8 = 3;
+/// Another manager that has asked with a former key within this time still has it: its next polls show which.
+const PEER_ASKS_WITHIN: Duration = Duration::from_secs(60);
+
+/// The present M_Key, the former ones, and which agent has which.
+#[derive(Debug)]
+pub struct KeyRing {
+    /// The key that plans give to ports; 0: none.
+    present: SecretKey,
+    /// The key of the policy. It differs from `present` until it is stored.
+    wanted: SecretKey,
+    /// Former keys that ports may still hold, newest first: neither 0 nor the present one.
+    former: Vec<SecretKey>,
+    /// The key that an agent was last seen with: the first one tried at an unknown agent.
+    usual: SecretKey,
+    /// What agents, and managers (`true`), are known to have, by directed route, since the last heavy sweep began; only
+    /// with former keys.
+    known: BTreeMap<(DirectedRoute, bool), SecretKey>,
+    rotation: Rotation,
+    /// When another manager last asked with a former key.
+    peer_asked: Option<Time>,
+}
+
+/// What remains to be done about former keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Rotation {
+    /// Nothing: there are none, or this manager has not been master since they were loaded.
+    #[default]
+    None,
+    /// Ports get the present key.
+    Changing {
+        /// True once the number of ports was reported.
+        is_reported: bool,
+        /// Heavy sweeps that may begin at once to confirm it.
+        confirms_left: u8,
+        /// The last heavy sweep found ports without the present key: a sweep after its plan confirms the change.
+        is_due: bool,
+        /// Ports that it found with a former key although their Sets had been sent.
+        left: Option<Arc<str>>,
+    },
+    /// Every port that is there has the present key. The former ones are kept.
+    Kept {
+        /// Nodes and links that are missing; 0: for another manager.
+        missing: usize,
+    },
+}
+
+/// What a heavy sweep of the master found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Ports with a former key.
+    pub former: usize,
+    /// The first of them, in words.
+    pub names: String,
+    /// True if every port in use has the present key.
+    pub is_complete: bool,
+    /// Nodes that are missing or do not answer, and links that are gone.
+    pub missing: usize,
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum In<'a> {
+    /// The operator's policy has this M_Key. `stores`: it must be stored before a port gets it.
+    Wanted {
+        /// The key; 0: none.
+        key: SecretKey,
+        /// False for a manager that sends no Sets.
+        stores: bool,
+    },
+    /// These keys are on the disk.
+    OnDisk(&'a [SecretKey]),
+    /// A heavy sweep begins: a cable that was moved may have changed where each route leads.
+    SweepBegins,
+    /// A heavy sweep of the master has found this.
+    Found(Found),
+    /// The plan that followed that sweep is applied.
+    Applied,
+    /// A light sweep of the master begins.
+    LightSweep,
+    /// A request has ended for good, with this answer or without one.
+    Ended(&'a Smp, Option<&'a Mad>),
+    /// Another manager has asked for SMInfo with this M_Key.
+    PeerAsked(SecretKey),
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Store these keys, newest first.
+    Store(Vec<SecretKey>),
+    /// Store these keys with the next plan.
+    Note(Vec<SecretKey>),
+    /// Plan with this key, and sweep.
+    Use(SecretKey),
+    /// Sweep, to confirm that every port has the present key.
+    Confirm,
+    /// Traps of most agents are repressed with this key from now on.
+    Usual(SecretKey),
+    /// Report this event.
+    Event(KeyEvent),
+}
+
+impl KeyRing {
+    /// Begins with the key of the policy and the keys that an earlier run has stored, newest first. `stores`: see
+    /// [`In::Wanted`].
+    pub fn new(wanted: SecretKey, stored: &[SecretKey], stores: bool) -> Self {
+        let is_safe = !stores || is_none(wanted) || stored.is_empty() || stored.contains(&wanted);
+        let present = match stored.first() {
+            Some(&newest) if !is_safe => newest,
+            _ => wanted,
+        };
+        let mut ring = Self {
+            present,
+            wanted,
+            former: Vec::new(),
+            usual: present,
+            known: BTreeMap::new(),
+            rotation: Rotation::None,
+            peer_asked: None,
+        };
+        stored.iter().rev().for_each(|&key| ring.remember(key));
+        if !ring.former.is_empty() {
+            ring.rotation = changing();
+        }
+        ring
+    }
+
+    /// Takes one input at this time; appends what is to be done.
+    pub fn handle(&mut self, now: Time, input: In<'_>, effects: &mut Vec<Effect>) {
+        let usual = self.usual;
+        match input {
+            In::Wanted { key, stores } => self.want(key, stores, effects),
+            In::OnDisk(keys) => self.on_disk(keys, effects),
+            In::SweepBegins => self.known.clear(),
+            In::Found(found) => self.found(now, found, effects),
+            In::Applied => self.applied(effects),
+            In::LightSweep => self.light_sweep(now, effects),
+            In::Ended(smp, answer) => self.learn(smp, answer),
+            In::PeerAsked(key) => {
+                if self.former.contains(&key) {
+                    self.peer_asked = Some(now);
+                }
+            }
+        }
+        if self.usual != usual {
+            effects.push(Effect::Usual(self.usual));
+        }
+    }
+
+    /// Returns the key that plans give to ports; 0: none.
+    pub const fn present(&self) -> SecretKey {
+        self.present
+    }
+
+    /// Returns the key of the policy: the present one, unless it is not stored yet.
+    pub const fn wanted(&self) -> SecretKey {
+        self.wanted
+    }
+
+    /// Returns the key that most agents have.
+    pub const fn usual(&self) -> SecretKey {
+        self.usual
+    }
+
+    /// Returns the former keys, newest first.
+    pub fn former(&self) -> &[SecretKey] {
+        &self.former
+    }
+
+    /// Returns true if an agent with this key can be set: it is the present key, a former one, or none.
+    pub fn opens(&self, key: SecretKey) -> bool {
+        is_none(key) || key == self.present || key == self.wanted || self.former.contains(&key)
+    }
+
+    /// Returns the keys beside the present one by which other managers may ask: former ones, and the one that is not
+    /// stored yet.
+    pub fn others(&self) -> Vec<SecretKey> {
+        let coming = Some(self.wanted).filter(|key| *key != self.present && !is_none(*key));
+        coming.into_iter().chain(self.former.iter().copied()).collect()
+    }
+
+    /// Returns the ports that still have a former key although they were set, in words.
+    pub const fn left(&self) -> Option<&Arc<str>> {
+        match &self.rotation {
+            Rotation::Changing { left, .. } => left.as_ref(),
+            Rotation::Kept { .. } | Rotation::None => None,
+        }
+    }
+
+    /// Returns the key that is most likely the one of the agent at the end of a directed route.
+    pub fn of_route(&self, route: &DirectedRoute) -> SecretKey {
+        match self.former.is_empty() {
+            true => self.present,
+            false => self.known.get(&(*route, false)).copied().unwrap_or(self.usual),
+        }
+    }
+
+    /// Returns the key that a request is sent with: the one that its port showed, the one that its agent is known to
+    /// have, or the next one that it was not sent with yet.
+    pub fn key_for(&self, smp: &Smp) -> SecretKey {
+        if self.former.is_empty() {
+            return smp.shown_key().unwrap_or(self.present);
+        }
+        let fallback = smp.shown_key().unwrap_or(self.present);
+        self.untried(smp).unwrap_or(fallback)
+    }
+
+    /// Returns true while requests may have to be sent with several keys.
+    pub const fn is_open(&self) -> bool {
+        !self.former.is_empty()
+    }
+
+    /// Returns true if a request that ended in this way may have shown its agent a wrong key, and has another one to
+    /// show. A Get from an agent with a known key is not repeated: its silence has another reason. A Set is: its agent
+    /// may have changed its key by an earlier Set whose answer was lost.
+    pub fn tries_again(&self, smp: &Smp, answer: Option<&Mad>) -> bool {
+        if self.former.is_empty() {
+            return false;
+        }
+        let is_refused = match answer {
+            Some(mad) => hides_key(smp, mad),
+            None => smp.is_set() || !self.known.get(&place(smp)).is_some_and(|key| smp.tried().contains(key)),
+        };
+        is_refused && self.untried(smp).is_some()
+    }
+
+    /// Returns the next key to try, the likeliest first; `None` after all. Another manager is asked with the present key
+    /// first: it may take both, and then learns that the former one is not needed.
+    fn untried(&self, smp: &Smp) -> Option<SecretKey> {
+        let known = self.known.get(&place(smp)).copied();
+        let first = match smp.is_to_manager() {
+            true => Some(self.present),
+            false => smp.shown_key(),
+        };
+        let first = first.into_iter().chain(known);
+        let keys = first
+            .chain([self.usual, self.present])
+            .chain(self.former.iter().copied());
+        let mut keys = keys.filter(|key| !smp.tried().contains(key));
+        keys.next()
+    }
+
+    /// Takes what the end of a request shows of its agent's key.
+    fn learn(&mut self, smp: &Smp, answer: Option<&Mad>) {
+        if self.former.is_empty() {
+            return;
+        }
+        let Some(mad) = answer.filter(|mad| mad.status().0 == 0) else {
+            // A Set that may have changed the key: the agent may have either.
+            if answer.is_none() && smp.given_key().is_some() {
+                self.known.remove(&place(smp));
+            }
+            return;
+        };
+        if hides_key(smp, mad) {
+            return;
+        }
+        if smp.is_to_manager() {
+            let key = smp.tried().last().copied();
+            self.known.extend(key.map(|key| (place(smp), key)));
+            return;
+        }
+        let shown = || {
+            let info = mad.read::<PortInfo>().ok().filter(|_| smp.reads_port())?;
+            Some(SecretKey::new(info.m_key)).filter(|key| !is_none(*key))
+        };
+        let was_opened = || smp.tried().last().copied().filter(|_| smp.tried().len() > 1);
+        let key = smp.given_key().or_else(shown).or_else(was_opened);
+        if let Some(key) = key.filter(|key| self.opens(*key)) {
+            self.known.insert(place(smp), key);
+            self.usual = key;
+        }
+    }
+
+    /// The operator wants another key. It comes first into the store: a manager that is killed while ports get it can
+    /// open all of them, with either configuration.
+    fn want(&mut self, key: SecretKey, stores: bool, effects: &mut Vec<Effect>) {
+        let is_new = std::mem::replace(&mut self.wanted, key) != key;
+        if !stores {
+            if is_new {
+                self.begin(effects);
+            }
+            return;
+        }
+        let keys = self.to_store();
+        if self.wanted != self.present || self.is_open() {
+            effects.push(Effect::Store(keys));
+        } else {
+            effects.push(Effect::Note(keys));
+        }
+    }
+
+    fn on_disk(&mut self, keys: &[SecretKey], effects: &mut Vec<Effect>) {
+        let is_stored = |key: SecretKey| is_none(key) || keys.contains(&key);
+        if self.wanted != self.present && is_stored(self.wanted) && is_stored(self.present) {
+            self.begin(effects);
+        }
+    }
+
+    /// Plans give the wanted key from now on.
+    fn begin(&mut self, effects: &mut Vec<Effect>) {
+        let before = std::mem::replace(&mut self.present, self.wanted);
+        self.former.retain(|key| *key != self.wanted);
+        self.remember(before);
+        self.rotation = changing();
+        if self.former.is_empty() {
+            // Agents without a key take any: there is nothing to try, and nothing to wait for.
+            (self.rotation, self.usual) = (Rotation::None, self.present);
+        }
+        effects.push(Effect::Use(self.present));
+    }
+
+    fn remember(&mut self, key: SecretKey) {
+        if !is_none(key) && key != self.present {
+            self.former.retain(|former| *former != key);
+            self.former.insert(0, key);
+            self.former.truncate(FORMER_MAX);
+        }
+    }
+
+    fn found(&mut self, now: Time, found: Found, effects: &mut Vec<Effect>) {
+        if self.former.is_empty() {
+            return;
+        }
+        if found.former > 0 {
+            let (was_reported, confirms_left) = match &self.rotation {
+                Rotation::Changing {
+                    is_reported,
+                    confirms_left,
+                    ..
+                } => (*is_reported, *confirms_left),
+                Rotation::None | Rotation::Kept { .. } => (false, CONFIRMS_MAX),
+            };
+            let (ports, what) = (found.former, found.names.clone());
+            effects.push(Effect::Event(match was_reported {
+                false => KeyEvent::Begins { ports },
+                true => KeyEvent::Left { ports, what },
+            }));
+            self.rotation = Rotation::Changing {
+                is_reported: true,
+                confirms_left,
+                is_due: true,
+                left: was_reported.then(|| found.names.into()),
+            };
+            return;
+        }
+        let missing = found.missing;
+        if found.is_complete && missing == 0 && !self.is_asked_by_peer(now) {
+            self.forget(effects);
+        } else if found.is_complete {
+            if !matches!(self.rotation, Rotation::Kept { .. }) {
+                effects.push(Effect::Event(KeyEvent::Kept { missing }));
+            }
+            self.rotation = Rotation::Kept { missing };
+        } else if let Rotation::Changing { is_due, left, .. } = &mut self.rotation {
+            (*is_due, *left) = (!found.is_complete, None);
+        }
+    }
+
+    /// No other manager has needed a former key for a while, and no node is missing that may have one.
+    fn light_sweep(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if matches!(self.rotation, Rotation::Kept { missing: 0 }) && !self.is_asked_by_peer(now) {
+            self.forget(effects);
+        }
+    }
+
+    fn is_asked_by_peer(&self, now: Time) -> bool {
+        self.peer_asked.is_some_and(|at| now.since(at) < PEER_ASKS_WITHIN)
+    }
+
+    /// Every port has the present key.
+    fn forget(&mut self, effects: &mut Vec<Effect>) {
+        self.former.clear();
+        self.known.clear();
+        (self.rotation, self.usual) = (Rotation::None, self.present);
+        effects.extend([Effect::Store(self.to_store()), Effect::Event(KeyEvent::Done)]);
+    }
+
+    /// Every port has got its Set, or the Set has failed: another sweep shows which.
+    fn applied(&mut self, effects: &mut Vec<Effect>) {
+        if let Rotation::Changing {
+            confirms_left, is_due, ..
+        } = &mut self.rotation
+            && std::mem::take(is_due)
+            && *confirms_left > 0
+        {
+            *confirms_left -= 1;
+            effects.push(Effect::Confirm);
+        }
+    }
+
+    /// Returns the keys to store, newest first.
+    fn to_store(&self) -> Vec<SecretKey> {
+        let mut keys = vec![self.wanted];
+        for &key in [self.present].iter().chain(&self.former) {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys.retain(|key| !is_none(*key));
+        keys
+    }
+}
+
+/// Ports are about to get the present key.
+const fn changing() -> Rotation {
+    Rotation::Changing {
+        is_reported: false,
+        confirms_left: CONFIRMS_MAX,
+        is_due: false,
+        left: None,
+    }
+}
+
+fn is_none(key: SecretKey) -> bool {
+    key == SecretKey::default()
+}
+
+/// Returns what a request is for: the agent or the manager at the end of its route.
+fn place(smp: &Smp) -> (DirectedRoute, bool) {
+    (smp.route, smp.is_to_manager())
+}
+
+/// True if an answer hides a key because the request had the wrong M_Key: PortInfo with protection bits and without the
+/// M_Key, SMInfo without the SM_Key. Source: IBA vol 1 §14.2.4.1; OpenSM.
+fn hides_key(smp: &Smp, mad: &Mad) -> bool {
+    if mad.status().0 != 0 || smp.is_set() {
+        return false;
+    }
+    if smp.is_to_manager() {
+        return mad.read::<SmInfo>().is_ok_and(|info| info.sm_key == 0);
+    }
+    let info = mad.read::<PortInfo>().ok().filter(|_| smp.reads_port());
+    info.is_some_and(|info| info.m_key == 0 && info.m_key_protect.get() != 0)
+}
+
+#[cfg(test)]
+mod tests;
