@@ -2,8 +2,8 @@
 //!
 //! If `fat-tree` accepts the fabric and its routes reach all agents, `fat-tree` is chosen: its formula is the fastest,
 //! and a lost link changes as few entries as possible, so a tree keeps it as long as possible. For all other fabrics,
-//! including trees with too many faults, `weave` is chosen, which refuses none. The shape of the fabric is reported for operators; grids do not change the
-//! choice.
+//! including trees with too many faults, `weave` is chosen, which refuses none. The shape of the fabric is reported for
+//! operators; grids do not change the choice.
 
 mod grid;
 

@@ -25,8 +25,8 @@
 //!
 //! # A lower bound
 //! No layout is best for every single fault; this is how near one can come to the best LIDs for each. Take k planes, k
-//! positions above the middle level, k pods, and one host for each (plane, position, pod). Block i holds n ≤ 64 hosts of
-//! a planes, b positions and c pods, so n ≤ a·b·c ≤ k·b·c. A lost mid–top link takes from the mid all hosts of its
+//! positions above the middle level, k pods, and one host for each (plane, position, pod). Block i holds n ≤ 64 hosts
+//! of a planes, b positions and c pods, so n ≤ a·b·c ≤ k·b·c. A lost mid–top link takes from the mid all hosts of its
 //! position in other pods, from the top all hosts of its pod, and changes one entry towards the host of this plane,
 //! position and pod in each of the other k − 1 pods. The mean of Sets over all k³ links is at least
 //!
