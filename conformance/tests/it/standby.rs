@@ -1,6 +1,6 @@
 //! Handover and take-over between Selvedge and OpenSM: which manager starts first, which is better, which is killed by
 //! `kill -9` and comes back. Each cell of the matrix is a test; with `--nocapture` it prints its rows, summarised in
-//! `docs/standby.md`.
+//! `docs/reference/standby-figures.md`.
 //!
 //! The better manager gets the subnet. No LID ever changes, and when Selvedge takes over, no entry does either. Changes
 //! that OpenSM makes to foreign tables are printed, not checked.

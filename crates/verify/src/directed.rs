@@ -58,8 +58,8 @@ impl<'a> Walk<'a> {
         found
     }
 
-    /// Returns the number of switches and hosts that a manager at this place cannot reach, and the first switch with
-    /// some.
+    /// Returns the number of switches and hosts that are too many hops away for a manager at this place, and the first
+    /// switch that is too far or has a host that is.
     fn beyond(&self, found: &[(usize, u32)], has_hosts: bool) -> Beyond {
         let far_max = if has_hosts { FAR_MAX } else { HOPS_MAX };
         let mut beyond = Beyond::default();

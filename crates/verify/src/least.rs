@@ -278,8 +278,8 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// For each switch with hosts and a path that meets a switch without an up-then-down path onwards: adds the set of
-    /// entries before that switch.
+    /// Follows the old path of each switch with hosts to the first switch from which no up-then-down path leads on. One
+    /// of the entries before that switch must change: adds the set of them.
     fn turned_once(&self, home: u32, goal: Goal, ways: &Ways, choices: &mut Vec<Choice>) {
         let senders = (0..self.ground.switches as u32).filter(|&s| self.must_turn_once(s, goal.rule, ways));
         for first in senders {

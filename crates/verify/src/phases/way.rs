@@ -52,8 +52,9 @@ pub fn lifetimes(trial: &Trial<'_>, waits: &[bool], upto: Traffic) -> Vec<u32> {
     needed
 }
 
-/// Returns the lifetimes after which packets to LIDs with recently changed entries make only dependencies of the
-/// entries in force, wherever the packets are. Work: the LIDs of switches once through all switches.
+/// Returns the number of packet lifetimes to wait until every packet to a LID with recently changed entries, wherever
+/// it is, makes only dependencies that packets on the entries in force make too. For each LID of a switch all switches
+/// are visited once; LIDs of hosts cost almost nothing.
 #[must_use]
 pub fn lifetimes_after(
     fabric: &Fabric,

@@ -403,8 +403,9 @@ impl Mix<'_> {
         }
     }
 
-    /// Returns the senders with packets that may be on a channel, and the phase since which they may be: packets that
-    /// are there now, and packets of the added dependencies.
+    /// Returns the kinds of senders (bits [`HOSTS`], [`SWITCHES`]) with packets that may be on a channel, and the first
+    /// phase in which they may be. Counted are packets on the entries in force, and packets of the dependencies added
+    /// so far.
     fn on(&mut self, cell: u32, src: usize, port: u8) -> (u8, u16) {
         let begun = self.begun(src);
         let noted = &mut self.senders[cell as usize];

@@ -1,10 +1,9 @@
 //! `auto`: analyses the fabric, chooses an engine for it, and reports the reason.
 //!
-//! The choice follows from two questions. The questions are: does `fat-tree` accept the fabric, and do its routes reach
-//! all agents? Then `fat-tree` is chosen: its formula is the fastest, and a lost link changes as few entries as
-//! possible, so a tree keeps it as long as possible. For all other fabrics, including trees with too many faults,
-//! `weave` is chosen, which refuses none. The shape of the fabric is reported for operators; grids do not change the
-//! choice.
+//! If `fat-tree` accepts the fabric and its routes reach all agents, `fat-tree` is chosen: its formula is the fastest,
+//! and a lost link changes as few entries as possible, so a tree keeps it as long as possible. For all other fabrics,
+//! including trees with too many faults, `weave` is chosen, which refuses none. The shape of the fabric is reported for
+//! operators; grids do not change the choice.
 
 mod grid;
 

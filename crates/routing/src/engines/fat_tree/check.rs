@@ -19,11 +19,14 @@ pub(super) struct Unjoined {
 /// Chooses the *meeting leaf*, through which stranded switches are reached: if no switch above or below leads to the
 /// destination of a packet, the packet goes to that leaf, which has a route.
 ///
-/// This makes no credit loop. Imagine the meeting leaf and all switches above it, upside down, on top of the tree. All
-/// paths then still go up first and down last, also those to and from the leaf, as long as each switch above the leaf
-/// leads down to it by one neighbour only, as in a tree. Where this does not hold, the pairs count as stranded. A
-/// switch that does not even reach the meeting leaf on the tree always sends by the same neighbour that does reach it:
-/// imagine this neighbour above it. That needs a switch with nothing above it.
+/// This makes no credit loop. Think of the meeting leaf as the new root: turn it and all switches above it upside down
+/// and put them on top of the tree. All paths, also those to and from the leaf, then still go up first and down last.
+/// Condition: each switch above the leaf leads down to it by one neighbour only, as in a tree. Where this does not
+/// hold, the pairs count as stranded.
+///
+/// A switch with no path up, then down, to the meeting leaf itself always sends to the same neighbour, one that has
+/// such a path. This neighbour then counts as above the switch; therefore the switch may have no upper neighbour of its
+/// own.
 ///
 /// Returns the pairs that remain without a path.
 pub(super) fn connect(rule: &mut Rule) -> Result<Unjoined, NotATree> {

@@ -11,8 +11,8 @@ impl FatTree {
     /// Returns service levels that put destinations on `lanes` (1–15) data lanes. Destinations that share a link use
     /// different lanes, evenly, on every level of the tree (the idea of vFtree).
     ///
-    /// Destinations on one link have those digits of their number in common that choose the positions, so the sum of
-    /// all digits decides.
+    /// The link of a destination follows from some digits of its number: destinations on one link agree in these digits
+    /// and differ in the others. So the lane is the sum of all digits, modulo the number of lanes.
     pub fn service_levels(&self, lids: &Lids, lanes: u8) -> Result<ServiceLevels, EngineError> {
         if lanes <= 1 {
             return Ok(ServiceLevels::default());
@@ -31,10 +31,10 @@ impl FatTree {
         Ok(ServiceLevels::PerDestination(levels))
     }
 
-    /// Returns the sum of the digits of a destination's number. Level i of the tree takes one digit, to the base of its
-    /// number of positions. Where a position has several parallel links, the quotient chooses among them modulo their
-    /// number, so destinations on one link have this remainder in common. Therefore the quotient divided by the number
-    /// of links is added too.
+    /// Returns the sum of the digits of a destination's number. Each level of the tree splits off one digit; the base
+    /// is its number of positions above a switch, and the quotient goes to the next level. If a position has several
+    /// parallel links, the quotient modulo their number chooses the link, so this remainder is the same for all
+    /// destinations on a link. The quotient divided by the number of links differs between them, and is added as well.
     fn digits(&self, number: u32, widths: &[u32]) -> u32 {
         let (mut rest, mut sum) = (number, 0);
         for (pair, &width) in self.rule.shape.power.windows(2).zip(widths) {

@@ -1,7 +1,8 @@
 //! The order in which end ports get LIDs, so that the entries that one lost link moves stand in few LFT blocks.
 //!
-//! Every entry is written in a block of 64, so a switch that changes n entries sends between n / 64 and n Sets. In a
-//! tree of three levels, with B blocks to a table and P pods, a lost link moves:
+//! # What a lost link moves
+//! A Set writes a block of 64 entries, so a switch that changes n entries sends between n / 64 and n Sets. In a tree of
+//! three levels, with B blocks to a table and P pods, a lost link moves these entries:
 //!
 //! | lost | at | entries | of |
 //! |---|---|---|---|
@@ -12,19 +13,22 @@
 //! | | the P − 1 mids beside it below the same top | those for hosts behind it | one position, one pod, all planes |
 //! | | the top | those that led down over the link | one pod |
 //!
-//! All planes, because a switch has entries for its own agent too, which no packet of a host uses. So LIDs of a
-//! plane should be neighbours, and those of all planes as well: put into G groups of planes the one costs B / G
-//! blocks and the other (P − 1) · G; their sum is least for G = √(B / (P − 1)). Within a group of planes LIDs are
-//! put into A groups of pods, which costs the mid G · A blocks and the top B / A: least for A = √(B / G). Within that
-//! they go by position above the mid, pod and plane. Upper switches come last in each group of planes: the way from
-//! top to top, which leads over one leaf for all, then stands in few blocks. In a tree of two levels a leaf is a pod,
-//! and the table is without its fifth line: G = √B.
+//! "All planes" also holds for entries that no packet of a host uses: a switch has entries for its own agent too.
 //!
-//! How near any layout can come to the best LIDs for each single fault. Take k planes, k positions above the middle
-//! level, k pods, and one host for each (plane, position, pod). Block i holds n ≤ 64 hosts of a planes, b positions and
-//! c pods, so n ≤ a·b·c ≤ k·b·c. A lost mid–top link takes from the mid all hosts of its position in other pods, from
-//! the top all hosts of its pod, and changes one entry towards the host of this plane, position and pod in each of the
-//! other k − 1 pods. The mean of Sets over all k³ links is at least
+//! # The order
+//! LIDs of one plane should be neighbours (for the first line of the table), and so should LIDs of all planes (for the
+//! fifth). With G groups of planes, the first line costs B / G blocks and the fifth (P − 1) · G; their sum is least for
+//! G = √(B / (P − 1)). Within a group of planes, pods are put into A groups, which costs the mid G · A blocks and the
+//! top B / A: least for A = √(B / G). Within these groups LIDs are sorted by position above the mid, pod and plane.
+//! Upper switches come last in each group of planes. The path from top to top, which leads over one leaf for all, then
+//! stands in few blocks. In a tree of two levels a leaf is a pod, and the table has no fifth line: G = √B.
+//!
+//! # A lower bound
+//! No layout is best for every single fault; this is how near one can come to the best LIDs for each. Take k planes, k
+//! positions above the middle level, k pods, and one host for each (plane, position, pod). Block i holds n ≤ 64 hosts
+//! of a planes, b positions and c pods, so n ≤ a·b·c ≤ k·b·c. A lost mid–top link takes from the mid all hosts of its
+//! position in other pods, from the top all hosts of its pod, and changes one entry towards the host of this plane,
+//! position and pod in each of the other k − 1 pods. The mean of Sets over all k³ links is at least
 //!
 //! ```text
 //! k − 1 + (1/k) · Σ ((k − 1)/k · b + c)   with   b·c ≥ n/k for each block.

@@ -65,8 +65,8 @@ struct Piece {
     width: u32,
 }
 
-/// Finds all pieces and positions, from the top down: a position is the same in every pod if it leads to the same
-/// switches at the top.
+/// Finds all pieces and positions, from the top level down. So positions agree between pods: a switch that leads up to
+/// the same top switches has the same position in every pod.
 pub(super) fn slots_of_pieces(net: &Net, level: &[u32], count: usize, stray: &[bool], by_guid: &[u32]) -> Joined {
     let total = net.total();
     let mut joined = Joined {

@@ -125,8 +125,9 @@ impl Repair<'_> {
         !self.mender.is_above(to, at) || turns.all(|(arrow, sends_back)| self.allows(arrow, sends_back, care))
     }
 
-    /// Returns a neighbour above `s`, and the port to it, by which packets that come down to `s` can go up again. The
-    /// neighbour must lead to the destination up, then down, and the turn into its piece must be allowed.
+    /// Returns an upper neighbour of `s`, and the port to it, over which packets that come down to `s` can go up again.
+    /// From the neighbour a path up, then down must lead to the destination, and the turn at `s` from down to up must
+    /// be allowed.
     fn other_way_up(
         &self,
         s: usize,

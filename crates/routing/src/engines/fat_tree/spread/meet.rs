@@ -46,8 +46,8 @@ const TRIES_MAX: usize = 600_000;
 /// Divisor for the increase of cost that a change may bring at first. Divided is the cost if a leaf's flows to one
 /// destination share a link with all other leaves' flows to another destination.
 const WORSE: f64 = 50.0;
-/// Number of changes in a hundred that exchange two entries. [`ALIKE`]: number in a hundred that take the upper switch
-/// which another leaf uses for the destination.
+/// Of a hundred tried changes, the number that exchange two entries. [`ALIKE`]: the number that move an entry to the
+/// upper switch over which another leaf reaches the same destination.
 const EXCHANGES: u64 = 75;
 const ALIKE: u64 = 30;
 /// Largest number of draws to find a partner for an exchange: a destination of a leaf that lacks a link. Entries of
