@@ -7,7 +7,7 @@ use crate::election::CopyNews;
 use crate::event::SweepReason;
 use crate::io::{Command, Output};
 use crate::stage::Stage;
-use crate::{commit, election, flap, persist, presence, rebalance, registration, trap};
+use crate::{commit, election, flap, persist, presence, rebalance, registration, trap, withdrawal};
 
 impl Sm {
     pub(crate) fn start(&mut self, out: &mut Vec<Output>) {
@@ -40,6 +40,7 @@ impl Sm {
             Command::SetPolicy(policy) => {
                 self.tell_in_force(commit::In::Wanted(&policy));
                 self.config.policy = policy;
+                self.tell_withdrawal(withdrawal::In::Wanted);
                 self.want_sweep(SweepReason::Command);
             }
             Command::Forget { nodes, links } => self.note_presence(presence::In::Forget(nodes, links), out),

@@ -131,7 +131,7 @@ impl Finder<'_> {
             let why = troubles.get(&own.1)?;
             matches!(
                 why,
-                PortReason::LeftOut | PortReason::NotStored | PortReason::DuplicateGuid
+                PortReason::LeftOut | PortReason::OutOfService | PortReason::NotStored | PortReason::DuplicateGuid
             )
             .then(|| format!("{}: {why}", self.end(own)))
         };
