@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use selvedge_api::{
     Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest, Forgotten,
-    Health, Links, LocalPort, Nodes, Partitions, Plan, Ports, Progress, Rebalance, RebalanceRequest, RefusedPlan,
-    Status, links, nodes,
+    Health, Links, LocalPort, Nodes, OutOfService, OutOfServiceChange, OutOfServiceRequest, Partitions, Plan, Ports,
+    Progress, Rebalance, RebalanceRequest, RefusedPlan, Status, links, nodes,
 };
 use selvedge_config::{Against, Settings, SettingsFile, Sources, Verdict, admit};
 use selvedge_fabric::Fabric;
@@ -20,6 +20,7 @@ use crate::convert;
 use crate::forget;
 use crate::host::HostHandle;
 use crate::notice::Notice;
+use crate::out_of_service::Roster;
 use crate::partitions::partitions;
 use crate::reload::Aside;
 use crate::shared::Shared;
@@ -33,6 +34,10 @@ pub trait Service: Send + Sync {
     fn health(&self) -> Result<Health, Error>;
     /// Lists something as missing no longer, that was there and is gone.
     fn forget(&self, request: &ForgetRequest) -> Result<Forgotten, Error>;
+    /// The places that are out of service.
+    fn out_of_service(&self) -> Result<OutOfService, Error>;
+    /// Takes a place out of service, or puts it back.
+    fn change_service(&self, request: &OutOfServiceRequest) -> Result<OutOfServiceChange, Error>;
     /// The fabric as it is known.
     fn fabric(&self) -> Result<Arc<Fabric>, Error>;
     /// Every port, and why it is not ACTIVE.
@@ -90,6 +95,8 @@ pub struct Manager {
     pub(crate) running: Arc<Mutex<Settings>>,
     /// Reads the configuration on a separate thread.
     pub(crate) aside: Aside,
+    /// The places that are out of service.
+    pub(crate) roster: Arc<Roster>,
 }
 
 impl Manager {
@@ -119,7 +126,7 @@ impl Manager {
         !self.shared.manager_health().conditions.is_empty()
     }
 
-    fn command(&self, command: Command) -> Result<(), Error> {
+    pub(crate) fn command(&self, command: Command) -> Result<(), Error> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes
             .send(Note::Command(command))
@@ -150,7 +157,9 @@ impl Manager {
     /// Applies the settings that a reload can change.
     fn take_over(&self, verdict: Verdict) -> Result<(), Error> {
         let Settings { policy, daemon, .. } = verdict.settings;
-        self.command(Command::SetPolicy(Arc::new(policy.clone())))?;
+        let mut wanted = policy.clone();
+        wanted.out_of_service = self.roster.list();
+        self.command(Command::SetPolicy(Arc::new(wanted)))?;
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.policy = policy;
         if let Some(names) = verdict.names {
@@ -161,7 +170,7 @@ impl Manager {
     }
 }
 
-fn not_yet(what: &str) -> Error {
+pub(crate) fn not_yet(what: &str) -> Error {
     ErrorKind::NotYet.error(format!("there is no {what} yet"))
 }
 
@@ -223,6 +232,14 @@ impl Service for Manager {
             links: found.links,
         })?;
         Ok(Forgotten { forgotten: found.words })
+    }
+
+    fn out_of_service(&self) -> Result<OutOfService, Error> {
+        self.show_service()
+    }
+
+    fn change_service(&self, request: &OutOfServiceRequest) -> Result<OutOfServiceChange, Error> {
+        self.propose_service(request)
     }
 
     fn fabric(&self) -> Result<Arc<Fabric>, Error> {

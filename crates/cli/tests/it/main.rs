@@ -9,6 +9,7 @@ mod backups;
 mod edges;
 mod health;
 mod lists;
+mod maintenance;
 mod manage;
 mod offline;
 mod opensm_conf;
