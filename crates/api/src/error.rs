@@ -45,6 +45,12 @@ pub enum ErrorKind {
     NotMissing,
     /// SLV-API-0011: no engine made a plan for the judge.
     NoPlan,
+    /// SLV-API-0012: a place cannot be taken out of service, or put back.
+    NotOutOfService,
+    /// SLV-API-0013: hosts would lose their last connection.
+    LastPath,
+    /// SLV-API-0014: nothing of that name is in the fabric.
+    NoSuchPlace,
     /// SLV-API-0020: the path does not support this method; the header Allow names the supported one.
     WrongMethod,
     /// SLV-API-0021: the head or body of a request did not arrive in time.
@@ -65,7 +71,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::NotFound,
         Self::BadRequest,
         Self::NoEmulator,
@@ -77,6 +83,9 @@ impl ErrorKind {
         Self::NoBalance,
         Self::NotMissing,
         Self::NoPlan,
+        Self::NotOutOfService,
+        Self::LastPath,
+        Self::NoSuchPlace,
         Self::WrongMethod,
         Self::TimedOut,
         Self::NoLength,
@@ -109,6 +118,9 @@ impl ErrorKind {
             Self::NoBalance => "SLV-API-0009",
             Self::NotMissing => "SLV-API-0010",
             Self::NoPlan => "SLV-API-0011",
+            Self::NotOutOfService => "SLV-API-0012",
+            Self::LastPath => "SLV-API-0013",
+            Self::NoSuchPlace => "SLV-API-0014",
             Self::WrongMethod => "SLV-API-0020",
             Self::TimedOut => "SLV-API-0021",
             Self::NoLength => "SLV-API-0022",
@@ -124,7 +136,7 @@ impl ErrorKind {
     #[must_use]
     pub const fn http_status(self) -> u16 {
         match self {
-            Self::NotFound => 404,
+            Self::NotFound | Self::NoSuchPlace => 404,
             Self::BadRequest => 400,
             Self::NoBalance
             | Self::NoConfig
@@ -132,7 +144,9 @@ impl ErrorKind {
             | Self::NoManager
             | Self::NotMaster
             | Self::NoPlan
-            | Self::NotMissing => 409,
+            | Self::NotMissing
+            | Self::NotOutOfService
+            | Self::LastPath => 409,
             Self::WrongMethod => 405,
             Self::TimedOut => 408,
             Self::NoLength => 411,
@@ -157,6 +171,11 @@ impl ErrorKind {
             Self::NoBalance => "choose an engine that can route the whole fabric again",
             Self::NotMissing => "'selvedge status conditions' lists what is missing",
             Self::NoPlan => "name another engine, or correct what the message names",
+            Self::NotOutOfService => {
+                "'selvedge status out-of-service' lists the places, --dry-run shows what a change does"
+            }
+            Self::LastPath => "use --force if these hosts may lose their connection",
+            Self::NoSuchPlace => "name a node as 'selvedge status nodes' shows it, or a port of it as 'NAME[PORT]'",
             Self::WrongMethod => "use the method that the header Allow names",
             Self::TimedOut => "send the whole request at once",
             Self::NoLength => "send a body with its Content-Length",

@@ -17,6 +17,7 @@ mod health;
 mod intake;
 mod inventory;
 mod model;
+mod out_of_service;
 mod partition;
 mod plan;
 mod rebalance;
@@ -46,6 +47,9 @@ pub use inventory::{
     nodes, ports,
 };
 pub use model::{Model, ModelAnswer, ModelCount, ModelPaper, ModelPaperRow, ModelStage};
+pub use out_of_service::{
+    OutOfService, OutOfServiceChange, OutOfServiceFigures, OutOfServicePlace, OutOfServiceRequest,
+};
 pub use partition::{Partition, PartitionMember, PartitionRule, Partitions};
 pub use plan::{Changes, Plan, Reroute};
 pub use rebalance::{LinkLoad, Rebalance, RebalanceRequest, RebalanceStatus};

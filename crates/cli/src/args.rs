@@ -7,8 +7,8 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::exit::{CliError, Exit};
 use crate::out::note;
 use crate::{
-    backups, bench, changes, compare, config, decode, demo, emulate, experiment, fault, headings, health, man, model, rebalance,
-    replay, route, run, shell, simulate, soak, status, topology, transition, verify,
+    backups, bench, changes, compare, config, decode, demo, emulate, experiment, fault, headings, health, maintenance,
+    man, model, rebalance, replay, route, run, shell, simulate, soak, status, topology, transition, verify,
 };
 
 /// Most threads that a flag may request: more than the processors of any machine in use, but few enough to start.
@@ -33,6 +33,9 @@ enum Command {
     Status(status::StatusArgs),
     Health(health::HealthArgs),
     Forget(health::ForgetArgs),
+    Drain(maintenance::DrainArgs),
+    Isolate(maintenance::IsolateArgs),
+    Enable(maintenance::EnableArgs),
     Sweep(status::SweepArgs),
     Rebalance(rebalance::RebalanceArgs),
     Reload(changes::ReloadArgs),
@@ -98,6 +101,9 @@ impl Cli {
             Command::Status(args) => args.json(),
             Command::Health(args) => args.json(),
             Command::Forget(args) => args.json(),
+            Command::Drain(args) => args.json(),
+            Command::Isolate(args) => args.json(),
+            Command::Enable(args) => args.json(),
             Command::Topology(args) => args.json(),
             Command::Route(args) => args.json(),
             Command::Compare(args) => args.json(),
@@ -130,6 +136,9 @@ impl Cli {
             Command::Status(args) => status::run(args),
             Command::Health(args) => health::run(args),
             Command::Forget(args) => health::forget(args),
+            Command::Drain(args) => maintenance::drain(args),
+            Command::Isolate(args) => maintenance::isolate(args),
+            Command::Enable(args) => maintenance::enable(args),
             Command::Sweep(args) => status::sweep(args),
             Command::Rebalance(args) => rebalance::run(args),
             Command::Reload(args) => changes::reload(args),

@@ -3,7 +3,7 @@
 use clap::{Arg, Command};
 
 /// Headings with the long names of their flags. Help shows headings in the order of a command's first flag of each.
-const HEADINGS: [(&str, &[&str]); 22] = [
+const HEADINGS: [(&str, &[&str]); 23] = [
     (
         "Way to the fabric",
         &[
@@ -75,6 +75,7 @@ const HEADINGS: [(&str, &[&str]); 22] = [
         &["name", "kind", "state", "width", "speed", "where", "sort", "reverse"],
     ),
     ("Events", &["since", "severity", "follow"]),
+    ("Change", &["force", "reason"]),
     (
         "Traffic",
         &[
@@ -179,13 +180,16 @@ const HEADINGS: [(&str, &[&str]); 22] = [
 ];
 
 /// Flags that mean something else in one command: command, long name, heading.
-const ELSEWHERE: [(&str, &str, &str); 21] = [
+const ELSEWHERE: [(&str, &str, &str); 24] = [
     ("transition", "to", "Routing"),
     ("status", "state", "Rows and their order"),
     ("run", "socket", "Process"),
     ("watch", "socket", "Process"),
     ("emulate", "socket", "Process"),
     ("rebalance", "dry-run", "Manager"),
+    ("drain", "dry-run", "Change"),
+    ("isolate", "dry-run", "Change"),
+    ("enable", "dry-run", "Change"),
     ("route", "lfts", "Routing"),
     ("compare", "lfts", "Routing"),
     ("backups", "lfts", "Routing"),

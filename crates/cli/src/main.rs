@@ -22,6 +22,7 @@ mod headings;
 mod health;
 mod keys;
 mod load;
+mod maintenance;
 mod man;
 mod manage;
 mod measure;

@@ -14,7 +14,7 @@ use crate::findings::{self, TOP};
 use crate::health;
 use crate::out::{Cell, Facts, Format, Grid, JsonArg, Out};
 use crate::select::SelectArgs;
-use crate::{partitions, tables};
+use crate::{maintenance, partitions, tables};
 
 /// Which process to ask.
 #[derive(Args, Clone, Debug)]
@@ -84,6 +84,8 @@ enum What {
     Plan,
     /// The judge's findings on the plan
     Findings,
+    /// Switches, links and ports that were drained or isolated
+    OutOfService,
     /// Partitions: P_Key, name, members, and rules that match nothing
     Partitions,
     /// Multicast groups that have members
@@ -167,6 +169,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             partitions::show(&mut out, client.get("partitions")?, args.top)?;
             Exit::Good
         }
+        What::OutOfService => show(&mut out, client.get("out-of-service")?, maintenance::list)?,
         What::Events => args.events.show(&client, &mut out)?,
     };
     out.flush()?;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use selvedge_api as api;
 use selvedge_config::Treatment;
 use selvedge_fabric::{Fabric, NodeIdx, PortSettings, SwitchSettings};
-use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LaneRows, Op};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LaneRows, LinkOrder, Op};
 use selvedge_planner::{Outcome, PlanEvent, PlanResult};
 use selvedge_sm::{ChangeState, PolicyChange, View};
 use selvedge_types::PortState;
@@ -194,6 +194,15 @@ fn row(fabric: &Fabric, op: &Op, before: impl Fn(NodeIdx, u16) -> Option<[u8; BL
             port: Some(port.port.get()),
             block: Some(u16::from(*block)),
             ..set("VLArbitrationTable", String::new())
+        },
+        Op::Link { port, order } => api::WouldSet {
+            port: Some(port.port.get()),
+            ..set("PortInfo", match order {
+                LinkOrder::Down => "PortState Down",
+                LinkOrder::Disable => "PortPhysicalState Disabled",
+                LinkOrder::Poll => "PortPhysicalState Polling",
+            }
+            .to_owned())
         },
         Op::Port { port, settings, state } => {
             let seen = fabric.port(*port).map(|port| port.settings).unwrap_or_default();

@@ -26,6 +26,7 @@ use crate::desk::{Desk, Seat};
 use crate::dumps::{Dump, DumpSink, dumper};
 use crate::memory::Memory;
 use crate::notice::Notice;
+use crate::out_of_service::Roster;
 use crate::record::Recorder;
 use crate::shared::Shared;
 use crate::systemd::Systemd;
@@ -106,6 +107,8 @@ pub(crate) struct Driver {
     in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
     stopping: bool,
     systemd: Systemd,
+    /// The list of places out of service.
+    roster: Arc<Roster>,
 }
 
 /// Output that waits until there is time for it.
@@ -126,6 +129,7 @@ pub(crate) struct Parts {
     pub(crate) dumps: Option<Box<dyn DumpSink>>,
     pub(crate) expected: Option<Expected>,
     pub(crate) coordinator: Coordinator,
+    pub(crate) roster: Arc<Roster>,
 }
 
 impl Driver {
@@ -174,6 +178,7 @@ impl Driver {
             in_force: None,
             stopping: false,
             systemd: Systemd::of_environment(),
+            roster: parts.roster,
         })
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use selvedge_api::{
     Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest, Forgotten,
-    Health, Partitions, Plan, PolicyChange, PolicyChanges, Ports, Rebalance, RebalanceRequest, Status, WouldSend, ports,
+    Health, OutOfService, OutOfServiceChange, OutOfServiceRequest, Partitions, Plan, PolicyChange, PolicyChanges, Ports,
+    Rebalance, RebalanceRequest, Status, WouldSend, ports,
 };
 use selvedge_fabric::Fabric;
 use selvedge_sim::Time;
@@ -96,6 +97,14 @@ impl Service for Emulation {
     }
 
     fn forget(&self, _: &ForgetRequest) -> Result<Forgotten, Error> {
+        Self::no_manager()
+    }
+
+    fn out_of_service(&self) -> Result<OutOfService, Error> {
+        Self::no_manager()
+    }
+
+    fn change_service(&self, _: &OutOfServiceRequest) -> Result<OutOfServiceChange, Error> {
         Self::no_manager()
     }
 

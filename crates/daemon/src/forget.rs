@@ -8,6 +8,7 @@ use selvedge_health::{Absent, End, LinkKey};
 use selvedge_types::{Guid, printable};
 
 use crate::names::Names;
+use crate::wanted::Wanted;
 
 /// The nodes and links to forget.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -18,38 +19,6 @@ pub(crate) struct ToForget {
     pub(crate) links: BTreeSet<LinkKey>,
     /// Both in words.
     pub(crate) words: Vec<String>,
-}
-
-/// A name as the operator gave it.
-struct Wanted<'a> {
-    /// A description or a GUID.
-    node: &'a str,
-    guid: Option<Guid>,
-    port: Option<u8>,
-}
-
-impl<'a> Wanted<'a> {
-    /// Reads `name`, `"name"`, `0xGUID`, each with `[port]` behind it or without.
-    fn of(text: &'a str) -> Self {
-        let text = text.trim();
-        let (node, port) = match text.strip_suffix(']').and_then(|rest| rest.rsplit_once('[')) {
-            Some((node, port)) if port.parse::<u8>().is_ok() => (node, port.parse().ok()),
-            _ => (text, None),
-        };
-        let node = node
-            .strip_prefix('"')
-            .and_then(|rest| rest.strip_suffix('"'))
-            .unwrap_or(node);
-        Self {
-            node,
-            guid: node.starts_with("0x").then(|| node.parse().ok()).flatten(),
-            port,
-        }
-    }
-
-    fn is(&self, guid: Guid, name: &str, names: &Names) -> bool {
-        self.guid == Some(guid) || name == self.node || names.of(guid).as_deref() == Some(self.node)
-    }
 }
 
 /// Finds the nodes and links that are gone and have this name. Nodes and links that are there are never forgotten.

@@ -34,8 +34,10 @@ mod log_file;
 mod memory;
 mod names;
 mod notice;
+mod out_of_service;
 mod outcome;
 mod partitions;
+mod place_names;
 pub mod record;
 mod reload;
 mod served;
@@ -45,6 +47,7 @@ mod signals;
 mod start;
 mod storing;
 mod systemd;
+mod wanted;
 mod worker;
 
 pub use clock::{utc_ms, utc_text};

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use selvedge_api::{
     Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest, Forgotten,
-    Health, Links, LocalPort, Nodes, Partitions, Plan, PolicyChange, PolicyChanges, Ports, Progress, Rebalance,
-    RebalanceRequest, RefusedPlan, Status, WouldSend, WouldSet, links, nodes,
+    Health, Links, LocalPort, Nodes, OutOfService, OutOfServiceChange, OutOfServiceRequest, Partitions, Plan,
+    PolicyChange, PolicyChanges, Ports, Progress, Rebalance, RebalanceRequest, RefusedPlan, Status, WouldSend, WouldSet,
+    links, nodes,
 };
 use selvedge_config::{Against, Settings, SettingsFile, Sources, Verdict, admit};
 use selvedge_fabric::Fabric;
@@ -24,6 +25,7 @@ use crate::convert;
 use crate::forget;
 use crate::host::HostHandle;
 use crate::notice::Notice;
+use crate::out_of_service::Roster;
 use crate::partitions::partitions;
 use crate::reload::Aside;
 use crate::shared::Shared;
@@ -37,6 +39,10 @@ pub trait Service: Send + Sync {
     fn health(&self) -> Result<Health, Error>;
     /// Lists something as missing no longer, that was there and is gone.
     fn forget(&self, request: &ForgetRequest) -> Result<Forgotten, Error>;
+    /// The places that are out of service.
+    fn out_of_service(&self) -> Result<OutOfService, Error>;
+    /// Takes a place out of service, or puts it back.
+    fn change_service(&self, request: &OutOfServiceRequest) -> Result<OutOfServiceChange, Error>;
     /// The fabric as it is known.
     fn fabric(&self) -> Result<Arc<Fabric>, Error>;
     /// Every port, and why it is not ACTIVE.
@@ -98,6 +104,8 @@ pub struct Manager {
     pub(crate) running: Arc<Mutex<Settings>>,
     /// Reads the configuration on a separate thread.
     pub(crate) aside: Aside,
+    /// The places that are out of service.
+    pub(crate) roster: Arc<Roster>,
 }
 
 impl Manager {
@@ -137,7 +145,7 @@ impl Manager {
         })
     }
 
-    fn command(&self, command: Command) -> Result<(), Error> {
+    pub(crate) fn command(&self, command: Command) -> Result<(), Error> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes
             .send(Note::Command(command))
@@ -190,6 +198,8 @@ impl Manager {
             manager,
             ..
         } = verdict.settings;
+        let mut policy = policy;
+        policy.out_of_service = self.roster.list();
         let change = self.ask(|answer| Note::Propose(Arc::new(policy), answer))?;
         self.shared.files.keep(change.serial, read.clone());
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -222,7 +232,7 @@ impl Manager {
 /// Longest wait for the manager's thread, which answers within milliseconds.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
-fn not_yet(what: &str) -> Error {
+pub(crate) fn not_yet(what: &str) -> Error {
     ErrorKind::NotYet.error(format!("there is no {what} yet"))
 }
 
@@ -284,6 +294,14 @@ impl Service for Manager {
             links: found.links,
         })?;
         Ok(Forgotten { forgotten: found.words })
+    }
+
+    fn out_of_service(&self) -> Result<OutOfService, Error> {
+        self.show_service()
+    }
+
+    fn change_service(&self, request: &OutOfServiceRequest) -> Result<OutOfServiceChange, Error> {
+        self.propose_service(request)
     }
 
     fn fabric(&self) -> Result<Arc<Fabric>, Error> {
@@ -381,7 +399,9 @@ impl Service for Manager {
         let read = FilesRead::of(&verdict);
         let view = self.view();
         let in_force = view.policy.as_ref().ok_or_else(|| not_yet("policy"))?;
-        let policy = Arc::new(verdict.settings.policy);
+        let mut policy = verdict.settings.policy;
+        policy.out_of_service = self.roster.list();
+        let policy = Arc::new(policy);
         let changed = policy.changed_from(in_force);
         let job = self.ask(|answer| Note::Preview(policy, answer))?;
         let mut job = job.ok_or_else(|| not_yet("fabric to plan for"))?;

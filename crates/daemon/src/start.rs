@@ -31,6 +31,7 @@ use crate::events::LogSink;
 use crate::host::{EmulationOptions, Host, HostHandle};
 use crate::names::Names;
 use crate::notice::Notice;
+use crate::out_of_service::Roster;
 use crate::record::{Header, Recorder};
 use crate::reload::Aside;
 use crate::service::Manager;
@@ -180,6 +181,13 @@ fn open_folder(path: Option<&Path>, disk: Option<Arc<dyn Disk>>) -> Result<Optio
     path.map(open).transpose()
 }
 
+/// Returns the settings as the configuration has them: the list of places out of service is no part of it.
+fn without_list(settings: &Settings) -> Settings {
+    let mut settings = settings.clone();
+    settings.policy.out_of_service = Arc::default();
+    settings
+}
+
 /// What an earlier process of the manager has stored.
 struct Loaded {
     state: PersistentState,
@@ -204,16 +212,19 @@ impl Loaded {
 /// Opens the port, takes the state folder and starts the manager.
 pub fn start(options: Options) -> Result<Running, DaemonError> {
     let clock = Clock::start();
-    let settings = options.settings;
+    let mut settings = options.settings;
     let folder = open_folder(settings.daemon.state_dir.as_deref(), options.disk)?;
-    let found = Found::read(folder.as_ref())?;
+    let folder = folder.map(Arc::new);
+    let roster = Arc::new(Roster::read(folder.clone())?);
+    settings.policy.out_of_service = roster.list();
+    let found = Found::read(folder.as_deref())?;
     if let Some(folder) = folder
         .as_ref()
         .filter(|_| found.is_lost && options.mode == Mode::Manage)
     {
         folder.mark_unstored()?;
     }
-    let Loaded { state, known, doubts } = Loaded::read(folder.as_ref())?;
+    let Loaded { state, known, doubts } = Loaded::read(folder.as_deref())?;
     let (sender, receiver) = channel();
     let notes = (options.until == Until::Stopped).then(|| sender.clone());
     let (port, name, emulator) = open_door(options.door, options.mode, clock, notes)?;
@@ -239,8 +250,9 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         notes: Arc::new(Mutex::new(sender.clone())),
         emulator,
         sources: options.sources.map(Arc::new),
-        running: Arc::new(Mutex::new(settings.clone())),
+        running: Arc::new(Mutex::new(without_list(&settings))),
         aside: Aside::default(),
+        roster: Arc::clone(&roster),
     };
     let config = manager_config(options.mode, local, &settings);
     let administrated = Administrated {
@@ -259,9 +271,10 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         shared,
         notes: (sender, receiver),
         recorder,
-        folder: folder.map(Arc::new),
+        folder,
         dumps: options.dumps,
         expected: options.expected,
+        roster,
     })?;
     let thread = thread::Builder::new()
         .name("manager".to_owned())

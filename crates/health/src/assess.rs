@@ -96,10 +96,19 @@ fn of_process(facts: &Facts, now: Since) -> Vec<Condition> {
 
 /// Returns the conditions of nodes and links.
 fn of_fabric(facts: &Facts, now: Since) -> Vec<Condition> {
-    let absent = &facts.absent;
-    let nodes = absent.nodes.iter().map(of_absent_node);
-    let silent = absent.silent.iter().map(|(node, at)| of_silent(node, at.as_ref(), now));
-    let links = absent.links.iter().map(of_absent_link);
+    let (absent, out) = (&facts.absent, &facts.out_of_service);
+    let nodes = absent
+        .nodes
+        .iter()
+        .filter(|node| !out.has_node(node))
+        .map(of_absent_node);
+    let silent = absent.silent.iter().filter(|(node, _)| !out.nodes.contains(&node.guid));
+    let silent = silent.map(|(node, at)| of_silent(node, at.as_ref(), now));
+    let links = absent
+        .links
+        .iter()
+        .filter(|link| !out.has_link(link))
+        .map(of_absent_link);
     nodes.chain(silent).chain(links).collect()
 }
 
@@ -152,7 +161,9 @@ fn of_expected(facts: &Facts, now: Since) -> Vec<Condition> {
         }
         Place::Manager | Place::Port(_) => false,
     };
-    let is_new = |deviation: &&Deviation| deviation.what != What::ExpectedMissing || !is_told(deviation);
+    let is_out = |deviation: &&Deviation| facts.out_of_service.has_place(&deviation.place);
+    let is_new =
+        |deviation: &&Deviation| deviation.what != What::ExpectedMissing || !is_told(deviation) && !is_out(deviation);
     let of_one = |deviation: &Deviation| {
         let (what, place) = (deviation.what, deviation.place.clone());
         condition(what, Severity::Warning, place, now, deviation.evidence.clone())

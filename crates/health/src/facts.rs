@@ -7,6 +7,7 @@ use selvedge_types::{Guid, PhysState, PortState};
 
 use crate::condition::What;
 use crate::known::LinkKey;
+use crate::out_of_service::OutOfService;
 use crate::place::{End, NodeName, Place};
 use crate::since::Since;
 
@@ -165,6 +166,8 @@ pub struct Facts {
     pub deviations: Arc<Vec<Deviation>>,
     /// Data that cannot be stored at present.
     pub not_stored: Vec<NotStored>,
+    /// Places that the operator has taken out of service.
+    pub out_of_service: Arc<OutOfService>,
 }
 
 impl fmt::Display for How {

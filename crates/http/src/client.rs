@@ -8,8 +8,8 @@ use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use selvedge_api::{
-    Body, Check, CheckRequest, Document, Error, FaultReport, FaultRequest, ForgetRequest, Forgotten, PolicyChange,
-    Rebalance, RebalanceRequest, WouldSend,
+    Body, Check, CheckRequest, Document, Error, FaultReport, FaultRequest, ForgetRequest, Forgotten,
+    OutOfServiceChange, OutOfServiceRequest, PolicyChange, Rebalance, RebalanceRequest, WouldSend,
 };
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -104,6 +104,12 @@ impl Client {
     pub fn forget(&self, request: &ForgetRequest) -> Result<Forgotten, HttpError> {
         let body = serde_json::to_vec(request).map_err(|error| self.foreign(&error))?;
         self.read(&self.exchange(Method::POST, "forget", body.into())?)
+    }
+
+    /// Takes a place out of service, or puts it back.
+    pub fn change_service(&self, request: &OutOfServiceRequest) -> Result<OutOfServiceChange, HttpError> {
+        let body = serde_json::to_vec(request).map_err(|error| self.foreign(&error))?;
+        self.read(&self.exchange(Method::POST, "out-of-service", body.into())?)
     }
 
     /// Balances the load again, or returns what that would change.

@@ -12,8 +12,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use selvedge_api::{
-    Body, CheckRequest, Document, Error, ErrorKind, EventQuery, FaultRequest, ForgetRequest, RebalanceRequest, Rows,
-    Selection,
+    Body, CheckRequest, Document, Error, ErrorKind, EventQuery, FaultRequest, ForgetRequest, OutOfServiceRequest,
+    RebalanceRequest, Rows, Selection,
 };
 use selvedge_daemon::Service;
 use tokio::time::timeout;
@@ -41,6 +41,10 @@ pub(crate) fn routes(answers: Arc<Answers>) -> Router {
             get(async |State(answers): Shared| show(answers.small(|s| s.health()).await)),
         )
         .route("/api/v1/forget", post(forget))
+        .route(
+            "/api/v1/out-of-service",
+            get(async |State(answers): Shared| show(answers.small(|s| s.out_of_service()).await)).post(change_service),
+        )
         .route("/api/v1/fabric", whole(Question::Fabric))
         .route("/api/v1/nodes", list(Question::Nodes, |s| s.nodes()))
         .route("/api/v1/ports", list(Question::Ports, |s| s.ports()))
@@ -194,6 +198,17 @@ async fn forget(State(answers): Shared, headers: HeaderMap, body: RequestBody) -
     match serde_json::from_slice::<ForgetRequest>(&body) {
         Ok(request) => show(answers.small(move |s| s.forget(&request)).await),
         Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body names nothing to forget: {error}"))),
+    }
+}
+
+async fn change_service(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
+    let body = match read(&headers, body, BODY_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(error) => return refusal(&error),
+    };
+    match serde_json::from_slice::<OutOfServiceRequest>(&body) {
+        Ok(request) => show(answers.small(move |s| s.change_service(&request)).await),
+        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body names no place: {error}"))),
     }
 }
 

@@ -63,6 +63,24 @@ pub enum Op {
         /// The new port state.
         state: Option<PortState>,
     },
+    /// PortInfo: takes the link of a place out of service, or puts it back. Settings stay.
+    Link {
+        /// The port.
+        port: PortRef,
+        /// What becomes of its link.
+        order: LinkOrder,
+    },
+}
+
+/// What a Set of PortInfo does to a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LinkOrder {
+    /// Port state Down: the link is trained again and stays in INIT, where it carries nothing but SMPs.
+    Down,
+    /// Physical state Disabled.
+    Disable,
+    /// Physical state Polling: a disabled port trains its link again.
+    Poll,
 }
 
 impl Op {
@@ -74,7 +92,8 @@ impl Op {
             Self::PKeys { port, .. }
             | Self::SlToVl { port, .. }
             | Self::Arbitration { port, .. }
-            | Self::Port { port, .. } => port.node,
+            | Self::Port { port, .. }
+            | Self::Link { port, .. } => port.node,
         }
     }
 
@@ -152,7 +171,7 @@ impl ChangeSet {
                 Op::Switch { .. } => count.switches += 1,
                 Op::PKeys { .. } => count.pkeys += 1,
                 Op::SlToVl { .. } | Op::Arbitration { .. } => count.lane_tables += 1,
-                Op::Port { .. } => count.ports += 1,
+                Op::Port { .. } | Op::Link { .. } => count.ports += 1,
             }
         }
         count

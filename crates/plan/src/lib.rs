@@ -22,6 +22,7 @@ mod lane_tables;
 mod lanes;
 mod lids;
 pub mod multicast;
+pub mod out_of_service;
 pub mod partition;
 mod policy;
 mod policy_keys;
@@ -29,14 +30,15 @@ mod tables;
 mod whole;
 
 pub use change::{
-    BlockOf, ChangeCount, ChangeSet, ENFORCE, EmptiedLink, Installed, LostLink, Op, Phase, UnderWay, changes,
-    enforce_before_lanes,
+    BlockOf, ChangeCount, ChangeSet, ENFORCE, EmptiedLink, Installed, LinkOrder, LostLink, Op, Phase, UnderWay,
+    changes, enforce_before_lanes,
 };
 pub use lane_tables::{
     ArbBlock, HeldLanes, LaneRows, LaneTable, LaneTables, has_sl_mapping, link_lanes, own_row, ports_in_use, tables_of,
 };
 pub use lanes::{COPIES_LEVEL, ServiceLevels, SlToVl};
 pub use lids::{LidConflict, Lids, SharedLid, shared_lids};
+pub use out_of_service::OutOfService;
 pub use policy::{EngineName, LidLayout, MulticastLane, PartEnforce, Policy, RebalanceWhen};
 pub use tables::{BLOCK_LIDS, NO_PATH, Tables};
 pub use whole::{EndPortPlan, Generation, Plan};

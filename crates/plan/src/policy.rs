@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::COPIES_LEVEL;
+use crate::out_of_service::OutOfService;
 use crate::partition::Partitions;
 use selvedge_fabric::PortSettings;
 use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl, debug_without_keys};
@@ -247,6 +248,9 @@ pub struct Policy {
     pub overrun_errors: u8,
     /// Service level of packets to the subnet manager. Default 0.
     pub sm_sl: Sl,
+    /// Switches, links and ports that are out of service. No configuration file sets it: the process adds the list that
+    /// it has stored. Default: none.
+    pub out_of_service: Arc<OutOfService>,
 }
 
 debug_without_keys!(
@@ -255,7 +259,7 @@ debug_without_keys!(
         lanes, used_lanes, assume_sl_aware, multicast_lane, flap_downs, flap_window_s, flap_hold_s, rebalance,
         rebalance_blocks, rebalance_quiet_s, rebalance_pause_s, partitions, part_enforce, mtu_max,
         packet_life, hoq_life, leaf_hoq_life, vl_stall_count, m_key_lease_s, m_key_protect, subnet_prefix,
-        subnet_timeout, local_phy_errors, overrun_errors, sm_sl
+        subnet_timeout, local_phy_errors, overrun_errors, sm_sl, out_of_service
     } keys { m_key }
 );
 
@@ -326,6 +330,7 @@ impl Default for Policy {
             local_phy_errors: 8,
             overrun_errors: 8,
             sm_sl: Sl::default(),
+            out_of_service: Arc::default(),
         }
     }
 }

@@ -6,7 +6,8 @@ use crate::Policy;
 macro_rules! keys {
     ($($field:ident $name:literal),+ $(,)?) => {
         impl Policy {
-            /// The keys of a configuration file that a policy comes from, as `routing.lmc`; `guid2lid` is a file.
+            /// The keys of a configuration file that a policy comes from, as `routing.lmc`; `guid2lid` and
+            /// `out-of-service` are files of the state folder.
             pub const KEYS: &[&str] = &[$($name),+];
 
             /// Returns the keys with other values than in the policy `before`, in the order of [`Self::KEYS`].
@@ -60,6 +61,7 @@ keys!(
     local_phy_errors "fabric.local_phy_errors",
     overrun_errors "fabric.overrun_errors",
     sm_sl "fabric.sm_sl",
+    out_of_service "out-of-service",
 );
 
 #[cfg(test)]

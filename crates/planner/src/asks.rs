@@ -45,7 +45,12 @@ pub(crate) fn ask(asks: &Asks, fabric: &Fabric, plan: &Plan, changes: &mut Chang
     let set: BTreeSet<PortRef> = ops
         .filter_map(|op| match op {
             Op::Port { port, .. } => Some(*port),
-            Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } => None,
+            Op::Lft { .. }
+            | Op::Switch { .. }
+            | Op::PKeys { .. }
+            | Op::SlToVl { .. }
+            | Op::Arbitration { .. }
+            | Op::Link { .. } => None,
         })
         .collect();
     let is_active = |at: PortRef| {

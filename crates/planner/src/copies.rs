@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use selvedge_fabric::Fabric;
-use selvedge_plan::multicast::{MftBlocks, MulticastChange, MulticastGroups, MulticastTables};
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_plan::multicast::{MftBlocks, MulticastChange, MulticastGroups, MulticastTables, PortMask};
 use selvedge_types::{Guid, Lid};
 use selvedge_verify::Judged;
 use selvedge_verify::standing::CopyTurns;
@@ -31,6 +31,22 @@ impl Copies {
             }
         }
         tables
+    }
+
+    /// Returns the ports of switches that packets of some group are copied to, as far as known.
+    #[must_use]
+    pub fn ports(&self, fabric: &Fabric) -> BTreeSet<PortRef> {
+        let tables = self.tables(fabric);
+        let mlids = tables.mlids();
+        let mut ports = BTreeSet::new();
+        for (switch, &node) in fabric.switches().iter_enumerated() {
+            let masks = mlids.iter().map(|&mlid| tables.mask(switch, mlid));
+            let copied_to = masks.fold(PortMask::default(), PortMask::union);
+            let all = fabric.node(node).external_ports().map(|(port, _)| port);
+            let used = all.filter(|&port| copied_to.contains(port));
+            ports.extend(used.map(|port| PortRef { node, port }));
+        }
+        ports
     }
 }
 

@@ -220,7 +220,7 @@ impl Inventory {
     }
 
     /// Finds new directed routes to all agents with a route over a lost link. `None` if some switch has none.
-    fn lead_around(&mut self, lost: &BTreeSet<PortRef>) -> Option<()> {
+    pub(crate) fn lead_around(&mut self, lost: &BTreeSet<PortRef>) -> Option<()> {
         let fabric = Arc::clone(&self.fabric);
         let is_cut = |node: &NodeIdx| self.is_cut(&self.agents[*node].route, lost);
         let mut cut: BTreeSet<NodeIdx> = fabric.switches().iter().copied().filter(is_cut).collect();

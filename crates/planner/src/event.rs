@@ -106,6 +106,14 @@ pub enum PlanEvent {
         /// The first of them, with its number of lanes.
         first: (String, u8),
     },
+    /// Links that the operator has taken out of service carry packets all the same, because some switch is reached
+    /// only over them.
+    LinksNeeded {
+        /// Number of links.
+        links: usize,
+        /// The first of them, by both ends.
+        first: String,
+    },
     /// The service levels that senders use are unknown, so routes do not depend on them for now.
     LevelsUnknown,
     /// The judge refuses new multicast trees, so those in force stay.
@@ -134,6 +142,7 @@ impl PlanEvent {
             Self::PKeysFull { .. } => "SLV-SM-0044",
             Self::LanesShort { .. } => "SLV-SM-0045",
             Self::LevelsUnknown => "SLV-SM-0047",
+            Self::LinksNeeded { .. } => "SLV-SM-0112",
             Self::TreesRefused { .. } => "SLV-SM-0071",
         }
     }
@@ -150,9 +159,11 @@ impl PlanEvent {
             | Self::Way { .. }
             | Self::LidsLater { .. }
             | Self::LanesShort { .. } => Severity::Info,
-            Self::Refused { .. } | Self::LidConflict { .. } | Self::PKeysFull { .. } | Self::LevelsUnknown => {
-                Severity::Warning
-            }
+            Self::Refused { .. }
+            | Self::LidConflict { .. }
+            | Self::PKeysFull { .. }
+            | Self::LinksNeeded { .. }
+            | Self::LevelsUnknown => Severity::Warning,
             Self::NoPlan | Self::OutOfLids { .. } | Self::TreesRefused { .. } => Severity::Error,
         }
     }
@@ -202,6 +213,7 @@ impl fmt::Display for PlanEvent {
             | Self::LidsLater { .. }
             | Self::PKeysFull { .. }
             | Self::LanesShort { .. }
+            | Self::LinksNeeded { .. }
             | Self::LevelsUnknown => self.of_ports(f),
         }
     }
@@ -236,6 +248,11 @@ impl PlanEvent {
                 f,
                 "{links} links have fewer than {lanes} data lanes, the first is that of {what} with {has}: packets use \
                  those that there are; VLCap of both ends, or used_lanes, would have to change"
+            ),
+            Self::LinksNeeded { links, first } => write!(
+                f,
+                "{links} links that are out of service carry packets all the same, the first is {first}: some switch is \
+                 reached only over them; repair another link to it, or drain that switch too"
             ),
             Self::LevelsUnknown => f.write_str(
                 "the service levels that senders use are unknown to this manager, so no change of routes that rely on \

@@ -148,6 +148,7 @@ impl PlanFabric {
                 };
             }
         };
+        events.extend(self.needed_links());
         let ports = lid::short(fabric, &self.basis.policy, &lids).count();
         events.extend((ports > 0).then_some(PlanEvent::LidsLater { ports }));
         let is_afresh = self.balances_afresh();
@@ -281,6 +282,17 @@ impl PlanFabric {
         Some(PlanEvent::Way { what })
     }
 
+    /// Returns an event about links that are out of service and carry packets all the same.
+    fn needed_links(&self) -> Option<PlanEvent> {
+        let inventory = &self.basis.inventory;
+        let needed = &inventory.withdrawn.needed;
+        let first = *needed.first()?;
+        Some(PlanEvent::LinksNeeded {
+            links: needed.len() / 2,
+            first: inventory.fabric.link_name_of(first),
+        })
+    }
+
     /// Returns an event about ports that are in more partitions than their P_Key tables have room for.
     fn full_tables(&self, ports: &Ports) -> Option<PlanEvent> {
         let first = *ports.too_many.first()?;
@@ -308,7 +320,7 @@ impl PlanFabric {
         let mut options = self.options(previous);
         options.weave.previous_levels = self.found_levels(lids, options.lanes);
         engine
-            .route(&self.basis.inventory.fabric, lids, &options, Seed(0), par)
+            .route(&self.basis.inventory.in_service(), lids, &options, Seed(0), par)
             .map_err(|e| e.to_string())
     }
 
@@ -351,6 +363,7 @@ impl PlanFabric {
             let mut changes = way::propose(fabric, installed, &plan, &options);
             way::let_clear(&mut changes, (fabric, installed), fog);
             asks::ask(&self.asks, fabric, &plan, &mut changes);
+            self.basis.order_links(&mut changes);
             changes
         };
         let accepted = self

@@ -10,6 +10,7 @@ use selvedge_fabric::{
 use selvedge_types::{Guid, Idx, IdxVec, LidRange, LinkSpeed, Mtu, NodeKind, PKey, PortNum, PortState};
 use selvedge_wire::{DirectedRoute, ExtLinkSpeeds, LinkSpeeds, LinkWidths, NodeInfo, PortInfo, SwitchInfo, VlCount};
 
+use crate::out_of_service::Withdrawn;
 use crate::port_reason::PortReason;
 
 /// A node during discovery.
@@ -82,6 +83,8 @@ pub struct Inventory {
     pub agents: Arc<IdxVec<NodeIdx, Agent>>,
     /// The manager's own port.
     pub local: PortRef,
+    /// What the operator has taken out of service.
+    pub withdrawn: Arc<Withdrawn>,
 }
 
 impl Inventory {
@@ -121,6 +124,7 @@ impl Inventory {
             fabric: Arc::new(fabric),
             agents,
             local: PortRef { node, port: local.1 },
+            withdrawn: Arc::default(),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::aliases::{AliasChange, HeldGuids, PortAliases};
@@ -147,9 +148,10 @@ pub struct DefaultJudge {
 
 impl DefaultJudge {
     /// Returns the options for changes of routes: of the transition only the costs are measured.
-    fn of_changes(&self, par: Par) -> JudgeOptions {
+    fn of_changes(&self, inventory: &Inventory, par: Par) -> JudgeOptions {
         JudgeOptions {
             par,
+            kept_off: Arc::new(inventory.withdrawn.kept_off()),
             measured: Measured::Costs,
             ..self.options.clone()
         }
@@ -169,7 +171,7 @@ impl Judge for DefaultJudge {
         changes: &(dyn Fn() -> ChangeSet + Sync),
         par: Par,
     ) -> Result<Accepted, Box<Refusal>> {
-        let options = self.of_changes(par);
+        let options = self.of_changes(inventory, par);
         let changes = selvedge_verify::judge_made(&inventory.fabric, installed, plan, changes, &options)?;
         Ok(changes.into())
     }
@@ -183,7 +185,7 @@ impl Judge for DefaultJudge {
         changes: &(dyn Fn() -> ChangeSet + Sync),
         par: Par,
     ) -> Result<Accepted, Box<Refusal>> {
-        let options = self.of_changes(par);
+        let options = self.of_changes(inventory, par);
         let judge = selvedge_verify::standing::judge;
         let changes = judge(standing, &inventory.fabric, installed, plan, changes(), &options)?;
         Ok(changes.into())

@@ -66,7 +66,7 @@ impl PlanFabric {
         };
         // If the policy allows several lanes, tables that are wrong on one lane may have been correct on more.
         let is_on_one = most == 1;
-        let mend = || mended(fabric, lids, &tables, par).filter(|_| is_on_one);
+        let mend = || mended(&self.basis.inventory.in_service(), lids, &tables, par).filter(|_| is_on_one);
         attempt(tables.clone()).or_else(|| attempt(mend()?))
     }
 

@@ -30,6 +30,8 @@ pub enum PortReason {
     NoPlan,
     /// The link went down too often and is left out of routing for a while.
     LeftOut,
+    /// The operator has taken the link out of service.
+    OutOfService,
     /// The port has no LID yet, and new LIDs cannot be stored. It gets one as soon as they can.
     NotStored,
     /// None of the above: a defect of the manager.
@@ -54,6 +56,7 @@ impl PortReason {
             Self::LeftOut => "SLV-PORTSTATE-0011",
             Self::BeyondReach => "SLV-PORTSTATE-0012",
             Self::NotStored => "SLV-PORTSTATE-0013",
+            Self::OutOfService => "SLV-PORTSTATE-0014",
             Self::Unexplained => "SLV-PORTSTATE-0099",
         }
     }
@@ -74,6 +77,7 @@ impl fmt::Display for PortReason {
             Self::NotSeen => "its agent did not report it, or is on another rail",
             Self::NoPlan => "no plan was accepted",
             Self::LeftOut => "went down too often, left out for a while",
+            Self::OutOfService => "out of service",
             Self::NotStored => "waits for a LID until state can be stored",
             Self::Unexplained => "unexplained",
         })

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use selvedge_fabric::Fabric;
 use selvedge_plan::aliases::{AliasChange, GuidSet, HeldGuids, PortAliases};
 use selvedge_plan::multicast::{MftSet, MulticastChange, MulticastTables};
-use selvedge_plan::{ChangeSet, Generation, Installed, LaneRows, Op, Phase, Plan};
+use selvedge_plan::{ChangeSet, Generation, Installed, LaneRows, LinkOrder, Op, Phase, Plan};
 use selvedge_planner::{Accepted, Inventory, Judge};
 use selvedge_sim::Par;
-use selvedge_types::{Guid, Lid, PKey, PortNum};
+use selvedge_types::{Guid, Lid, PKey, PortNum, PortState};
 use selvedge_verify::standing::{Backup, LinkChange, Replaced, Standing};
 use selvedge_verify::{Judged, MulticastSubject, Refusal, Verdict};
 use selvedge_wire::{
@@ -222,6 +222,16 @@ fn digest_of_op(inventory: &Inventory, op: &Op) -> Option<u64> {
         }
         Op::Port { port, settings, state } => {
             let state = state.map_or(0, |state| state.code());
+            let lids = (settings.lids.base, settings.lids.lmc.get(), settings.sm_lid);
+            let link = (settings.mtu.bytes(), settings.oper_vls);
+            self::port(agent.route_to(port.port), port.port.get(), lids, link, state)
+        }
+        Op::Link { port, order } => {
+            let settings = &inventory.fabric.port(*port)?.settings;
+            let state = match order {
+                LinkOrder::Down | LinkOrder::Disable => PortState::Down.code(),
+                LinkOrder::Poll => 0,
+            };
             let lids = (settings.lids.base, settings.lids.lmc.get(), settings.sm_lid);
             let link = (settings.mtu.bytes(), settings.oper_vls);
             self::port(agent.route_to(port.port), port.port.get(), lids, link, state)

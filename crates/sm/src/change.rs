@@ -323,7 +323,7 @@ impl Changes {
         };
         self.enter(ctx, state);
         self.rolled_back = self.list.last().map(|change| in_words(change, &why));
-        take(ctx, open.before, effects);
+        effects.push(Effect::Take(open.before));
         self.report(effects, |serial, changed| ChangeEvent::RolledBack { serial, changed, why });
     }
 

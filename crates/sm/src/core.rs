@@ -43,6 +43,7 @@ use crate::stage::{MftWork, Stage, Token};
 use crate::sweep::{Ask as Look, Sweep};
 use crate::timer::Timer;
 use crate::trap::Traps;
+use crate::withdrawal::Withdrawal;
 
 mod election;
 
@@ -91,6 +92,8 @@ pub struct Sm {
     backups: BackupBook,
     /// Links that went down lately.
     flaps: Flaps,
+    /// When sweeps take links out of service.
+    withdrawal: Withdrawal,
     /// Traps that are not repressed yet.
     traps: Traps,
     /// Steps towards even load.
@@ -142,6 +145,7 @@ impl Sm {
             repairs: Repairs::default(),
             backups: BackupBook::default(),
             flaps: Flaps::default(),
+            withdrawal: Withdrawal::default(),
             traps: Traps::default(),
             rebalancer: Rebalancer::default(),
             multicast: Multicast::default(),
@@ -302,6 +306,9 @@ impl Sm {
         if self.is_due(Timer::Release) {
             self.flap(crate::flap::In::ReleaseDue, out);
         }
+        if self.is_due(Timer::Withdrawal) {
+            self.withdraw_if_due();
+        }
         self.look_behind_links_at_once(out);
         if self.is_due(Timer::LightSweep) {
             self.begin_light_sweep(out);
@@ -424,6 +431,7 @@ impl Sm {
         let inventory = match Inventory::build(discovery.found, (0, local)) {
             Ok(mut inventory) => {
                 inventory.leave_out(&self.flaps.quarantined(&inventory.fabric), PortReason::LeftOut);
+                self.take_out_of_service(&mut inventory);
                 self.leave_out_unstored_links(&mut inventory, out);
                 Arc::new(inventory)
             }
@@ -509,6 +517,7 @@ mod sweep;
 mod tickets;
 mod timers;
 mod trap;
+mod withdrawal;
 
 #[cfg(test)]
 mod hostile;

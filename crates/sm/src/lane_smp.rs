@@ -87,7 +87,7 @@ pub fn taken(held: &mut HeldLanes, fabric: &Fabric, op: &Op, data: &SmpData) -> 
             held.learn_turns(fabric.node(port.node).guid, port.port, *block, now);
             now == *turns
         }
-        Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::Port { .. } => false,
+        Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::Port { .. } | Op::Link { .. } => false,
     }
 }
 
@@ -96,6 +96,6 @@ pub fn forget(held: &mut HeldLanes, fabric: &Fabric, op: &Op) {
     match op {
         Op::SlToVl { port, rows, .. } => held.forget_rows(fabric.node(port.node).guid, port.port, *rows),
         Op::Arbitration { port, block, .. } => held.forget_turns(fabric.node(port.node).guid, port.port, *block),
-        Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::Port { .. } => {}
+        Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::Port { .. } | Op::Link { .. } => {}
     }
 }

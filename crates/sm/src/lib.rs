@@ -48,6 +48,7 @@ mod sweep;
 mod timer;
 mod trap;
 mod view;
+mod withdrawal;
 
 pub use crate::apply::Wait;
 pub use crate::config::{Config, Mode};

@@ -99,7 +99,7 @@ fn reason(
     if trouble.is_none() && inventory.port_info(at).is_none() {
         return PortReason::NotSeen;
     }
-    if let Some(reason @ (PortReason::LeftOut | PortReason::NotStored)) = trouble {
+    if let Some(reason @ (PortReason::LeftOut | PortReason::OutOfService | PortReason::NotStored)) = trouble {
         return reason;
     }
     match port.link.phys {

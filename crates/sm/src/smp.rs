@@ -1,7 +1,8 @@
 //! Builds the SMPs a manager sends.
 
 use selvedge_fabric::{Fabric, PortRef, PortSettings, SwitchSettings};
-use selvedge_types::{Lid, LinkSpeed, PKey, PortNum, PortState, SecretKey};
+use selvedge_plan::LinkOrder;
+use selvedge_types::{Lid, LinkSpeed, PKey, PhysState, PortNum, PortState, SecretKey};
 use selvedge_wire::{
     Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, LinearForwardingTable, Mad, Method, PKeyTable,
     PortInfo, SmpData, SwitchInfo, VlCount,
@@ -224,6 +225,20 @@ pub fn port_info(seen: &PortInfo, settings: &PortSettings, state: Option<PortSta
         ext2_speed_enabled: Bits::default(),
         client_reregister: false,
         ..*seen
+    }
+}
+
+/// PortInfo as seen, with the settings that the port has, that takes its link down or enables the port again. Source:
+/// ibportstate (infiniband-diags) sets PortState Down with PortPhysicalState Disabled, and Polling to enable.
+pub fn link_order(seen: &PortInfo, held: &PortSettings, order: LinkOrder) -> PortInfo {
+    let (state, phys_state) = match order {
+        LinkOrder::Down => (Some(PortState::Down), None),
+        LinkOrder::Disable => (Some(PortState::Down), Some(PhysState::Disabled)),
+        LinkOrder::Poll => (None, Some(PhysState::Polling)),
+    };
+    PortInfo {
+        phys_state,
+        ..port_info(seen, held, state)
     }
 }
 

@@ -6,7 +6,7 @@
 //! | served in | timers |
 //! |---|---|
 //! | `Sm::handle` (a wake-up), `Sm::received` | `Answer` |
-//! | `Sm::timers` (a wake-up) | `Release`, the first part of `SecondLook`, `LightSweep`, `Poll` |
+//! | `Sm::timers` (a wake-up) | `Release`, `Withdrawal`, the first part of `SecondLook`, `LightSweep`, `Poll` |
 //! | `Sm::advance` (after every input) | `SecondLook`, `Balance`, `MulticastTrees`, `AliasGuids`, `Backups` |
 //! | `Sm::feed`, called by `advance` | `Doubt` while probing, `OwnPort` while applying |
 //! | the end of `Sm::handle` | `Repress` |
@@ -27,6 +27,8 @@ pub enum Timer {
     OwnPort,
     /// A link that went down too often has been left out for long enough.
     Release,
+    /// A plan leads nothing over links that are out of service any more: a sweep leaves them out.
+    Withdrawal,
     /// Load has been uneven for so long that a step towards balance is planned.
     Balance,
     /// Multicast trees are to be planned or read, or the time is over for which a switch that refused its table was
@@ -48,12 +50,13 @@ pub enum Timer {
 
 impl Timer {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Answer,
         Self::Poll,
         Self::LightSweep,
         Self::OwnPort,
         Self::Release,
+        Self::Withdrawal,
         Self::Balance,
         Self::MulticastTrees,
         Self::AliasGuids,

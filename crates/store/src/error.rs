@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use selvedge_plan::out_of_service::LineFault;
 use selvedge_types::Guid;
 
 /// State that cannot be read or stored: what, where, what to do.
@@ -87,6 +88,20 @@ pub enum StoreError {
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
+    },
+    /// SLV-STORE-0008: a line is not a place that is out of service.
+    #[error(
+        "SLV-STORE-0008: {}, line {line}: {what}; correct or remove the line (without the file, routes lead over places \
+         that were taken out of service)",
+        path.display()
+    )]
+    OutOfService {
+        /// The file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: LineFault,
     },
     /// SLV-STORE-0005: a line is not a registration of a host.
     #[error(

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use selvedge_health::Known;
-use selvedge_plan::{EngineName, Generation};
+use selvedge_plan::{EngineName, Generation, OutOfService};
 use selvedge_sa::Registrations;
 use selvedge_sim::Time;
 use selvedge_sm::PersistentState;
@@ -25,6 +25,7 @@ const PLAN_STATE: &str = "plan-state.toml";
 const REGISTRATIONS: &str = "registrations.txt";
 const KNOWN_FABRIC: &str = "known-fabric.txt";
 const KEYS: &str = SECRET;
+const OUT_OF_SERVICE: &str = "out-of-service.txt";
 /// The mark: present while the stored registrations include all confirmed ones. It names the file's generation and the
 /// boot of the machine. After another boot it does not count, because its removal may never have reached the disk.
 const STORED: &str = "registrations.stored";
@@ -33,7 +34,9 @@ const UNSTORED: &str = "registrations.unstored";
 /// Replaces the boot in a mark if the process ended normally and the mark is synced.
 const ENDED: &str = "ended";
 /// Files that are written under a temporary name first; a crash may leave the temporary file.
-const LEFTOVERS: [&str; 5] = [GUID2LID, PLAN_STATE, REGISTRATIONS, KNOWN_FABRIC, KEYS];
+const LEFTOVERS: [&str; 6] = [GUID2LID, PLAN_STATE, REGISTRATIONS, KNOWN_FABRIC, KEYS, OUT_OF_SERVICE];
+/// First line of the list of places out of service.
+const OUT_OF_SERVICE_HEAD: &str = "# places out of service; 'since' is in milliseconds since 1970-01-01 UTC\n";
 /// Suffix of a file name while the file is written.
 const NEW: &str = "new";
 /// The LIDs of another fabric, set aside.
@@ -224,6 +227,26 @@ impl StateDir {
     pub fn save_known_fabric(&self, known: &Known, unix_ms: impl Fn(Time) -> u64) -> Result<(), StoreError> {
         let text = print_known_fabric(known, unix_ms);
         self.replace_any(KNOWN_FABRIC, &text)
+    }
+
+    /// Returns the places that the operator has taken out of service. A file that cannot be read is an error: without
+    /// it, routes would lead over links that are known to be bad.
+    pub fn load_out_of_service(&self) -> Result<OutOfService, StoreError> {
+        let Some(content) = self.read(OUT_OF_SERVICE)? else {
+            return Ok(OutOfService::default());
+        };
+        let text = String::from_utf8_lossy(&content.body);
+        OutOfService::parse(&text).map_err(|(line, what)| StoreError::OutOfService {
+            path: self.path.join(OUT_OF_SERVICE),
+            line: content.line(line),
+            what,
+        })
+    }
+
+    /// Stores the places that are out of service. On return they survive a crash of the machine.
+    pub fn save_out_of_service(&self, list: &OutOfService) -> Result<(), StoreError> {
+        let text = format!("{OUT_OF_SERVICE_HEAD}{}", list.to_text());
+        self.replace(OUT_OF_SERVICE, None, &text).map(drop)
     }
 
     /// Removes the mark: from now on the stored registrations are incomplete. Removing a file needs no descriptor and
@@ -446,6 +469,18 @@ mod tests {
     fn reopen(disk: &Arc<MemoryDisk>) -> StateDir {
         let disk = Arc::clone(disk);
         StateDir::on(Path::new("state"), disk).unwrap()
+    }
+
+    #[test]
+    fn places_out_of_service_are_stored_and_a_bad_line_is_named() {
+        let (disk, dir) = full();
+        assert!(dir.load_out_of_service().unwrap().is_empty());
+        let list = OutOfService::parse("drain link 0x1[2] 0x3[4] since 5 reason bad cable").unwrap();
+        dir.save_out_of_service(&list).unwrap();
+        assert_eq!(reopen(&disk).load_out_of_service().unwrap(), list);
+        disk.write(OUT_OF_SERVICE, b"# edited\ndrain rack 7\n").unwrap();
+        let error = dir.load_out_of_service().unwrap_err().to_string();
+        assert!(error.contains("SLV-STORE-0008") && error.contains("line 2"), "{error}");
     }
 
     #[test]

@@ -405,6 +405,12 @@ pub enum Fault {
         mlid: Lid,
         member: Place,
     },
+    OutOfService {
+        port: Place,
+        /// Number of LIDs with packets of hosts that leave by the port.
+        lids: u64,
+        first: Lid,
+    },
     AliasChange {
         port: Place,
         block: u8,
@@ -462,6 +468,7 @@ impl Fault {
             Self::MulticastChange { .. } => Kind::MulticastChange,
             Self::MulticastCircle { .. } => Kind::MulticastCircle,
             Self::MulticastApart { .. } => Kind::MulticastApart,
+            Self::OutOfService { .. } => Kind::OutOfService,
             Self::AliasChange { .. } => Kind::AliasChange,
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use selvedge_fabric::Fabric;
+use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{ChangeSet, Installed, Plan};
 use selvedge_sim::Par;
 
@@ -13,8 +13,8 @@ use crate::finding::Severity;
 use crate::kind::Kind;
 use crate::phases::{Measured, Passage, StandingTurns, passage};
 use crate::subject::Subject;
-use crate::transition;
 use crate::verdict::{Docket, Verdict};
+use crate::{out_of_service, transition};
 
 /// Sources of the packets that are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct JudgeOptions {
     pub turns: Option<Arc<StandingTurns>>,
     /// Figures to measure for a transition that is proved. Default: all.
     pub measured: Measured,
+    /// Ports of places that are out of service: no packet of a host may leave by one. Default: none.
+    pub kept_off: Arc<BTreeSet<PortRef>>,
 }
 
 impl Default for JudgeOptions {
@@ -61,6 +63,7 @@ impl Default for JudgeOptions {
             accept: BTreeSet::new(),
             turns: None,
             measured: Measured::All,
+            kept_off: Arc::default(),
         }
     }
 }
@@ -208,7 +211,8 @@ pub fn judge_made(
     };
     let way = || {
         let changes = changes();
-        let findings = transition::findings(fabric, installed, plan, &changes);
+        let mut findings = transition::findings(fabric, installed, plan, &changes);
+        findings.extend(out_of_service::findings(fabric, plan, &changes, &options.kept_off));
         let passage = passage(fabric, installed, plan, &changes, None, options);
         (changes, findings, passage)
     };

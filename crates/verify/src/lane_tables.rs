@@ -68,7 +68,7 @@ impl<'a> LaneReplay<'a> {
                 }
                 true
             }
-            Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } => true,
+            Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::Link { .. } => true,
         }
     }
 

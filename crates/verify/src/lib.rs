@@ -50,6 +50,7 @@ mod lane_tables;
 mod least;
 mod lids;
 mod multicast;
+mod out_of_service;
 mod parts;
 pub mod phases;
 mod quick;

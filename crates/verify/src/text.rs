@@ -147,6 +147,10 @@ impl fmt::Display for Fault {
             | Self::MulticastChange { .. }
             | Self::MulticastCircle { .. }
             | Self::MulticastApart { .. } => multicast_text(self, f),
+            Self::OutOfService { port, lids, first } => write!(
+                f,
+                "{port} is out of service, but packets to {lids} LIDs leave by it, the first is LID {first}"
+            ),
             Self::AliasChange { port, block, why } => {
                 write!(f, "GUIDInfo block {block} of {port}: {}", alias_text(*why))
             }

@@ -155,6 +155,8 @@ impl<'a> Replay<'a> {
                 self.ports.set(*port, Some(phase));
                 self.wanted.get(*port).flatten() == Some(settings)
             }
+            // Judged in `out_of_service`.
+            Op::Link { .. } => true,
         };
         if let (Op::Lft { node, .. } | Op::Switch { node, .. }, None) = (op, self.latest.filter(|l| l.phase >= phase)) {
             let (node, attribute) = (*node, attribute_of(op));
@@ -167,7 +169,8 @@ impl<'a> Replay<'a> {
                 Op::PKeys { port, .. }
                 | Op::SlToVl { port, .. }
                 | Op::Arbitration { port, .. }
-                | Op::Port { port, .. } => Place::port(self.fabric, *port),
+                | Op::Port { port, .. }
+                | Op::Link { port, .. } => Place::port(self.fabric, *port),
             };
             self.error(Fault::ChangeBeyond { place, attribute });
         }
@@ -198,7 +201,12 @@ impl<'a> Replay<'a> {
     fn change_states(&mut self, ops: &[Op]) {
         let goal = |op: &Op| match op {
             Op::Port { port, state, .. } => state.map(|state| (*port, state)),
-            Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } => None,
+            Op::Lft { .. }
+            | Op::Switch { .. }
+            | Op::PKeys { .. }
+            | Op::SlToVl { .. }
+            | Op::Arbitration { .. }
+            | Op::Link { .. } => None,
         };
         let mut goals: Vec<(PortRef, PortState)> = ops.iter().filter_map(goal).collect();
         goals.sort_unstable();
@@ -366,7 +374,7 @@ const fn attribute_of(op: &Op) -> Attribute {
             LaneRows::FromAll | LaneRows::Whole => PortNum::MANAGEMENT,
         }),
         Op::Arbitration { block, .. } => Attribute::VlArbitration(*block),
-        Op::Port { .. } => Attribute::PortInfo,
+        Op::Port { .. } | Op::Link { .. } => Attribute::PortInfo,
     }
 }
 

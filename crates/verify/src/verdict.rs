@@ -171,8 +171,26 @@ impl<'a> Docket<'a> {
             .chain(lids::findings(ground))
             .chain(settings::findings(ground))
         {
-            self.add(finding);
+            self.add(self.as_wanted(finding, ground));
         }
+    }
+
+    /// Returns a finding; for information only if it is about a host that the operator has taken out of service.
+    fn as_wanted(&self, mut finding: Finding, ground: &Ground<'_>) -> Finding {
+        if let Fault::HostAlone { host, .. } = &finding.fault {
+            let nodes = self
+                .options
+                .kept_off
+                .iter()
+                .map(|at| &ground.subject.fabric.nodes()[at.node]);
+            if nodes
+                .filter(|node| !node.is_switch())
+                .any(|node| node.guid == host.node_guid)
+            {
+                finding.severity = Severity::Info;
+            }
+        }
+        finding
     }
 
     /// Adds a cycle of channels with their lanes: (lane, channel).

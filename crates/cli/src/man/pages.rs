@@ -236,6 +236,58 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
         ),
     ),
     (
+        "selvedge-drain",
+        page(
+            ASKED,
+            &[
+                "selvedge(1)",
+                "selvedge-isolate(1)",
+                "selvedge-enable(1)",
+                "selvedge-status(1)",
+            ],
+            &[
+                (
+                    "What draining a switch would change, and which hosts would lose their connection:",
+                    "selvedge drain 'spine 1' --dry-run",
+                ),
+                (
+                    "Lead no routes over a link that is known to be bad:",
+                    "selvedge drain '\"leaf 1\"[3]' --reason 'CRC errors'",
+                ),
+                ("What is out of service:", "selvedge status out-of-service"),
+            ],
+        ),
+    ),
+    (
+        "selvedge-isolate",
+        page(
+            ASKED,
+            &[
+                "selvedge(1)",
+                "selvedge-drain(1)",
+                "selvedge-enable(1)",
+                "selvedge-status(1)",
+            ],
+            &[(
+                "Take a switch out for repair, and disable the ports that lead to it:",
+                "selvedge isolate 'spine 1' --reason 'fan is broken'",
+            )],
+        ),
+    ),
+    (
+        "selvedge-enable",
+        page(
+            ASKED,
+            &[
+                "selvedge(1)",
+                "selvedge-drain(1)",
+                "selvedge-isolate(1)",
+                "selvedge-rebalance(1)",
+            ],
+            &[("Put a switch back into service:", "selvedge enable 'spine 1'")],
+        ),
+    ),
+    (
         "selvedge-sweep",
         page(
             ASKED,

@@ -10,6 +10,7 @@ mod changes;
 mod edges;
 mod health;
 mod lists;
+mod maintenance;
 mod manage;
 mod offline;
 mod opensm_conf;

@@ -5,16 +5,19 @@ use std::collections::BTreeSet;
 use crate::support::{Lab, Process, wait_for};
 
 /// Commands that print neither table nor figures: text for a shell, a file format, prose, or nothing.
-const WITHOUT_TABLE: [&str; 14] = [
+const WITHOUT_TABLE: [&str; 17] = [
     "bench",
     "completions",
     "config check",
     "config defaults",
     "decode",
     "demo",
+    "drain",
     "emulate",
+    "enable",
     "forget",
     "health",
+    "isolate",
     "man",
     "replay",
     "sweep",

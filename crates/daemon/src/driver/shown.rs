@@ -6,9 +6,10 @@ use selvedge_api as api;
 use selvedge_coordinator::In;
 use selvedge_fabric::Fabric;
 use selvedge_health::News;
+use selvedge_plan::Policy;
 use selvedge_planner::Severity;
 use selvedge_sim::Time;
-use selvedge_sm::{Committed, Event, Milestone};
+use selvedge_sm::{ChangeState, Committed, Event, Milestone};
 
 use super::{Driver, Untold};
 use crate::DaemonError;
@@ -67,10 +68,20 @@ impl Driver {
             | Milestone::RoleChanged { .. }
             | Milestone::TrapTaken(_)
             | Milestone::KnownChanged(_)
-            | Milestone::PolicyChanged(_)
             | Milestone::KeyChanged(_) => {}
+            Milestone::PolicyChanged(policy) => self.policy_changed(policy),
         }
         self.coordinate(In::Milestone(milestone))
+    }
+
+    /// If the last change was rolled back, the list of places out of service is the former one again.
+    fn policy_changed(&self, policy: &Policy) {
+        let last = self.sm.policy_changes().last();
+        if last.is_some_and(|last| matches!(last.state, ChangeState::RolledBack { .. }))
+            && let Err(error) = self.roster.restore(&policy.out_of_service)
+        {
+            self.notice(&Notice::NotStored(error));
+        }
     }
 
     /// Has what was found compared with the expected topology, if there is one.

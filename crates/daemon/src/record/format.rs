@@ -8,7 +8,7 @@ use selvedge_config::{Settings, parse, print_settings_with_keys};
 use selvedge_health::{Known, LinkKey};
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::{Member, MulticastGroup};
-use selvedge_plan::{EngineName, Generation, Policy};
+use selvedge_plan::{EngineName, Generation, OutOfService, Policy};
 use selvedge_planner::JobId;
 use selvedge_sim::Time;
 use selvedge_sm::{Asked, Command, Input, Mode, PersistentState, ToldLevels};
@@ -158,7 +158,7 @@ impl Header {
         out.extend(self.local.node_guid.0.to_le_bytes());
         out.extend(self.local.port_guid.0.to_le_bytes());
         out.push(self.local.port.get());
-        put_text(out, &print_settings_with_keys(&self.settings));
+        put_text(out, &settings_text(&self.settings));
         put_text(out, &print_guid2lid(&self.state.lids));
         let state = &self.state;
         put_text(
@@ -199,7 +199,7 @@ impl Header {
             port_guid: Guid(reader.u64().ok_or_else(cut)?),
             port: reader.u8().and_then(PortNum::new).ok_or_else(cut)?,
         };
-        let settings = parse(reader.text().ok_or_else(cut)?, Path::new("its settings")).map_err(|e| e.to_string())?;
+        let settings = settings_of(reader.text().ok_or_else(cut)?, "its settings")?;
         let lids = parse_guid2lid(reader.text().ok_or_else(cut)?.as_bytes());
         let lids = lids.map_err(|(line, error)| format!("its LIDs, line {line}: {error}"))?;
         let plan = parse_plan_state(reader.text().ok_or_else(cut)?.as_bytes());
@@ -276,6 +276,28 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
     }
 }
 
+/// Begins a line with a place out of service below the settings: a comment for whatever reads only these.
+const LISTED: &str = "#out-of-service ";
+
+/// Returns settings as text, with the places out of service.
+fn settings_text(settings: &Settings) -> String {
+    let mut text = print_settings_with_keys(settings);
+    for line in settings.policy.out_of_service.to_text().lines() {
+        text += &format!("\n{LISTED}{line}");
+    }
+    text
+}
+
+/// Reads such a text.
+fn settings_of(text: &str, what: &str) -> Result<Settings, String> {
+    let mut settings = parse(text, Path::new(what)).map_err(|error| error.to_string())?;
+    let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(LISTED)).collect();
+    let list = OutOfService::parse(&lines.join("\n"));
+    let list = list.map_err(|(line, fault)| format!("{what}: place {line} out of service: {fault}"))?;
+    settings.policy.out_of_service = Arc::new(list);
+    Ok(settings)
+}
+
 fn put_command(out: &mut Vec<u8>, time: Time, command: &Command) {
     let mut begin = |tag: u8| {
         out.push(tag);
@@ -289,7 +311,7 @@ fn put_command(out: &mut Vec<u8>, time: Time, command: &Command) {
                 policy: Policy::clone(policy),
                 ..Settings::default()
             };
-            put_text(out, &print_settings_with_keys(&settings));
+            put_text(out, &settings_text(&settings));
         }
         Command::Forget { nodes, links } => {
             begin(26);
@@ -468,7 +490,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Bad> 
         6 => Some(RecordedInput::Sweep),
         7 => match reader.text() {
             Some(text) => {
-                let settings = parse(text, Path::new("a policy in it")).map_err(|e| kind(&e))?;
+                let settings = settings_of(text, "a policy in it").map_err(|e| kind(&e))?;
                 Some(RecordedInput::SetPolicy(Arc::new(settings.policy)))
             }
             None => None,

@@ -39,6 +39,14 @@ impl Service for Slow {
         Ok(Forgotten { forgotten: Vec::new() })
     }
 
+    fn out_of_service(&self) -> Result<selvedge_api::OutOfService, Error> {
+        nothing()
+    }
+
+    fn change_service(&self, _: &selvedge_api::OutOfServiceRequest) -> Result<selvedge_api::OutOfServiceChange, Error> {
+        nothing()
+    }
+
     fn fabric(&self) -> Result<Arc<Fabric>, Error> {
         Ok(Arc::default())
     }

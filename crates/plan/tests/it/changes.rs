@@ -113,6 +113,7 @@ fn lines(fabric: &Fabric, installed: &Installed, plan: &Plan) -> Vec<String> {
             Op::SlToVl { .. } => format!("{node} lanes"),
             Op::Arbitration { .. } => format!("{node} turns"),
             Op::PKeys { .. } => format!("{node} pkeys"),
+            Op::Link { port, order } => format!("{node}[{}] {order:?}", port.port),
             Op::Port { port, state: None, .. } => format!("{node}[{}]", port.port),
             Op::Port {
                 port,

@@ -161,5 +161,6 @@ fn inventory(fabric: Fabric, local: PortRef) -> Arc<Inventory> {
         fabric: Arc::new(fabric),
         agents,
         local,
+        withdrawn: Arc::default(),
     })
 }

@@ -151,13 +151,15 @@ impl MulticastTask {
             .as_ref()
             .map(|_| basis.route_turns(&fabric, &self.plan, true));
         let ground = (&*fabric, &beside, now.as_ref().unwrap_or(&beside.routes));
+        // Trees leave links that are out of service; the judge sees that these still carry packets.
+        let ways = basis.inventory.in_service_of(&fabric);
         if let Some(most) = self.moves {
-            return self.moved(ground, most);
+            return self.moved(ground, &ways, most);
         }
         let (mut wanted, mut last) = (None, None);
         for looks in beside.attempts(&self.groups) {
             let routes = looks.then(|| routes(&beside.routes));
-            let made = trees(&self.request(&fabric, routes.as_ref()));
+            let made = trees(&self.request(&ways, routes.as_ref()));
             wanted = Some(made.tables.clone());
             match self.judged(ground, made, (0, 0)) {
                 Ok(plan) => return accepted(plan),
@@ -236,10 +238,10 @@ impl MulticastTask {
     }
 
     /// Moves trees with a better alternative, as many as `most` Sets allow.
-    fn moved(&self, ground: Ground<'_>, most: usize) -> MulticastResult {
+    fn moved(&self, ground: Ground<'_>, ways: &Fabric, most: usize) -> MulticastResult {
         for looks in ground.1.attempts(&self.groups) {
             let routes = looks.then(|| routes(&ground.1.routes));
-            let request = self.request(ground.0, routes.as_ref());
+            let request = self.request(ways, routes.as_ref());
             let (made, moved) = better(&request, |tables| {
                 multicast_changes(self.basis.generation, &self.held, tables).sets() <= most
             });

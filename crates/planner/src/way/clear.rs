@@ -51,7 +51,7 @@ fn adds(op: &Op, (fabric, installed): (&Fabric, &Installed), written: &Written) 
         Op::Port { state, .. } => *state == Some(PortState::Active) || phases::gives_lids(fabric, op),
         // Entries above LinearFDBTop become effective once it is raised.
         Op::Switch { node, settings } => settings.linear_top > fabric.node(*node).switch_settings.linear_top,
-        Op::PKeys { .. } | Op::Arbitration { .. } => false,
+        Op::PKeys { .. } | Op::Arbitration { .. } | Op::Link { .. } => false,
     }
 }
 

@@ -397,7 +397,9 @@ impl<'a> Way<'a> {
                 // Its P_Key table goes first.
                 Op::Port { .. } if op.begins_enforcing(self.fabric) => hosts.push(op),
                 Op::SlToVl { .. } => lanes.push(op),
-                Op::Port { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::Arbitration { .. } => settings.push(op),
+                Op::Port { .. } | Op::Link { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::Arbitration { .. } => {
+                    settings.push(op)
+                }
             }
         }
         let mut phases = vec![phase(CLEARED, 0, self.cleared(&blocks))];
@@ -529,9 +531,12 @@ impl<'a> Way<'a> {
                 let switch = self.fabric.switch_index(*node);
                 !switch.is_some_and(|switch| used.contains(&(switch, usize::from(*block))))
             }
-            Op::Switch { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } | Op::Port { .. } => {
-                false
-            }
+            Op::Switch { .. }
+            | Op::PKeys { .. }
+            | Op::SlToVl { .. }
+            | Op::Arbitration { .. }
+            | Op::Port { .. }
+            | Op::Link { .. } => false,
         });
     }
 

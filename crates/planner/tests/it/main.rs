@@ -5,5 +5,6 @@
 mod backups;
 mod bench;
 mod mended;
+mod out_of_service;
 mod repair;
 mod way;

@@ -13,6 +13,7 @@ mod killed_half_way;
 mod many_keys;
 mod model;
 mod multicast;
+mod out_of_service;
 mod proof;
 mod quick_succession;
 mod random_faults;

@@ -12,6 +12,7 @@ use crate::event::{Event, SweepReason};
 use crate::io::Output;
 use crate::milestone::Milestone;
 use crate::stage::Stage;
+use crate::withdrawal;
 
 impl Sm {
     /// Hands an input to changes of policy, and carries out their effects.
@@ -27,6 +28,7 @@ impl Sm {
                 Effect::Event(event) => out.push(Output::Event(Event::Change(event))),
                 Effect::Take(policy) => {
                     self.set_policy(Arc::clone(&policy), out);
+                    self.tell_withdrawal(withdrawal::In::Wanted);
                     out.push(Output::Milestone(Milestone::PolicyChanged(policy)));
                 }
             }

@@ -107,8 +107,15 @@ impl Sm {
         }
     }
 
-    /// True if the state in force is fully known: then only changes must be probed.
+    /// True if the state in force is fully known: then only changes must be probed. Until a link that is out of service
+    /// is left out, repairs and steps towards balance could lead over it: only a sweep plans without it.
     pub(crate) fn knows_the_fabric(&self) -> bool {
+        let inventory = self.inventory.as_ref();
+        self.has_fabric_in_force() && !inventory.is_some_and(|inventory| inventory.is_withdrawing())
+    }
+
+    /// True if the plan in force is one for the fabric that was found last, and all of it is known.
+    pub(crate) fn has_fabric_in_force(&self) -> bool {
         let (Some(inventory), Some(seen)) = (&self.inventory, self.in_force.fabric()) else {
             return false;
         };
@@ -387,6 +394,7 @@ impl Sm {
     /// A plan is in force: prepares the next repair, and probes again what was repaired.
     pub(crate) fn after_apply(&mut self, inventory: &Inventory, out: &mut Vec<Output>) {
         self.multicast_after_apply();
+        self.withdraw_after_apply();
         let has_switches = !inventory.fabric.switches().is_empty();
         self.repair(In::Applied { has_switches }, out);
     }

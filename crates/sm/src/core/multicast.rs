@@ -94,7 +94,7 @@ impl Sm {
     /// that is due but not served would wake the manager again and again.
     pub(crate) fn multicast_due(&self) -> Option<Time> {
         let is_free = !self.is_sweep_due() && !self.has_suspects();
-        self.multicast.due().filter(|_| is_free && self.knows_the_fabric())
+        self.multicast.due().filter(|_| is_free && self.has_fabric_in_force())
     }
 
     /// Plans trees, or reads the blocks that must be known for that, if the manager is idle.

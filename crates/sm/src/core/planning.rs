@@ -207,8 +207,15 @@ impl Sm {
         // A plan follows.
         let events = events.into_iter().filter(|event| *event != PlanEvent::NoPlan);
         out.extend(events.map(Event::Plan).map(Output::Event));
+        let left_out = Arc::clone(&self.policy_to_plan().out_of_service);
         self.change_policy(change::In::Refused { why, verdict }, out);
-        self.plan_whole(inventory, installed.clone(), false, out);
+        if self.config.policy.out_of_service == left_out {
+            return self.plan_whole(inventory, installed.clone(), false, out);
+        }
+        // The inventory lacks links that are to be used.
+        self.tell_sweep(sweep::In::PlanDropped);
+        self.stage = Stage::Idle;
+        self.want_sweep(SweepReason::Command);
     }
 
     /// Takes a repair that was planned.

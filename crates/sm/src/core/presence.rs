@@ -76,6 +76,7 @@ impl Sm {
             apart: verdict.and_then(|verdict| apart(verdict)),
             deviations: Arc::default(),
             not_stored: Vec::new(),
+            out_of_service: self.places_out_of_service(),
         }
     }
 }

@@ -19,6 +19,7 @@ impl Sm {
             (Timer::Doubt, Stage::Probing(probe)) => probe.due(),
             (Timer::LightSweep, Stage::Idle) => self.light_sweep_due(),
             (Timer::Release, Stage::Idle) => self.flaps().due(),
+            (Timer::Withdrawal, Stage::Idle) => self.withdrawal().due(),
             (Timer::Balance, Stage::Idle) => self.rebalancer().due().filter(|_| !self.is_preparing_repairs()),
             (Timer::MulticastTrees, Stage::Idle) => self.multicast_due(),
             (Timer::AliasGuids, Stage::Idle) => self.aliases_due(),
@@ -31,6 +32,7 @@ impl Sm {
                 | Timer::Doubt
                 | Timer::LightSweep
                 | Timer::Release
+                | Timer::Withdrawal
                 | Timer::Balance
                 | Timer::MulticastTrees
                 | Timer::AliasGuids

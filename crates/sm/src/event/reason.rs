@@ -28,6 +28,8 @@ pub enum SweepReason {
     Overtaken,
     /// LIDs are free that ports wait for.
     LidsFree,
+    /// Routes lead over links that are out of service no longer, so these are left out.
+    OutOfService,
     /// Another manager handed the subnet over.
     HandedOver,
     /// The master sent DISCOVER to this standby.
@@ -59,6 +61,7 @@ impl fmt::Display for SweepReason {
             Self::Interval => f.write_str("the interval between sweeps"),
             Self::Overtaken => f.write_str("a link that was lost while the plan was applied"),
             Self::LidsFree => f.write_str("LIDs that have become free"),
+            Self::OutOfService => f.write_str("links that are out of service and carry nothing any more"),
             Self::HandedOver => f.write_str("HANDOVER from another manager"),
             Self::Told => f.write_str("DISCOVER from the master"),
         }

@@ -137,7 +137,7 @@ impl<'a> Finder<'a> {
             let why = troubles.get(&own.1)?;
             matches!(
                 why,
-                PortReason::LeftOut | PortReason::NotStored | PortReason::DuplicateGuid
+                PortReason::LeftOut | PortReason::OutOfService | PortReason::NotStored | PortReason::DuplicateGuid
             )
             .then(|| format!("{}: {why}", self.end(own)))
         };

@@ -168,7 +168,8 @@ fn woken(fabric: &Fabric, op: &Op) -> impl Iterator<Item = End> {
         | Op::Switch { .. }
         | Op::PKeys { .. }
         | Op::SlToVl { .. }
-        | Op::Arbitration { .. } => None,
+        | Op::Arbitration { .. }
+        | Op::Link { .. } => None,
     };
     let end = |at: PortRef| Some((fabric.switch_index(at.node)?, at.port.get()));
     let ends = at.and_then(|at| Some([end(at)?, end(fabric.peer(at)?)?]));
@@ -182,7 +183,12 @@ fn raised(fabric: &Fabric, op: &Op) -> Option<(SwitchIdx, Lid)> {
             let is_higher = settings.linear_top > fabric.node(*node).switch_settings.linear_top;
             Some((fabric.switch_index(*node)?, Lid(settings.linear_top))).filter(|_| is_higher)
         }
-        Op::Port { .. } | Op::Lft { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } => None,
+        Op::Port { .. }
+        | Op::Link { .. }
+        | Op::Lft { .. }
+        | Op::PKeys { .. }
+        | Op::SlToVl { .. }
+        | Op::Arbitration { .. } => None,
     }
 }
 

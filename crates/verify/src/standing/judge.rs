@@ -14,9 +14,9 @@ use crate::phases::passage;
 use crate::sl_vl::LaneMap;
 use crate::subject::Subject;
 use crate::tally::Ends;
-use crate::transition;
 use crate::verdict::Docket;
 use crate::witness::Finder;
+use crate::{out_of_service, transition};
 
 /// Judges as [`crate::judge`] does, but follows packets only where entries and links differ from what `standing`
 /// proves.
@@ -56,6 +56,9 @@ pub fn judge(
         docket.add_plain_facts(&ground);
         mended.add_cycle(&mut docket, &ground, &proof);
         for finding in transition::findings(fabric, installed, plan, &changes) {
+            docket.add(finding);
+        }
+        for finding in out_of_service::findings(fabric, plan, &changes, &options.kept_off) {
             docket.add(finding);
         }
         let passage = passage(fabric, installed, plan, &changes, None, options);

@@ -105,7 +105,8 @@ impl Standing {
                     | Op::PKeys { .. }
                     | Op::SlToVl { .. }
                     | Op::Arbitration { .. }
-                    | Op::Port { .. } => return None,
+                    | Op::Port { .. }
+                    | Op::Link { .. } => return None,
                 }
             }
         }

@@ -186,7 +186,7 @@ fn apply(fabric: &mut Fabric, installed: &mut Installed, changes: &ChangeSet) {
                 let now = selvedge_plan::partition::with_pkey_block(held, *block, keys);
                 fabric.set_pkeys(*port, now);
             }
-            Op::SlToVl { .. } | Op::Arbitration { .. } => {}
+            Op::SlToVl { .. } | Op::Arbitration { .. } | Op::Link { .. } => {}
             Op::Port { port, settings, .. } => {
                 let link = fabric.port(*port).unwrap().link;
                 fabric.set_port(*port, link, *settings);
@@ -196,7 +196,7 @@ fn apply(fabric: &mut Fabric, installed: &mut Installed, changes: &ChangeSet) {
 }
 
 /// Agents without routes: nothing is sent.
-fn inventory(fabric: Fabric) -> Arc<Inventory> {
+pub fn inventory(fabric: Fabric) -> Arc<Inventory> {
     let agent = |_| Agent {
         route: DirectedRoute::LOCAL,
         port_routes: Default::default(),
@@ -211,6 +211,7 @@ fn inventory(fabric: Fabric) -> Arc<Inventory> {
         agents: Arc::new((0..fabric.nodes().len()).map(agent).collect()),
         fabric: Arc::new(fabric),
         local,
+        withdrawn: Arc::default(),
     })
 }
 

@@ -13,12 +13,12 @@ use std::time::Duration;
 use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings};
 use selvedge_mad::AgentId;
 use selvedge_plan::partition::with_pkey_block;
-use selvedge_plan::{BLOCK_LIDS, Installed, Op, Phase};
+use selvedge_plan::{BLOCK_LIDS, Installed, LinkOrder, Op, Phase};
 use selvedge_planner::held::has_silent_link;
 use selvedge_planner::past::{Taken, Unanswered};
 use selvedge_planner::{Declined, Inventory, Outcome, external_settings, port_settings};
 use selvedge_sim::Time;
-use selvedge_types::{PortNum, PortState};
+use selvedge_types::{PhysState, PortNum, PortState};
 use selvedge_verify::phases;
 use selvedge_wire::{Attribute, LinearForwardingTable, Mad, PKeyTable, PortInfo, SmpData, SwitchInfo};
 
@@ -279,7 +279,13 @@ impl PlanSets {
                 state: Some(PortState::Active),
                 ..
             } => failed(*port) || self.fabric.peer(*port).is_some_and(failed),
-            Op::Port { .. }
+            // Entries that were not replaced may still lead over the link.
+            Op::Link {
+                order: LinkOrder::Disable,
+                ..
+            } => !self.failures.nodes.is_empty(),
+            Op::Link { .. }
+            | Op::Port { .. }
             | Op::Lft { .. }
             | Op::Switch { .. }
             | Op::PKeys { .. }
@@ -322,6 +328,16 @@ impl PlanSets {
                     false => set,
                 }
             }
+            Op::Link { port, order } => {
+                let seen = self.inventory.port_info(*port)?;
+                let held = &self.fabric.port(*port)?.settings;
+                let info = smp::link_order(seen, held, *order);
+                smp::set(
+                    &info,
+                    smp::port_modifier(seen, port.port),
+                    agent.route_to(port.port),
+                )
+            }
         })
     }
 
@@ -342,6 +358,7 @@ impl PlanSets {
                 *port
             }
             Op::Port { .. }
+            | Op::Link { .. }
             | Op::PKeys { .. }
             | Op::Lft { .. }
             | Op::Switch { .. }
@@ -357,16 +374,18 @@ impl PlanSets {
         match op {
             // An agent without such tables has one lane, and needs none of them.
             Op::SlToVl { .. } | Op::Arbitration { .. } if is_answered => false,
-            Op::Port { port, .. } | Op::PKeys { port, .. } | Op::SlToVl { port, .. } | Op::Arbitration { port, .. } => {
-                self.failures.ports.insert(*port)
-            }
+            Op::Port { port, .. }
+            | Op::PKeys { port, .. }
+            | Op::SlToVl { port, .. }
+            | Op::Arbitration { port, .. }
+            | Op::Link { port, .. } => self.failures.ports.insert(*port),
             Op::Lft { node, .. } | Op::Switch { node, .. } => self.failures.nodes.insert(*node),
         };
         // A switch that may not have taken its LifeTimeValue may keep packets longer than any wait assumes.
         self.is_torn |= match op {
             Op::Lft { .. } => true,
             Op::Switch { .. } => !is_answered,
-            Op::Port { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } => false,
+            Op::Port { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } | Op::Link { .. } => false,
         };
     }
 
@@ -443,7 +462,31 @@ impl PlanSets {
                 expect(is_taken, || "the port answers with other lanes".to_owned())
             }
             Op::Port { port, settings, state } => self.check_port((*port, *state), settings, data, effects),
+            Op::Link { port, order } => self.check_link(*port, *order, data),
         }
+    }
+
+    /// Takes the answer to a Set that takes a link down, or enables its port again. The manager treats a link that was
+    /// taken down as down, even if it is trained again at once.
+    fn check_link(&mut self, port: PortRef, order: LinkOrder, data: &SmpData) -> Result<(), String> {
+        let held = PortInfo::parse(data).map_err(|e| e.to_string())?;
+        let seen = self.inventory.port_info(port);
+        expect(!seen.is_some_and(|seen| is_anothers(seen, &held, None)), || {
+            "another port answers: a cable was moved".to_owned()
+        })?;
+        let Some(before) = self.fabric.port(port).map(|port| (port.link, port.settings)) else {
+            return Err("there is no such port".to_owned());
+        };
+        let phys = held.phys_state.unwrap_or_default();
+        let is_done = match order {
+            LinkOrder::Down => held.state != Some(PortState::Active),
+            LinkOrder::Disable => phys == PhysState::Disabled,
+            LinkOrder::Poll => phys != PhysState::Disabled,
+        };
+        let (link, settings) = before;
+        let state = PortState::Down;
+        Arc::make_mut(&mut self.fabric).set_port(port, LinkState { state, phys, ..link }, settings);
+        expect(is_done, || format!("the port answers with physical state {phys:?}"))
     }
 
     fn check_port(
@@ -525,6 +568,14 @@ impl PlanSets {
                 format!("PortInfo of {} (to {state})", self.fabric.port_name(*port))
             }
             Op::Port { port, state: None, .. } => format!("PortInfo of {}", self.fabric.port_name(*port)),
+            Op::Link { port, order } => {
+                let word = match order {
+                    LinkOrder::Down => "to Down",
+                    LinkOrder::Disable => "to Disabled",
+                    LinkOrder::Poll => "to Polling",
+                };
+                format!("PortInfo of {} ({word})", self.fabric.port_name(*port))
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ mod returns;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use selvedge_fabric::{NodeIdx, PortRef};
+use selvedge_fabric::{NodeIdx, Port, PortRef};
 use selvedge_planner::{Damage, Inventory};
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
@@ -239,6 +239,9 @@ impl Probe {
             return;
         };
         self.hear(at.node);
+        if self.note_withdrawn(at, info) {
+            return;
+        }
         let state = info.state.unwrap_or(PortState::Down);
         match (port.is_up(), info.is_up()) {
             (true, false) => {
@@ -269,6 +272,24 @@ impl Probe {
             (true, true) if state != port.link.state => self.came_back(at, info),
             (true, true) | (false, false) => {}
         }
+    }
+
+    /// Takes the answer of a port with a link that is out of service and left out of the fabric. A change of its link
+    /// explains a trap, and nothing is repaired. Returns false for another port.
+    fn note_withdrawn(&mut self, at: PortRef, info: &PortInfo) -> bool {
+        let inventory = &self.start.inventory;
+        let withdrawn = &inventory.withdrawn;
+        let is_listed = withdrawn.idle.contains(&at) || withdrawn.hosts.contains(&at);
+        if !is_listed || inventory.fabric.port(at).is_some_and(Port::is_up) {
+            return false;
+        }
+        let before = inventory.port_info(at).map(|before| (before.state, before.phys_state));
+        if before != Some((info.state, info.phys_state)) {
+            self.explained.insert(at.node);
+            self.damage.flagged.insert(at.node);
+            self.damage.seen.push((at, *info));
+        }
+        true
     }
 
     /// True if a link that is back stays left out. Both its nodes must be reachable without it and known: a sweep finds

@@ -1,0 +1,94 @@
+//! Switches, links and ports that the operator has taken out of service.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Body;
+
+/// A request to take a place out of service, or to put it back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OutOfServiceRequest {
+    /// A switch or host as `name`, `"name"` or `0xGUID`; a port or link by one of its ends, as `name[port]`.
+    pub place: String,
+    /// `drain`, `isolate` or `enable`.
+    pub service: String,
+    /// Only report what would change.
+    pub dry_run: bool,
+    /// Also if hosts lose their last connection.
+    pub force: bool,
+    /// Why, for the list; may be empty.
+    pub reason: String,
+}
+
+/// What a change of the list does, or would do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OutOfServiceChange {
+    /// `drain`, `isolate` or `enable`.
+    pub service: String,
+    /// The places, in words.
+    pub places: Vec<String>,
+    /// True if the change begins now; false for a dry run.
+    pub started: bool,
+    /// Ports of hosts that lose their connection.
+    pub hosts_cut: Vec<String>,
+    /// The hosts among them that have no other connection.
+    pub hosts_alone: Vec<String>,
+    /// Ports that are disabled, once no entry leads over them, or enabled.
+    pub ports: Vec<String>,
+    /// The plan; absent on a manager that is not master: it has none.
+    pub figures: Option<OutOfServiceFigures>,
+}
+
+impl Body for OutOfServiceChange {
+    const SCHEMA: &'static str = "selvedge.out-of-service-change";
+}
+
+/// Figures of the plan with a changed list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutOfServiceFigures {
+    /// The engine that makes the tables.
+    pub engine: String,
+    /// Ordered pairs of hosts with packets that take another route.
+    pub pairs_moved: u64,
+    /// Forwarding entries that change.
+    pub entries: u64,
+    /// Sets of the first plan. Later Sets disable ports.
+    pub sets: u64,
+    /// Host pairs on the busiest link now.
+    pub load_max_before: u64,
+    /// Host pairs on the busiest link afterwards.
+    pub load_max_after: u64,
+}
+
+/// The list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutOfService {
+    /// Number of places.
+    pub count: u64,
+    /// The places.
+    pub places: Vec<OutOfServicePlace>,
+}
+
+impl Body for OutOfService {
+    const SCHEMA: &'static str = "selvedge.out-of-service";
+}
+
+/// A place that is out of service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutOfServicePlace {
+    /// `switch`, `link` or `port`.
+    pub kind: String,
+    /// Its name: a node, or one or both ends of a link.
+    pub name: String,
+    /// The same by GUID, as stored.
+    pub id: String,
+    /// `drain`, `isolate`, or `enable` while ports are enabled again.
+    pub service: String,
+    /// What has become of it: `moving` (routes still lead over it), `out`, `needed` (it carries packets, because nothing
+    /// else reaches some switch), `absent` (nothing of it is there).
+    pub state: String,
+    /// Since when, in milliseconds since 1970-01-01 UTC.
+    pub since_ms: u64,
+    /// The operator's reason; may be empty.
+    pub reason: String,
+}

@@ -1,0 +1,448 @@
+//! The list of places out of service: changed by operators, stored, and part of each policy that the manager gets.
+//!
+//! A change is planned and judged before anything is stored or sent ([`Manager::propose_service`]). Then the list is
+//! stored, and the manager gets the policy with it. Another process of the manager reads the list when it starts.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use selvedge_api::{
+    self as api, Error, ErrorKind, OutOfServiceChange, OutOfServiceFigures, OutOfServicePlace, OutOfServiceRequest,
+};
+use selvedge_fabric::{Fabric, NodeIdx, PortRef};
+use selvedge_health::Duty;
+use selvedge_plan::OutOfService;
+use selvedge_plan::out_of_service::{Notice, PLACES_MAX, Place, PortId, REASON_MAX, Service};
+use selvedge_planner::out_of_service::{ends_of, find_port, port_id};
+use selvedge_planner::service_preview::{Effects, preview};
+use selvedge_planner::{Basis, Inventory};
+use selvedge_sim::Par;
+use selvedge_sm::{ChangeState, Command, Role, View};
+use selvedge_store::{StateDir, StoreError};
+use selvedge_types::PhysState;
+
+use crate::place_names::PlaceNames;
+use crate::service::{Manager, not_yet};
+
+/// The list, and where it is stored.
+pub(crate) struct Roster {
+    list: Mutex<Arc<OutOfService>>,
+    /// Held during a change: two at a time could each overlook what the other one takes out.
+    change: Mutex<()>,
+    folder: Option<Arc<StateDir>>,
+}
+
+impl Roster {
+    /// Reads the list of an earlier process.
+    pub(crate) fn read(folder: Option<Arc<StateDir>>) -> Result<Self, StoreError> {
+        let list = folder.as_deref().map(StateDir::load_out_of_service).transpose()?;
+        Ok(Self {
+            list: Mutex::new(Arc::new(list.unwrap_or_default())),
+            change: Mutex::default(),
+            folder,
+        })
+    }
+
+    /// Returns the list.
+    pub(crate) fn list(&self) -> Arc<OutOfService> {
+        Arc::clone(&self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<OutOfService>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores the list of the policy in force again: a change of the list was rolled back.
+    pub(crate) fn restore(&self, list: &Arc<OutOfService>) -> Result<(), StoreError> {
+        match self.list() == *list {
+            true => Ok(()),
+            false => self.replace(list),
+        }
+    }
+
+    /// Stores another list, and has it from then on.
+    fn replace(&self, list: &Arc<OutOfService>) -> Result<(), StoreError> {
+        if let Some(folder) = &self.folder {
+            folder.save_out_of_service(list)?;
+        }
+        *self.lock() = Arc::clone(list);
+        Ok(())
+    }
+}
+
+fn refused(why: String) -> Error {
+    ErrorKind::NotOutOfService.error(why)
+}
+
+/// A change of the list before anything is done.
+struct Proposal {
+    service: Service,
+    places: Vec<Place>,
+    list: Arc<OutOfService>,
+    /// Ports that are disabled or enabled.
+    ports: BTreeSet<PortId>,
+}
+
+impl Manager {
+    /// Takes a place out of service, or puts it back; with `dry_run`, reports what that would do.
+    pub(crate) fn propose_service(&self, request: &OutOfServiceRequest) -> Result<OutOfServiceChange, Error> {
+        let _one = match self.roster.change.try_lock() {
+            Ok(one) => one,
+            Err(TryLockError::Poisoned(one)) => one.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                return Err(ErrorKind::Busy.error("another place is being taken out of service or put back"));
+            }
+        };
+        let (fabric, view) = self.named();
+        if view.facts.duty != Duty::Manage && !request.dry_run {
+            return Err(ErrorKind::NotMaster.error("this process only watches the subnet"));
+        }
+        let mut changes = view.policy_changes.iter();
+        let open = changes.find(|of| matches!(of.state, ChangeState::Proposed | ChangeState::Planned));
+        if let Some(open) = open.filter(|_| !request.dry_run) {
+            return Err(ErrorKind::Busy.error(format!(
+                "change {} is being planned: try again when it has ended ('selvedge status changes')",
+                open.serial
+            )));
+        }
+        let (Some(fabric), Some(inventory)) = (fabric, view.inventory.clone()) else {
+            return Err(not_yet("snapshot of the fabric"));
+        };
+        let names = PlaceNames {
+            fabric: &fabric,
+            absent: &view.facts.absent,
+            names: &self.shared.names,
+        };
+        let proposal = self.proposal(request, &names, &inventory)?;
+        let effects = match proposal.service {
+            Service::Enable => Effects::default(),
+            Service::Drain | Service::Isolate => inventory.effects(&proposal.list, &proposal.places),
+        };
+        refuse_losses(request, &fabric, &effects)?;
+        let figures = figures(&view, &inventory, &proposal.list)?;
+        if !request.dry_run {
+            self.take_list(&proposal.list)?;
+        }
+        let port = |at: &PortRef| fabric.port_name(*at);
+        Ok(OutOfServiceChange {
+            service: proposal.service.name().to_owned(),
+            places: proposal.places.iter().map(|&place| names.words(place)).collect(),
+            started: !request.dry_run,
+            hosts_cut: effects.cut.iter().map(port).collect(),
+            hosts_alone: effects
+                .alone
+                .iter()
+                .map(|&node| fabric.node(node).description.clone())
+                .collect(),
+            ports: proposal.ports.iter().map(|&id| names.port(id)).collect(),
+            figures,
+        })
+    }
+
+    /// Stores a list, and gives the manager the policy with it.
+    fn take_list(&self, list: &Arc<OutOfService>) -> Result<(), Error> {
+        let stored = self.roster.replace(list);
+        stored.map_err(|error| Error::of_text(&error.to_string()))?;
+        let mut policy = self.settings().policy;
+        policy.out_of_service = Arc::clone(list);
+        self.command(Command::SetPolicy(Arc::new(policy)))
+    }
+
+    fn proposal(
+        &self,
+        request: &OutOfServiceRequest,
+        names: &PlaceNames<'_>,
+        inventory: &Inventory,
+    ) -> Result<Proposal, Error> {
+        let bad = |why: String| ErrorKind::BadRequest.error(why);
+        let service: Service = request.service.parse().map_err(|_| {
+            bad(format!(
+                "service is '{}', want drain, isolate or enable",
+                request.service
+            ))
+        })?;
+        let reason = request.reason.trim();
+        if reason.len() > REASON_MAX || reason.chars().any(char::is_control) {
+            return Err(bad(format!(
+                "the reason is longer than {REASON_MAX} bytes, or has more than one line"
+            )));
+        }
+        let mut list = OutOfService::clone(&self.roster.list());
+        drop_enabled(&mut list, &inventory.fabric);
+        let (places, ports) = match service {
+            Service::Enable => enable(&request.place, names, &mut list)?,
+            Service::Drain | Service::Isolate => {
+                take_out((&request.place, service, reason), names, inventory, &mut list)?
+            }
+        };
+        Ok(Proposal {
+            service,
+            places,
+            list: Arc::new(list),
+            ports,
+        })
+    }
+
+    /// Returns the list for display.
+    pub(crate) fn show_service(&self) -> Result<api::OutOfService, Error> {
+        let (fabric, view) = self.named();
+        let fabric = fabric.ok_or_else(|| not_yet("snapshot of the fabric"))?;
+        let names = PlaceNames {
+            fabric: &fabric,
+            absent: &view.facts.absent,
+            names: &self.shared.names,
+        };
+        let mut list = OutOfService::clone(&self.roster.list());
+        drop_enabled(&mut list, &fabric);
+        let places: Vec<OutOfServicePlace> = list
+            .iter()
+            .map(|(&place, notice)| OutOfServicePlace {
+                kind: match place {
+                    Place::Switch(_) => "switch",
+                    Place::Link(..) => "link",
+                    Place::Port(_) => "port",
+                }
+                .to_owned(),
+                name: names.words(place),
+                id: place.to_string(),
+                service: notice.service.name().to_owned(),
+                state: state(&view, place, notice).to_owned(),
+                since_ms: notice.since_ms,
+                reason: notice.reason.clone(),
+            })
+            .collect();
+        Ok(api::OutOfService {
+            count: places.len() as u64,
+            places,
+        })
+    }
+}
+
+/// Lists a place. Returns the places of that name, and the ports that will be disabled.
+fn take_out(
+    (text, service, reason): (&str, Service, &str),
+    names: &PlaceNames<'_>,
+    inventory: &Inventory,
+    list: &mut OutOfService,
+) -> Result<(Vec<Place>, BTreeSet<PortId>), Error> {
+    let fabric = &inventory.fabric;
+    let places = names.find(text)?;
+    let mut ports = BTreeSet::new();
+    for &place in &places {
+        refuse_own(place, inventory, names)?;
+        if let Some(other) = covering(list, place, service, fabric) {
+            return Err(refused(format!(
+                "{} is out of service already ({})",
+                names.words(place),
+                names.words(other)
+            )));
+        }
+        if list.len() >= PLACES_MAX {
+            return Err(refused(format!(
+                "{PLACES_MAX} places are out of service, more cannot be listed"
+            )));
+        }
+        let near = ends_of(fabric, place)
+            .into_iter()
+            .map(|(near, _)| port_id(fabric, near));
+        let mut disabled: BTreeSet<PortId> = list
+            .get(place)
+            .map(|notice| notice.disabled.clone())
+            .unwrap_or_default();
+        if service == Service::Isolate {
+            disabled.extend(near);
+        }
+        ports.extend(&disabled);
+        let notice = Notice {
+            service,
+            since_ms: now_ms(),
+            disabled,
+            reason: reason.to_owned(),
+        };
+        list.insert(place, notice);
+    }
+    Ok((places, ports))
+}
+
+/// Puts a place back. Its ports stay listed until they are enabled.
+fn enable(
+    text: &str,
+    names: &PlaceNames<'_>,
+    list: &mut OutOfService,
+) -> Result<(Vec<Place>, BTreeSet<PortId>), Error> {
+    let places = names.find_listed(text, list)?;
+    let mut ports = BTreeSet::new();
+    for &place in &places {
+        let Some(notice) = list.remove(place) else { continue };
+        ports.extend(&notice.disabled);
+        if !notice.disabled.is_empty() {
+            let notice = Notice {
+                service: Service::Enable,
+                since_ms: now_ms(),
+                ..notice
+            };
+            list.insert(place, notice);
+        }
+    }
+    Ok((places, ports))
+}
+
+/// Removes places that are back in service with all their ports enabled.
+fn drop_enabled(list: &mut OutOfService, fabric: &Fabric) {
+    let is_enabled = |id: &PortId| {
+        let port = find_port(fabric, *id).and_then(|at| fabric.port(at));
+        port.is_some_and(|port| port.link.phys != PhysState::Disabled)
+    };
+    let back = list.iter().filter(|(_, notice)| notice.service == Service::Enable);
+    let back = back.filter(|(_, notice)| notice.disabled.iter().all(is_enabled));
+    let back: Vec<Place> = back.map(|(&place, _)| place).collect();
+    for place in back {
+        list.remove(place);
+    }
+}
+
+/// Returns a listed place that has all links of this one, with the same service or a stronger one.
+fn covering(list: &OutOfService, place: Place, service: Service, fabric: &Fabric) -> Option<Place> {
+    let links = |place| -> BTreeSet<PortRef> {
+        let ends = ends_of(fabric, place).into_iter();
+        ends.flat_map(|(near, far)| [near, far]).collect()
+    };
+    let wanted = links(place);
+    let covers = |of: Place| of == place || !wanted.is_empty() && wanted.is_subset(&links(of));
+    let stronger = list.iter().filter(|(_, notice)| {
+        notice.service == service || notice.service == Service::Isolate && service == Service::Drain
+    });
+    let found = stronger.filter(|(of, _)| covers(**of)).map(|(of, _)| *of).next();
+    // An isolated place may be drained instead: then its ports are enabled.
+    found.filter(|of| *of != place || list.get(place).is_some_and(|notice| notice.service == service))
+}
+
+/// The manager never takes its own connection out of service.
+fn refuse_own(place: Place, inventory: &Inventory, names: &PlaceNames<'_>) -> Result<(), Error> {
+    let (fabric, local) = (&inventory.fabric, inventory.local);
+    let own = [Some(local), fabric.peer(local)];
+    let is_own_switch = |guid| own.into_iter().flatten().any(|at| fabric.node(at.node).guid == guid);
+    let is_own = match place {
+        Place::Switch(guid) => is_own_switch(guid),
+        Place::Link(..) | Place::Port(_) => {
+            let mut ends = ends_of(fabric, place).into_iter().flat_map(|(near, far)| [near, far]);
+            ends.any(|end| own.contains(&Some(end)))
+        }
+    };
+    match is_own {
+        true => Err(refused(format!(
+            "{} is the manager's own connection: move the manager first, or let a standby take over and ask that one",
+            names.words(place)
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a change that separates a switch, and one that cuts off hosts unless it is forced.
+fn refuse_losses(request: &OutOfServiceRequest, fabric: &Fabric, effects: &Effects) -> Result<(), Error> {
+    if !effects.behind.is_empty() {
+        let switches = listed(effects.behind.iter().map(|&node| fabric.node(node).description.clone()));
+        let hosts = match effects.hosts_behind.is_empty() {
+            true => String::new(),
+            false => format!(
+                ", with {}",
+                listed(effects.hosts_behind.iter().map(|&at| fabric.port_name(at)))
+            ),
+        };
+        return Err(ErrorKind::LastPath.error(format!(
+            "nothing else leads to switch {switches}{hosts}: drain or isolate that switch itself (--force does not help)"
+        )));
+    }
+    if !effects.alone.is_empty() && !request.force && !request.dry_run {
+        let name = |node: &NodeIdx| fabric.node(*node).description.clone();
+        return Err(ErrorKind::LastPath.error(format!(
+            "{} would lose their last connection: {}",
+            count(effects.alone.len(), "host"),
+            listed(effects.alone.iter().map(name))
+        )));
+    }
+    Ok(())
+}
+
+/// Plans with the changed list. A manager that is not master has no plan.
+fn figures(
+    view: &View,
+    inventory: &Arc<Inventory>,
+    list: &Arc<OutOfService>,
+) -> Result<Option<OutOfServiceFigures>, Error> {
+    let (Role::Master, Some(plan), Some(policy)) = (view.role, &view.plan, &view.policy) else {
+        return Ok(None);
+    };
+    let mut policy = (**policy).clone();
+    policy.out_of_service = Arc::clone(list);
+    let basis = Basis::new(inventory, &view.installed, Arc::new(policy));
+    let before = view
+        .verdict
+        .as_ref()
+        .map(|verdict| verdict.figures.load)
+        .unwrap_or_default();
+    let planned = preview(&basis, plan, before, Par::Sequential);
+    let planned = planned.map_err(|why| refused(format!("no plan goes around it: {why}")))?;
+    Ok(Some(OutOfServiceFigures {
+        engine: planned.engine,
+        pairs_moved: planned.changed.pairs,
+        entries: planned.changed.entries as u64,
+        sets: planned.sets as u64,
+        load_max_before: planned.before.max,
+        load_max_after: planned.after.max,
+    }))
+}
+
+/// Returns what has become of a listed place.
+fn state(view: &View, place: Place, notice: &Notice) -> &'static str {
+    let Some(inventory) = &view.inventory else {
+        return "absent";
+    };
+    let ends = ends_of(&inventory.fabric, place);
+    let withdrawn = &inventory.withdrawn;
+    let has = |set: &BTreeSet<PortRef>| ends.iter().any(|(near, _)| set.contains(near));
+    let is_up = |at: PortRef| inventory.fabric.link_is_up(at);
+    if has(&withdrawn.needed) {
+        return "needed";
+    }
+    let moving = ends
+        .iter()
+        .any(|&(near, _)| is_up(near) && (withdrawn.idle.contains(&near) || !withdrawn.links.contains(&near)));
+    let is_disabled = |id: &PortId| {
+        let port = find_port(&inventory.fabric, *id).and_then(|at| inventory.fabric.port(at));
+        port.is_some_and(|port| port.link.phys == PhysState::Disabled)
+    };
+    match ends.is_empty() {
+        // What is behind a disabled port is not seen.
+        true if notice.disabled.iter().any(is_disabled) => "out",
+        true => "absent",
+        false if moving => "moving",
+        false => "out",
+    }
+}
+
+/// Most names in a message.
+const NAMED: usize = 8;
+
+/// Returns the first names, and how many more there are.
+fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
+    let more = names.len().saturating_sub(NAMED);
+    let mut first: Vec<String> = names.take(NAMED).collect();
+    if more > 0 {
+        first.push(format!("and {more} more"));
+    }
+    first.join(", ")
+}
+
+fn count(number: usize, what: &str) -> String {
+    match number {
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

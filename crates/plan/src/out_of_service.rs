@@ -1,0 +1,326 @@
+//! The operator's list of places that are out of service: switches, links and ports.
+//!
+//! A place that is *drained* carries no packets of hosts; its links stay up, and the manager still reaches it. A place
+//! that is *isolated* is drained first, and then its ports are disabled. The list is part of the
+//! [`Policy`](crate::Policy), so each change of it is a plan, and the judge sees it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use selvedge_types::{Guid, PortNum};
+
+/// Most places in the list. Each is looked up in every sweep; an operator who drains more means a whole rack.
+pub const PLACES_MAX: usize = 1_024;
+
+/// Longest reason, in bytes.
+pub const REASON_MAX: usize = 200;
+
+/// A port by the GUID of its node and its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId {
+    /// GUID of the node.
+    pub node: Guid,
+    /// Number of the port.
+    pub port: PortNum,
+}
+
+impl fmt::Display for PortId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]", self.node, self.port)
+    }
+}
+
+impl FromStr for PortId {
+    type Err = LineFault;
+
+    /// Reads `0xGUID[port]`.
+    fn from_str(text: &str) -> Result<Self, LineFault> {
+        let parts = text.strip_suffix(']').and_then(|rest| rest.split_once('['));
+        let (node, port) = parts.ok_or(LineFault::Port)?;
+        Ok(Self {
+            node: node.parse().map_err(|_| LineFault::Port)?,
+            port: port.parse().ok().and_then(PortNum::new).ok_or(LineFault::Port)?,
+        })
+    }
+}
+
+/// A switch, a link or a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// A switch with all its links.
+    Switch(Guid),
+    /// A link by both ends, the lower first. If the cable is moved, it is another link.
+    Link(PortId, PortId),
+    /// A port of a host, or a port of a switch with whatever is behind it.
+    Port(PortId),
+}
+
+impl Place {
+    /// Returns the link between two ports.
+    #[must_use]
+    pub fn link(a: PortId, b: PortId) -> Self {
+        Self::Link(a.min(b), a.max(b))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Switch(guid) => write!(f, "switch {guid}"),
+            Self::Link(a, b) => write!(f, "link {a} {b}"),
+            Self::Port(port) => write!(f, "port {port}"),
+        }
+    }
+}
+
+/// What is done with a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Service {
+    /// No packets of hosts cross it; its links stay up.
+    Drain,
+    /// The same, and its ports are disabled once no entry leads over them.
+    Isolate,
+    /// It is back in service; ports that were disabled are set to Polling.
+    Enable,
+}
+
+impl Service {
+    /// All values with their names.
+    pub const ALL: [(&'static str, Self); 3] = [
+        ("drain", Self::Drain),
+        ("isolate", Self::Isolate),
+        ("enable", Self::Enable),
+    ];
+
+    /// Returns the name, which is that of the command.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Drain => Self::ALL[0].0,
+            Self::Isolate => Self::ALL[1].0,
+            Self::Enable => Self::ALL[2].0,
+        }
+    }
+}
+
+impl FromStr for Service {
+    type Err = LineFault;
+
+    fn from_str(text: &str) -> Result<Self, LineFault> {
+        let found = Self::ALL.into_iter().find(|(name, _)| *name == text);
+        found.map(|(_, service)| service).ok_or(LineFault::Service)
+    }
+}
+
+/// What the list says about a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// What is done with it.
+    pub service: Service,
+    /// Since when, in milliseconds since 1970-01-01 UTC.
+    pub since_ms: u64,
+    /// Ports that were disabled because of it: the ends of its links that stay in service. They are known even when the
+    /// switch behind them is out of reach.
+    pub disabled: BTreeSet<PortId>,
+    /// The operator's reason; empty if none was given.
+    pub reason: String,
+}
+
+/// The list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutOfService {
+    places: BTreeMap<Place, Notice>,
+}
+
+/// Why a line of the list cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LineFault {
+    /// The first word is none of drain, isolate and enable.
+    #[error("the first word is none of drain, isolate and enable")]
+    Service,
+    /// No `switch GUID`, `link PORT PORT` or `port PORT` follows.
+    #[error("no 'switch GUID', 'link PORT PORT' or 'port PORT' follows")]
+    Place,
+    /// A port is not written as `0xGUID[number]`.
+    #[error("a port is not written as 0xGUID[number]")]
+    Port,
+    /// There is no `since MILLISECONDS`.
+    #[error("there is no 'since MILLISECONDS'")]
+    Since,
+    /// The line has words that belong to nothing.
+    #[error("the line has words that belong to nothing")]
+    Words,
+    /// The place is listed twice.
+    #[error("the place is listed twice")]
+    Twice,
+    /// There are too many places, or a reason is too long.
+    #[error("there are too many places, or the reason is too long")]
+    Limit,
+}
+
+impl OutOfService {
+    /// True if nothing is listed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Returns the number of places.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Returns all places in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Place, &Notice)> {
+        self.places.iter()
+    }
+
+    /// Returns what the list says about a place.
+    #[must_use]
+    pub fn get(&self, place: Place) -> Option<&Notice> {
+        self.places.get(&place)
+    }
+
+    /// Lists a place. Returns what the list said about it before.
+    pub fn insert(&mut self, place: Place, notice: Notice) -> Option<Notice> {
+        self.places.insert(place, notice)
+    }
+
+    /// Removes a place from the list.
+    pub fn remove(&mut self, place: Place) -> Option<Notice> {
+        self.places.remove(&place)
+    }
+
+    /// Returns the list as text, one place a line. [`Self::parse`] reads it.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        self.places
+            .iter()
+            .map(|(place, notice)| line(place, notice) + "\n")
+            .collect()
+    }
+
+    /// Reads a list; an error comes with its line, counted from 1. Empty lines and lines that begin with `#` are
+    /// skipped.
+    pub fn parse(text: &str) -> Result<Self, (usize, LineFault)> {
+        let mut list = Self::default();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (place, notice) = parse_line(line).map_err(|fault| (number + 1, fault))?;
+            if list.places.len() >= PLACES_MAX {
+                return Err((number + 1, LineFault::Limit));
+            }
+            if list.places.insert(place, notice).is_some() {
+                return Err((number + 1, LineFault::Twice));
+            }
+        }
+        Ok(list)
+    }
+}
+
+/// Returns a line such as `isolate switch 0x10 since 5 disabled 0x20[3] reason fan is broken`.
+fn line(place: &Place, notice: &Notice) -> String {
+    let mut line = format!("{} {place} since {}", notice.service.name(), notice.since_ms);
+    if !notice.disabled.is_empty() {
+        let ports: Vec<String> = notice.disabled.iter().map(ToString::to_string).collect();
+        line += &format!(" disabled {}", ports.join(","));
+    }
+    if !notice.reason.is_empty() {
+        line += &format!(" reason {}", notice.reason);
+    }
+    line
+}
+
+fn parse_line(line: &str) -> Result<(Place, Notice), LineFault> {
+    let (line, reason) = match line.split_once(" reason ") {
+        Some((line, reason)) => (line, reason.trim()),
+        None => (line, ""),
+    };
+    if reason.len() > REASON_MAX {
+        return Err(LineFault::Limit);
+    }
+    let mut words = line.split_ascii_whitespace();
+    let service: Service = words.next().ok_or(LineFault::Service)?.parse()?;
+    let mut word = || words.next().ok_or(LineFault::Place);
+    let place = match word()? {
+        "switch" => Place::Switch(word()?.parse().map_err(|_| LineFault::Place)?),
+        "link" => Place::link(word()?.parse()?, word()?.parse()?),
+        "port" => Place::Port(word()?.parse()?),
+        _ => return Err(LineFault::Place),
+    };
+    let since = words.next().filter(|word| *word == "since").and(words.next());
+    let since_ms = since.and_then(|ms| ms.parse().ok()).ok_or(LineFault::Since)?;
+    let disabled = match words.next() {
+        None => BTreeSet::new(),
+        Some("disabled") => {
+            let ports = words.next().ok_or(LineFault::Port)?;
+            ports.split(',').map(str::parse).collect::<Result<_, _>>()?
+        }
+        Some(_) => return Err(LineFault::Words),
+    };
+    if words.next().is_some() {
+        return Err(LineFault::Words);
+    }
+    let notice = Notice {
+        service,
+        since_ms,
+        disabled,
+        reason: reason.to_owned(),
+    };
+    Ok((place, notice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, want: Result<&str, LineFault>) {
+        let read = OutOfService::parse(line);
+        let want = want.map(|text| format!("{text}\n")).map_err(|fault| (1, fault));
+        assert_eq!(read.map(|list| list.to_text()), want, "{line}");
+    }
+
+    #[test]
+    fn lines_are_read_as_they_are_written() {
+        let same = |line: &str| check(line, Ok(line));
+        same("drain switch 0x0000000000000010 since 5");
+        same("isolate link 0x0000000000000010[3] 0x0000000000000020[1] since 5 reason the cable is bad");
+        same("enable port 0x0000000000000010[3] since 5 disabled 0x0000000000000010[3],0x0000000000000011[36]");
+        check(
+            "drain  link 0x20[1] 0x10[3]  since 5",
+            Ok("drain link 0x0000000000000010[3] 0x0000000000000020[1] since 5"),
+        );
+    }
+
+    #[test]
+    fn lines_that_cannot_be_read_say_why() {
+        check("remove switch 0x10 since 5", Err(LineFault::Service));
+        check("drain rack 0x10 since 5", Err(LineFault::Place));
+        check("drain switch ten since 5", Err(LineFault::Place));
+        check("drain port 0x10 since 5", Err(LineFault::Port));
+        check("drain port 0x10[255] since 5", Err(LineFault::Port));
+        check("drain switch 0x10", Err(LineFault::Since));
+        check("drain switch 0x10 since now", Err(LineFault::Since));
+        check("drain switch 0x10 since 5 for good", Err(LineFault::Words));
+        check(
+            "drain switch 0x10 since 5 disabled 0x10[3] for good",
+            Err(LineFault::Words),
+        );
+        check(
+            &format!("drain switch 0x10 since 5 reason {}", "x".repeat(201)),
+            Err(LineFault::Limit),
+        );
+        let twice = OutOfService::parse("# list\ndrain switch 0x10 since 5\nisolate switch 0x10 since 6\n");
+        assert_eq!(twice, Err((3, LineFault::Twice)));
+        let many: String = (0..=PLACES_MAX)
+            .map(|n| format!("drain switch {:#x} since 5\n", n + 1))
+            .collect();
+        assert_eq!(OutOfService::parse(&many), Err((PLACES_MAX + 1, LineFault::Limit)));
+    }
+}

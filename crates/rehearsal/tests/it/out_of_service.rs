@@ -1,0 +1,260 @@
+//! Places out of service under a running manager: routes leave them, faults do not bring routes back, a new process
+//! keeps to the list. The checkers of the rehearsal run after every event.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_plan::out_of_service::{Notice, Place, Service};
+use selvedge_plan::{OutOfService, Policy};
+use selvedge_planner::out_of_service::{ends_of, port_id};
+use selvedge_rehearsal::{ManagerId, Options, Rehearsal};
+use selvedge_sim::Seed;
+use selvedge_types::{PhysState, PortNum, PortState};
+
+use crate::common;
+
+struct World {
+    fabric: Fabric,
+    world: Rehearsal,
+    manager: ManagerId,
+}
+
+impl World {
+    fn up(spec: &str) -> Self {
+        let fabric = common::fabric(spec);
+        let options = Options {
+            seed: Seed(1),
+            ..Options::default()
+        };
+        let mut world = Rehearsal::new(&fabric, options);
+        let first = fabric.nodes().iter().find(|node| !node.is_switch()).unwrap();
+        let seat = format!("\"{}\"", first.description);
+        let manager = common::add_manager(&mut world, "a", &seat, 1, Policy::default());
+        world.start(manager).unwrap();
+        let mut this = Self { fabric, world, manager };
+        this.quiet();
+        this
+    }
+
+    fn quiet(&mut self) {
+        // A link leaves the inventory some seconds after routes have left it.
+        self.world.run_for(Duration::from_secs(12)).unwrap();
+        self.world.run_until_quiet(Duration::from_secs(60)).unwrap();
+    }
+
+    fn list(&mut self, places: &[(Place, Service)]) {
+        let mut list = OutOfService::default();
+        for &(place, service) in places {
+            let ends = ends_of(&self.fabric, place);
+            let disabled = ends.into_iter().map(|(near, _)| port_id(&self.fabric, near)).collect();
+            list.insert(
+                place,
+                Notice {
+                    service,
+                    since_ms: 1,
+                    disabled,
+                    reason: String::new(),
+                },
+            );
+        }
+        let policy = Policy {
+            out_of_service: Arc::new(list),
+            ..Policy::default()
+        };
+        self.world.reload(self.manager, Arc::new(policy)).unwrap();
+        self.quiet();
+    }
+
+    fn fault(&mut self, fault: &str) {
+        self.world.fault(&fault.parse().unwrap()).unwrap();
+        self.quiet();
+    }
+
+    /// Returns the ports of switches by which an entry in force for a host leaves, by name.
+    fn used(&self) -> BTreeSet<String> {
+        let view = self.world.view(self.manager).unwrap();
+        let (fabric, plan) = (view.fabric.unwrap(), view.plan.unwrap());
+        let mut used = BTreeSet::new();
+        for (lid, owner) in plan.lids.by_lid() {
+            if fabric.switch_index(owner.node).is_some() || !fabric.link_is_up(owner) {
+                continue;
+            }
+            for (switch, &node) in fabric.switches().iter_enumerated() {
+                // Only where packets of hosts can be: not at a switch that is itself out of service.
+                if let Some(port) = PortNum::new(plan.tables.get(switch, lid)) {
+                    used.insert(fabric.port_name(PortRef { node, port }));
+                }
+            }
+        }
+        used
+    }
+
+    fn state(&self, name: &str, port: u8) -> (PortState, PhysState) {
+        let view = self.world.view(self.manager).unwrap();
+        let fabric = view.fabric.unwrap();
+        let node = fabric
+            .nodes()
+            .iter_enumerated()
+            .find(|(_, node)| node.description == name)
+            .unwrap()
+            .0;
+        let port = PortNum::new(port).unwrap();
+        let link = fabric.port(PortRef { node, port }).unwrap().link;
+        (link.state, link.phys)
+    }
+
+    /// Returns both ends of the nth link between switches.
+    fn link(&self, nth: usize) -> (PortRef, PortRef) {
+        let is_switch = |at: PortRef| self.fabric.node(at.node).is_switch();
+        let mut links = self
+            .fabric
+            .links()
+            .filter(|link| is_switch(link.a) && is_switch(link.b));
+        links.nth(nth).map(|link| (link.a, link.b)).unwrap()
+    }
+
+    fn place(&self, (a, b): (PortRef, PortRef)) -> Place {
+        Place::link(port_id(&self.fabric, a), port_id(&self.fabric, b))
+    }
+
+    fn names(&self, (a, b): (PortRef, PortRef)) -> [String; 2] {
+        [a, b].map(|at| self.fabric.port_name(at))
+    }
+}
+
+/// A link is drained, another one fails, the drained one flaps, and the process is killed: it carries nothing at any
+/// time. Then it is enabled.
+fn check(spec: &str) {
+    let mut world = World::up(spec);
+    let (drained, other) = (world.link(0), world.link(5));
+    let names = world.names(drained);
+    let carries = |world: &World| names.iter().any(|name| world.used().contains(name));
+    assert!(carries(&world), "{spec}: {names:?}");
+    let place = world.place(drained);
+    world.list(&[(place, Service::Drain)]);
+    assert!(!carries(&world), "{spec}: drained");
+    let [end, _] = world.names(other);
+    world.fault(&format!("cut {end}"));
+    assert!(!carries(&world), "{spec}: after a repair");
+    world.fault(&format!("restore {end}"));
+    assert!(!carries(&world), "{spec}: after the other link came back");
+    world.fault(&format!("cut {}", names[0]));
+    world.fault(&format!("restore {}", names[0]));
+    assert!(!carries(&world), "{spec}: after the drained link came back");
+    world.world.kill(world.manager).unwrap();
+    world.world.start(world.manager).unwrap();
+    world.quiet();
+    assert!(!carries(&world), "{spec}: after a restart");
+    world.list(&[]);
+    let view = world.world.view(world.manager).unwrap();
+    assert!(view.is_up(), "{spec}");
+    assert!(view.fabric.unwrap().link_is_up(drained.0), "{spec}: enabled");
+}
+
+#[test]
+fn a_drained_link_of_a_tree_carries_nothing_whatever_happens() {
+    check("karytree:k=4,n=2");
+}
+
+#[test]
+fn a_drained_link_of_a_torus_carries_nothing_whatever_happens() {
+    check("torus:4x4");
+}
+
+#[test]
+fn a_drained_link_of_a_random_graph_carries_nothing_whatever_happens() {
+    check("random:switches=12,degree=4,hosts=2,seed=3");
+}
+
+#[test]
+fn ports_of_an_isolated_link_are_disabled_and_enabled_again() {
+    let mut world = World::up("karytree:k=4,n=2");
+    let isolated = world.link(0);
+    let place = world.place(isolated);
+    let near = ends_of(&world.fabric, place)[0].0;
+    let name = world.fabric.node(near.node).description.clone();
+    world.list(&[(place, Service::Isolate)]);
+    assert_eq!(world.state(&name, near.port.get()).1, PhysState::Disabled);
+    assert!(world.world.view(world.manager).unwrap().is_up());
+    world.list(&[(place, Service::Enable)]);
+    assert_eq!(
+        world.state(&name, near.port.get()),
+        (PortState::Active, PhysState::LinkUp)
+    );
+    assert!(world.world.view(world.manager).unwrap().is_up());
+}
+
+#[test]
+fn an_isolated_switch_leaves_and_comes_back() {
+    let mut world = World::up("karytree:k=4,n=2");
+    let fabric = world.fabric.clone();
+    let has_hosts = |node: &selvedge_fabric::Node| {
+        let mut far = node.external_ports().filter_map(|(_, port)| port.peer);
+        far.any(|far| !fabric.node(far.node).is_switch())
+    };
+    let spine = fabric
+        .nodes()
+        .iter()
+        .find(|node| node.is_switch() && !has_hosts(node))
+        .unwrap()
+        .guid;
+    world.list(&[(Place::Switch(spine), Service::Drain)]);
+    let has = |world: &World| {
+        let fabric = world.world.view(world.manager).unwrap().fabric.unwrap();
+        fabric.find(spine).is_some()
+    };
+    assert!(has(&world), "a drained switch stays in reach");
+    world.list(&[(Place::Switch(spine), Service::Isolate)]);
+    assert!(!has(&world), "an isolated switch is out of reach");
+    // A fault meanwhile.
+    let [end, _] = world.names(world.link(9));
+    world.fault(&format!("cut {end}"));
+    world.fault(&format!("restore {end}"));
+    assert!(!has(&world));
+    world.list(&[(Place::Switch(spine), Service::Enable)]);
+    assert!(has(&world), "it is back");
+    assert!(world.world.view(world.manager).unwrap().is_up());
+}
+
+#[test]
+fn a_drained_host_sends_nothing_and_stays_in_reach() {
+    let mut world = World::up("karytree:k=4,n=2");
+    let fabric = world.fabric.clone();
+    let host = fabric
+        .nodes()
+        .iter_enumerated()
+        .filter(|(_, node)| !node.is_switch())
+        .last()
+        .unwrap()
+        .0;
+    let at = PortRef {
+        node: host,
+        port: PortNum::new(1).unwrap(),
+    };
+    let far = fabric.peer(at).unwrap();
+    let place = Place::Port(port_id(&fabric, at));
+    world.list(&[(place, Service::Drain)]);
+    let view = world.world.view(world.manager).unwrap();
+    let now = view.fabric.clone().unwrap();
+    let there = now.find(fabric.node(host).guid).unwrap();
+    let there = PortRef {
+        node: there,
+        port: at.port,
+    };
+    assert!(!now.link_is_up(there), "its link carries nothing");
+    // The agents say INIT: SMPs pass, packets of hosts do not.
+    let info = view.inventory.unwrap().port_info(there).copied().unwrap();
+    assert_eq!(info.state, Some(PortState::Init));
+    assert!(!world.used().contains(&fabric.port_name(far)));
+    world.list(&[]);
+    let now = world.world.view(world.manager).unwrap().fabric.unwrap();
+    assert!(
+        now.link_is_up(
+            now.find(fabric.node(host).guid)
+                .map(|node| PortRef { node, port: at.port })
+                .unwrap()
+        )
+    );
+}

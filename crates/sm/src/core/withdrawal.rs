@@ -1,0 +1,103 @@
+//! Routes between the withdrawal of links and the rest of the manager.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use selvedge_fabric::PortRef;
+use selvedge_health::OutOfService;
+use selvedge_plan::out_of_service::{Place, Service};
+use selvedge_planner::Inventory;
+use selvedge_planner::out_of_service::{find_port, port_id};
+
+use super::Sm;
+use crate::event::SweepReason;
+use crate::withdrawal::{Effect, In, Withdrawal};
+
+impl Sm {
+    /// Hands an input to the withdrawal of links, and carries out its effects.
+    pub(crate) fn tell_withdrawal(&mut self, input: In) {
+        let mut effects = Vec::new();
+        self.withdrawal.handle(self.now, input, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Sweep => {
+                    self.want_sweep_unless_due(SweepReason::OutOfService);
+                }
+            }
+        }
+    }
+
+    /// Takes what the operator has taken out of service out of the inventory of a sweep. A link that carries packets
+    /// stays until the plan in force and its multicast trees lead nothing over it, and packets of older entries are gone.
+    pub(super) fn take_out_of_service(&mut self, inventory: &mut Inventory) {
+        let list = Arc::clone(&self.policy_to_plan().out_of_service);
+        if list.is_empty() {
+            return;
+        }
+        let has_packets = self.under_way(&inventory.fabric).is_some();
+        let is_good = self.in_force.plan().is_some() && self.in_force.failed() == 0;
+        let before = self.in_force.inventory().filter(|_| is_good);
+        let copied_to = self.multicast.copies().ports(&inventory.fabric);
+        let is_copied_to = |at: PortRef| {
+            copied_to.contains(&at) || inventory.fabric.peer(at).is_some_and(|far| copied_to.contains(&far))
+        };
+        let free: BTreeSet<PortRef> = before.map_or_else(BTreeSet::new, |before| {
+            let idle = before.withdrawn.idle.iter().copied();
+            let free = idle.filter(|&at| !has_packets || !before.fabric.link_is_up(at));
+            let free = free.filter_map(|at| find_port(&inventory.fabric, port_id(&before.fabric, at)));
+            free.filter(|&at| !is_copied_to(at)).collect()
+        });
+        inventory.withdraw(&list, |at| free.contains(&at));
+    }
+
+    /// A plan is in force: links may have to be left out, or ports to be disabled, by another sweep.
+    pub(super) fn withdraw_after_apply(&mut self) {
+        let inventory = self.inventory.as_ref();
+        let is_pending = inventory.is_some_and(|inventory| inventory.is_withdrawing() || inventory.has_orders_left());
+        self.tell_withdrawal(In::InForce { is_pending });
+    }
+
+    /// The timer has come.
+    pub(super) fn withdraw_if_due(&mut self) {
+        let Some(inventory) = self.inventory.clone() else {
+            return;
+        };
+        let has_packets = self.under_way(&inventory.fabric).is_some();
+        self.tell_withdrawal(In::Due { has_packets });
+    }
+
+    /// Returns the places that are out of service, for the health: nothing of them counts as missing.
+    pub(super) fn places_out_of_service(&self) -> Arc<OutOfService> {
+        let list = &self.config.policy.out_of_service;
+        if list.is_empty() {
+            return Arc::default();
+        }
+        let mut out = OutOfService::default();
+        for (place, notice) in list.iter().filter(|(_, notice)| notice.service != Service::Enable) {
+            let ends = match *place {
+                Place::Switch(guid) => {
+                    out.nodes.insert(guid);
+                    Vec::new()
+                }
+                Place::Link(a, b) => vec![a, b],
+                Place::Port(id) => {
+                    let inventory = self.in_force.inventory();
+                    let is_switch = inventory.is_some_and(|inventory| {
+                        let node = inventory.fabric.find(id.node);
+                        node.is_some_and(|node| inventory.fabric.node(node).is_switch())
+                    });
+                    out.nodes.extend((!is_switch).then_some(id.node));
+                    vec![id]
+                }
+            };
+            let ends = ends.into_iter().chain(notice.disabled.iter().copied());
+            out.ports.extend(ends.map(|id| (id.node, id.port)));
+        }
+        Arc::new(out)
+    }
+
+    /// Returns the withdrawal of links, for queries.
+    pub(crate) const fn withdrawal(&self) -> &Withdrawal {
+        &self.withdrawal
+    }
+}

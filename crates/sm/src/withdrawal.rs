@@ -1,0 +1,96 @@
+//! Withdrawal: decides when a sweep takes links out of service for good.
+//!
+//! The plan that moves routes off a link is made while the link still carries packets ([`In::InForce`]). When the
+//! packets of older entries are gone, the timer `Withdrawal` has a sweep begun. That sweep leaves the link out, and its
+//! plan disables the port of an isolated one. What the list means on a fabric is decided in
+//! `selvedge_planner::out_of_service`.
+
+use std::time::Duration;
+
+use selvedge_sim::Time;
+
+/// Time between a plan and the next look: packets of older entries live for two packet lifetimes, about 2 s.
+const SETTLES_IN: Duration = Duration::from_secs(3);
+/// Sweeps in a row that may leave something to do. An agent may refuse a Set each time; the next regular sweep tries
+/// again.
+const SWEEPS_MAX: u32 = 8;
+
+/// When the next sweep takes links out of service.
+#[derive(Debug, Default)]
+pub struct Withdrawal {
+    due: Option<Time>,
+    /// Sweeps begun since the operator changed the list.
+    sweeps: u32,
+}
+
+/// What can happen.
+#[derive(Clone, Copy, Debug)]
+pub enum In {
+    /// The operator has changed the policy.
+    Wanted,
+    /// A plan is in force.
+    InForce {
+        /// Links that are out of service still carry packets, or are not disabled yet.
+        is_pending: bool,
+    },
+    /// [`Withdrawal::due`] has come.
+    Due {
+        /// Packets of older entries may be in flight.
+        has_packets: bool,
+    },
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Begin a heavy sweep.
+    Sweep,
+}
+
+impl Withdrawal {
+    /// Takes one input. Appends what is to be done.
+    pub fn handle(&mut self, now: Time, input: In, effects: &mut Vec<Effect>) {
+        match input {
+            In::Wanted => (self.due, self.sweeps) = (None, 0),
+            In::InForce { is_pending } => self.due = (is_pending && self.sweeps < SWEEPS_MAX).then(|| now + SETTLES_IN),
+            In::Due { has_packets: true } => self.due = Some(now + SETTLES_IN),
+            In::Due { has_packets: false } => {
+                self.due = None;
+                self.sweeps += 1;
+                effects.push(Effect::Sweep);
+            }
+        }
+    }
+
+    /// Returns when the next sweep is due.
+    pub const fn due(&self) -> Option<Time> {
+        self.due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_follows_when_packets_are_gone_and_never_without_end() {
+        let mut withdrawal = Withdrawal::default();
+        let mut hand = |second: u64, input: In| {
+            let mut effects = Vec::new();
+            withdrawal.handle(Time::from_secs(second), input, &mut effects);
+            (withdrawal.due().map(|due| due.0 / 1_000_000_000), effects.len())
+        };
+        assert_eq!(hand(0, In::InForce { is_pending: false }), (None, 0));
+        assert_eq!(hand(1, In::InForce { is_pending: true }), (Some(4), 0));
+        assert_eq!(hand(4, In::Due { has_packets: true }), (Some(7), 0));
+        assert_eq!(hand(7, In::Due { has_packets: false }), (None, 1));
+        for _ in 1..SWEEPS_MAX {
+            assert_eq!(hand(8, In::InForce { is_pending: true }), (Some(11), 0));
+            assert_eq!(hand(11, In::Due { has_packets: false }), (None, 1));
+        }
+        // A port refuses each time.
+        assert_eq!(hand(12, In::InForce { is_pending: true }), (None, 0));
+        assert_eq!(hand(13, In::Wanted), (None, 0));
+        assert_eq!(hand(14, In::InForce { is_pending: true }), (Some(17), 0));
+    }
+}
