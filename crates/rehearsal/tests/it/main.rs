@@ -6,6 +6,7 @@ mod administration;
 mod alias_guids;
 mod backups;
 mod common;
+mod counts;
 mod determinism;
 mod killed_half_way;
 mod many_keys;

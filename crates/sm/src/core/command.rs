@@ -42,7 +42,10 @@ impl Sm {
                 self.config.policy = policy;
                 self.want_sweep(SweepReason::Command);
             }
-            Command::Forget { nodes, links } => self.note_presence(presence::In::Forget(nodes, links), out),
+            Command::Forget { nodes, links } => {
+                self.run_election(election::In::Forget(&nodes), out);
+                self.note_presence(presence::In::Forget(nodes, links), out);
+            }
             Command::Stop => {
                 if self.config.mode == Mode::Manage {
                     out.push(Output::SetIsSm(false));

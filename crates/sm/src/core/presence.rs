@@ -73,6 +73,8 @@ impl Sm {
             sets_failed: in_force.failed(),
             apart: verdict.and_then(|verdict| apart(verdict)),
             deviations: Arc::default(),
+            peers: Arc::clone(self.election().peers()),
+            is_sm_cleared: self.election().is_sm_cleared(),
             not_stored: Vec::new(),
         }
     }

@@ -8,7 +8,7 @@ use super::Sm;
 use crate::commit::NoPlan;
 use crate::election::Role;
 use crate::stage::Stage;
-use crate::view::{MadCounters, Progress, StageName, View};
+use crate::view::{MadCounters, Progress, StageName, Sweeps, View};
 
 impl Sm {
     /// Returns the view of the manager.
@@ -29,7 +29,10 @@ impl Sm {
             balance: self.rebalancer().status(),
             policy: Some(Arc::clone(&self.config.policy)),
             applying: applying.map(|apply| (Arc::clone(apply.outcome()), apply.phase())),
-            sweeps: in_force.sweeps(),
+            sweeps: Sweeps {
+                begun: self.sweep().schedule().begun(),
+                ended: in_force.sweeps(),
+            },
             generation: in_force.generation(),
             fabric: in_force.fabric().cloned(),
             seen: in_force.found().cloned(),
@@ -56,7 +59,8 @@ impl Sm {
                 repeats: counters.repeats,
                 failures: counters.failed,
                 received: counters.received,
-                dropped: counters.dropped + counters.stray,
+                dropped: counters.dropped,
+                late: counters.stray,
             },
             facts: self.facts(),
         }
