@@ -10,6 +10,7 @@ mod edges;
 mod health;
 mod lists;
 mod manage;
+mod misled;
 mod offline;
 mod opensm_conf;
 mod output;
