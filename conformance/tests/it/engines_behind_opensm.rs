@@ -221,6 +221,44 @@ fn check_spoilt(spec: &str, engine: &str, want: bool) {
     }
 }
 
+/// A dry run beside OpenSM, which stays master, says whose tables it found and keeps, and what its own engine would
+/// make.
+#[test]
+fn a_dry_run_says_whose_tables_it_found() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    for engine in ["updn", "minhop", "ftree"] {
+        let lab = PeerLab::new().unwrap();
+        let _simulator = emulate(&lab, TALL);
+        let options = OpenSmOptions {
+            engine: engine.to_owned(),
+            ..OpenSmOptions::default()
+        };
+        let mut opensm = lab.opensm(SEAT, &options).unwrap();
+        opensm.wait_up(1, LIMIT).unwrap();
+        let at = port(lab.base(), OBSERVER);
+        let said = lab.selvedge(&["run", "--port", &at, "--dry-run"]).unwrap();
+        assert!(
+            matches!(said.status.code(), Some(0 | 1)),
+            "{engine}: {}{}",
+            said.stdout,
+            said.stderr
+        );
+        let found = said.stdout.lines().find(|line| line.starts_with("found "));
+        let found = found.unwrap_or_else(|| panic!("{engine}: {}", said.stdout));
+        assert!(
+            found.contains("tables were found, and are kept: all "),
+            "{engine}: {found}"
+        );
+        let engines = found.split("they look like those of ").nth(1).unwrap();
+        let (engines, share) = engines.split_once(": ").unwrap();
+        assert!(engines.split(" and ").any(|name| name == engine), "{engine}: {found}");
+        assert!(share.ends_with("% are equal"), "{engine}: {found}");
+        let own = "without them fat-tree would plan: busiest link ";
+        assert!(said.stdout.contains(own), "{engine}: {}", said.stdout);
+        opensm.stop(LIMIT).unwrap();
+    }
+}
+
 #[test]
 fn one_entry_is_spoilt() {
     let _heavy = HeavyLock::acquire().unwrap();

@@ -73,6 +73,29 @@ impl Body for Health {
     const SCHEMA: &'static str = "selvedge.health";
 }
 
+/// The answer of `selvedge topology approve`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// The file with the expected topology.
+    pub file: String,
+    /// True if it was written; false for a dry run.
+    pub written: bool,
+    /// True if there was no such file before.
+    pub is_new: bool,
+    /// Switches of the fabric.
+    pub switches: u64,
+    /// Hosts.
+    pub hosts: u64,
+    /// Links that are up.
+    pub links: u64,
+    /// Differences from the file before, as `topology diff` prints them.
+    pub changes: Vec<String>,
+}
+
+impl Body for Approval {
+    const SCHEMA: &'static str = "selvedge.approval";
+}
+
 /// A request to take a node or link off the list of missing ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgetRequest {

@@ -40,7 +40,7 @@ pub use error::{Error, ErrorKind};
 pub use event::{Event, EventQuery, Events, Severity};
 pub use fault::{FaultReport, FaultRequest};
 pub use finding::{Finding, Findings, RefusedPlan};
-pub use health::{Condition, ForgetRequest, Forgotten, Health, NodeName, Place};
+pub use health::{Approval, Condition, ForgetRequest, Forgotten, Health, NodeName, Place};
 pub use intake::{Babbler, Intake};
 pub use inventory::{
     End, Fabric, Link, Links, Node, Nodes, Port, Ports, RateCount, ReasonCount, StateCounts, count_reasons, links,
@@ -61,7 +61,7 @@ pub use soak::{
     SoakRealRun,
 };
 pub use status::{
-    Application, ApplicationStep, ApplicationWait, LocalPort, MadCounts, MulticastGroup, NotStored, Progress, Role,
-    Run, Stage, Status,
+    Application, ApplicationStep, ApplicationWait, FoundTables, LocalPort, MadCounts, MulticastGroup, NotStored,
+    OwnTables, Progress, Role, Run, Stage, Status,
 };
 pub use transition::{Transition, TransitionStep};

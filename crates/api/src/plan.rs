@@ -93,7 +93,8 @@ impl Changes {
     }
 }
 
-/// Forwarding entries that differ between two plans, over switches that are in both.
+/// Forwarding entries that differ between two plans, over switches and LIDs that are in both. A LID that came or went
+/// is not rerouted: switches may hold its entries whatever a plan says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reroute {
     /// Entries.
@@ -114,18 +115,27 @@ impl Reroute {
         (new_fabric, new): (&selvedge_fabric::Fabric, &selvedge_plan::Plan),
     ) -> Self {
         let mut reroute = Self::default();
+        let blocks = new.tables.blocks().max(old.tables.blocks());
+        let lids = (0..blocks * BLOCK_LIDS).map(|lid| selvedge_types::Lid(u16::try_from(lid).unwrap_or(u16::MAX)));
+        let is_owned = |lid| old.lids.owner(lid).is_some() && new.lids.owner(lid).is_some();
+        let is_in_both: Vec<bool> = lids.map(is_owned).collect();
         for switch in new.tables.switch_indices() {
             let guid = new_fabric.switch(switch).guid;
             let Some(before) = old_fabric.find(guid).and_then(|node| old_fabric.switch_index(node)) else {
                 continue;
             };
             let mut changed = 0;
-            for block in 0..new.tables.blocks().max(old.tables.blocks()) {
+            for block in 0..blocks {
                 let row = |tables: &selvedge_plan::Tables, switch| match block < tables.blocks() {
                     true => *tables.block(switch, block),
                     false => [NO_PATH; BLOCK_LIDS],
                 };
-                let (was, is) = (row(&old.tables, before), row(&new.tables, switch));
+                let (mut was, mut is) = (row(&old.tables, before), row(&new.tables, switch));
+                for (at, (was, is)) in was.iter_mut().zip(&mut is).enumerate() {
+                    if !is_in_both[block * BLOCK_LIDS + at] {
+                        (*was, *is) = (NO_PATH, NO_PATH);
+                    }
+                }
                 reroute.entries_before += was.iter().filter(|&&egress| egress != NO_PATH).count() as u64;
                 if was != is {
                     reroute.blocks += 1;
@@ -157,21 +167,28 @@ impl std::fmt::Display for Reroute {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_fabric::{FabricBuilder, Node, SwitchIdx};
+    use selvedge_fabric::{FabricBuilder, Node, NodeIdx, PortRef, SwitchIdx};
     use selvedge_plan::{EngineName, Generation, Lids, Tables};
-    use selvedge_types::{Guid, Lid, NodeKind};
+    use selvedge_types::{Guid, Lid, LidRange, NodeKind, PortNum};
 
     use super::*;
 
-    fn planned(guids: &[u64], top: u16) -> (selvedge_fabric::Fabric, selvedge_plan::Plan) {
+    /// Switches with these GUIDs, and a plan with these LIDs.
+    fn planned(guids: &[u64], owned: &[u16]) -> (selvedge_fabric::Fabric, selvedge_plan::Plan) {
         let mut builder = FabricBuilder::new();
         for &guid in guids {
             builder.add(Node::new(NodeKind::Switch, Guid(guid), 4, "s"));
         }
+        let mut lids = Lids::new();
+        for (port, &lid) in (0..).zip(owned) {
+            let (node, port) = (NodeIdx(0), PortNum::new(port).unwrap());
+            lids.insert(PortRef { node, port }, LidRange::single(Lid(lid))).unwrap();
+        }
+        let top = owned.iter().copied().max().unwrap();
         let plan = selvedge_plan::Plan {
             generation: Generation(1),
             engine: EngineName("minhop".to_owned()),
-            lids: Lids::new(),
+            lids,
             tables: Tables::new(guids.len(), Lid(top)),
             service_levels: Default::default(),
             sl_to_vl: Default::default(),
@@ -186,11 +203,12 @@ mod tests {
 
     #[test]
     fn switches_are_compared_by_guid() {
-        let (old_fabric, mut old) = planned(&[1, 2], 3);
+        let (old_fabric, mut old) = planned(&[1, 2], &[1, 2, 3]);
         old.tables.set(SwitchIdx(1), Lid(1), 4);
         old.tables.set(SwitchIdx(1), Lid(2), 4);
-        // Switch 1 is gone, 3 is new, and 2 has become the first.
-        let (new_fabric, mut new) = planned(&[2, 3], 70);
+        old.tables.set(SwitchIdx(1), Lid(3), 4);
+        // Switch 1 is gone, 3 is new, and 2 has become the first. LID 3 is gone and 70 is new: nothing is rerouted there.
+        let (new_fabric, mut new) = planned(&[2, 3], &[1, 2, 70]);
         new.tables.set(SwitchIdx(0), Lid(1), 4);
         new.tables.set(SwitchIdx(0), Lid(2), 5);
         new.tables.set(SwitchIdx(0), Lid(70), 5);
@@ -198,7 +216,7 @@ mod tests {
         let reroute = Reroute::between((&old_fabric, &old), (&new_fabric, &new));
         assert_eq!(
             reroute.to_string(),
-            "2 forwarding entries changed, in 2 blocks of 1 switches; 2 led somewhere before"
+            "1 forwarding entries changed, in 1 blocks of 1 switches; 2 led somewhere before"
         );
     }
 }

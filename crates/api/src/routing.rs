@@ -151,8 +151,12 @@ pub struct ComparisonRow {
     pub deadlock_free: u64,
     /// Runs without an error of the judge.
     pub good: u64,
-    /// Mean of the busiest link's host pairs.
+    /// Mean of the busiest link's host pairs, with tables made afresh, as after a rebalance.
     pub max_load: f64,
+    /// The same after a repair: the entries that are still good are those of the whole fabric's tables. Absent of the
+    /// whole fabric, and of engines that make all tables afresh.
+    #[serde(default)]
+    pub max_load_repaired: Option<f64>,
     /// The largest `max_load` of any run.
     pub max_load_worst: u64,
     /// Mean host pairs per directed link.
@@ -188,6 +192,10 @@ pub struct ComparisonRun {
     pub seed: u64,
     /// Why the engine made no tables; absent: it did.
     pub refused: Option<String>,
+    /// Host pairs on the busiest link after a repair, which keeps the entries that are still good; the other figures
+    /// are of tables made afresh.
+    #[serde(default)]
+    pub max_load_repaired: Option<u64>,
     /// True if the judge has no error.
     pub ok: bool,
     /// Figures; of a refusal all 0.

@@ -141,8 +141,11 @@ pub struct MadCounts {
     pub failures: u64,
     /// MADs received.
     pub received: u64,
-    /// MADs dropped: late, duplicate or not decodable.
+    /// MADs that were not used: late answers, and what is not decodable or not for a manager in this role.
     pub dropped: u64,
+    /// Late answers among them: their requests had ended, or a sweep had withdrawn them.
+    #[serde(default)]
+    pub late: u64,
 }
 
 /// How the manager is doing.
@@ -173,8 +176,12 @@ pub struct Status {
     pub rebalance: Option<RebalanceStatus>,
     /// True if the judged plan is in every agent and every port that is not ACTIVE has a known reason.
     pub up: bool,
-    /// Finished sweeps.
+    /// Heavy sweeps that came to an end.
     pub sweeps: u64,
+    /// Heavy sweeps that have begun: each is an event SLV-SM-0001. Those that did not end were repeated or interrupted
+    /// by another one, or found the manager's own port down.
+    #[serde(default)]
+    pub sweeps_begun: u64,
     /// Time from the start to the first time that the subnet was up.
     pub first_up_ms: Option<u64>,
     /// The last complete snapshot.
@@ -259,6 +266,36 @@ pub struct Run {
     /// In a dry run: the Sets that the plan would send.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub would_send: Vec<WouldSet>,
+    /// Of a dry run: the tables that switches hold already; absent if they hold none.
+    #[serde(default)]
+    pub found_tables: Option<FoundTables>,
+}
+
+/// Tables that switches hold before a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundTables {
+    /// Entries that switches hold for LIDs of the plan.
+    pub entries: u64,
+    /// Those of them that the plan keeps.
+    pub kept: u64,
+    /// Engines with tables that are equal in at least 95 % of these entries, and in as many as any other's. None: no
+    /// known engine made them.
+    pub engines: Vec<String>,
+    /// Entries that are equal to those of the engine that comes closest.
+    pub equal: u64,
+    /// Host pairs on the busiest link of the plan.
+    pub load_max: u64,
+    /// The engine that would plan if there were no tables; absent if it refuses the fabric.
+    pub own: Option<OwnTables>,
+}
+
+/// Tables that an engine would make if switches held none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnTables {
+    /// The engine.
+    pub engine: String,
+    /// Host pairs on their busiest link.
+    pub load_max: u64,
 }
 
 impl Body for Run {

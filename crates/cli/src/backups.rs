@@ -265,6 +265,12 @@ fn words(found: &Backups, top: usize) -> Vec<String> {
             count(found.host_ports, "host port"),
         ),
     ];
+    if tried > 0 {
+        let fresh = "'selvedge compare --faults' shows that of tables made afresh too, as after a rebalance";
+        lines.push(format!(
+            "max_load: host pairs on the busiest link after the repair in place; {fresh}"
+        ));
+    }
     if found.pairs_apart > 0 {
         lines.push(format!(
             "before any fault {} do not reach each other: the fabric is in {}",

@@ -122,6 +122,23 @@ pub enum CliError {
         /// The reader's message about the first such switch.
         first: String,
     },
+    /// SLV-CLI-0060: the file to write is the topology of another fabric.
+    #[error(
+        "SLV-CLI-0060: {} is of another fabric ({why}), so it was not replaced; name another file, or remove this one",
+        path.display()
+    )]
+    OtherTopology {
+        /// The file.
+        path: PathBuf,
+        /// The reader's words.
+        why: String,
+    },
+    /// SLV-CLI-0061: the manager's answers about nodes and ports disagree.
+    #[error("SLV-CLI-0061: the fabric changes while it is read: {why}; try again when it is at rest")]
+    Unsteady {
+        /// The contradiction.
+        why: String,
+    },
     /// SLV-CLI-0021: no program with the benchmarks.
     #[error("SLV-CLI-0021: cannot run selvedge-bench: {cause}; build it beside selvedge with 'make bench'")]
     NoBench {

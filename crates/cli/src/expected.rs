@@ -1,19 +1,54 @@
 //! The expected topology: a file or generator that is compared with the fabric that a manager finds.
 
+use std::path::Path;
+
 use selvedge_daemon::Expected;
 use selvedge_fabric::Fabric;
 use selvedge_health::{Deviation, End, NodeName, Place, What};
-use selvedge_topology::{Deviation as Differs, deviations};
+use selvedge_topology::{Deviation as Differs, Spec, deviations};
 use selvedge_types::{Guid, NodeKind, PortNum};
 
 use crate::exit::CliError;
 use crate::load;
 
-/// Reads the expected topology.
+/// Reads the expected topology. A file is read again before each comparison, so that an operator can approve another
+/// one while the manager runs.
 pub fn read(spec: &str) -> Result<Expected, CliError> {
-    let expected = load::fabric(spec)?;
+    let mut expected = load::fabric(spec)?;
+    let file = match spec.parse()? {
+        // A process in the background leaves its folder.
+        Spec::File(path) if path != Path::new("-") => Some(std::path::absolute(&path).unwrap_or(path)),
+        Spec::File(_) | Spec::Generated(_) => None,
+    };
+    let mut bytes = file.as_deref().map(load::text_bytes).transpose()?;
     let spec = spec.to_owned();
-    Ok(Box::new(move |found| compared(&spec, &expected, found)))
+    Ok(Box::new(move |found: &Fabric| {
+        let mut unread = None;
+        if let Some(path) = &file {
+            match again(path, bytes.as_deref()) {
+                Ok(None) => {}
+                Ok(Some((fabric, read))) => (expected, bytes) = (fabric, Some(read)),
+                Err(error) => unread = Some(error),
+            }
+        }
+        let mut deviations = compared(&spec, &expected, found);
+        deviations.extend(unread.map(|error| Deviation {
+            what: What::ExpectedUnread,
+            place: Place::Manager,
+            evidence: format!("{error}; until then the fabric is compared with what it stated before"),
+        }));
+        deviations
+    }))
+}
+
+/// Reads the file of the expected topology; `None`: it states what it did before.
+fn again(path: &Path, before: Option<&[u8]>) -> Result<Option<(Fabric, Vec<u8>)>, CliError> {
+    let bytes = load::text_bytes(path)?;
+    if before == Some(&*bytes) {
+        return Ok(None);
+    }
+    let loaded = selvedge_topology::read(&path.display().to_string(), &bytes)?;
+    Ok(Some((loaded.fabric, bytes)))
 }
 
 fn compared(spec: &str, expected: &Fabric, found: &Fabric) -> Vec<Deviation> {
@@ -74,7 +109,7 @@ impl Words<'_> {
     fn end(&self, (node, port): (Guid, PortNum)) -> End {
         let name = match self.node(node) {
             Place::Node(node) => node.name,
-            Place::Manager | Place::Port(_) | Place::Link(..) => String::new(),
+            Place::Manager | Place::Port(_) | Place::Peer(_) | Place::Link(..) => String::new(),
         };
         End { node, name, port }
     }

@@ -1,6 +1,7 @@
 //! The single binary `selvedge`: parses, calls, prints. Other crates do the work.
 
 mod admission;
+mod approve;
 mod args;
 mod background;
 mod backups;
@@ -18,6 +19,7 @@ mod expected;
 mod experiment;
 mod fault;
 mod findings;
+mod found;
 mod headings;
 mod health;
 mod keys;

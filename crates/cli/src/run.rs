@@ -18,7 +18,7 @@ use crate::manage::{self, DoorArgs, Ended, ProcessArgs};
 use crate::opensm::OpenSmArgs;
 use crate::out::{Cell, Facts, Format, Out};
 use crate::tables_io::{OutputArgs, Results};
-use crate::{background, changes, report, tables};
+use crate::{background, changes, found, report, tables};
 
 /// Manage a fabric: discover, plan, judge, apply, and keep it so.
 #[derive(Args, Clone, Debug)]
@@ -252,6 +252,7 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
             ports_not_active: manager.ports_not_active(),
             hosts_not_found: ended.not_found.clone(),
             would_send: manager.dry_run_sets(),
+            found_tables: found::tables(ended)?,
         })?;
         return out.flush();
     }
@@ -271,6 +272,9 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
     }
     for line in report::lines(&status, ended.view.verdict.as_deref()) {
         out.line(line)?;
+    }
+    if let Some(tables) = found::tables(ended)? {
+        found::lines(&tables).into_iter().try_for_each(|line| out.line(line))?;
     }
     if let Some(line) = report::not_found(&ended.not_found) {
         out.line(line)?;

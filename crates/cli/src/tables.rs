@@ -1,8 +1,8 @@
 //! Responses as tables.
 
 use selvedge_api::{
-    Administration, Application, Events, Findings, Intake, Links, Nodes, NotStored, Ports, Progress, ReasonCount,
-    RebalanceStatus, Status,
+    Administration, Application, Events, Findings, Intake, Links, MadCounts, Nodes, NotStored, Ports, Progress,
+    ReasonCount, RebalanceStatus, Status,
 };
 use selvedge_daemon::utc_text;
 use selvedge_study::measure::Answer;
@@ -435,9 +435,31 @@ const fn repairs(status: &Status) -> &'static str {
     }
 }
 
+/// MADs received, and why some were not used.
+fn received(mads: &MadCounts) -> String {
+    let received = thousands(mads.received);
+    let other = mads.dropped.saturating_sub(mads.late);
+    let late = (mads.late > 0).then(|| format!("{} answers to requests that had ended", thousands(mads.late)));
+    let other = (other > 0).then(|| format!("{} not for this manager now", thousands(other)));
+    let why: Vec<String> = late.into_iter().chain(other).collect();
+    match why.is_empty() {
+        true => received,
+        false => format!("{received}; not used: {}", why.join(", ")),
+    }
+}
+
 /// Its traffic so far.
 fn traffic(status: &Status, facts: &mut Facts) {
-    facts.add("sweeps", status.sweeps);
+    let (begun, ended) = (status.sweeps_begun, status.sweeps);
+    let words = match begun.saturating_sub(ended) {
+        0 => format!("{begun}"),
+        _ => format!("{begun} begun, {ended} of them came to an end"),
+    };
+    facts.several(
+        "sweeps",
+        words,
+        [("sweeps", ended.into()), ("sweeps_begun", begun.into())],
+    );
     let mads = &status.mads;
     facts.several(
         "MADs sent",
@@ -455,10 +477,11 @@ fn traffic(status: &Status, facts: &mut Facts) {
     );
     facts.several(
         "MADs received",
-        format!("{}, {} dropped", thousands(mads.received), thousands(mads.dropped)),
+        received(mads),
         [
             ("mads_received", mads.received.into()),
             ("mads_dropped", mads.dropped.into()),
+            ("mads_late", mads.late.into()),
         ],
     );
     if let Some(of) = &status.administration {

@@ -1,4 +1,4 @@
-//! `selvedge topology`: fabrics from generators and files.
+//! `selvedge topology`: fabrics from generators, files and managers.
 
 use std::path::PathBuf;
 
@@ -7,12 +7,13 @@ use selvedge_api as api;
 use selvedge_fabric::{Change, ChangeWords, Fabric, diff};
 use selvedge_topology::{DotHosts, Format as FileFormat, NodeNames, Summary, write, write_dot};
 
+use crate::approve::{self, ApproveArgs};
 use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
 use crate::out::{Facts, Format, Grid, Out};
 use crate::tables;
 
-/// Make, convert, show and compare fabrics.
+/// Make, convert, show, compare and approve fabrics.
 #[derive(Args, Debug)]
 pub struct TopologyArgs {
     #[command(subcommand)]
@@ -29,6 +30,8 @@ enum Command {
     Show(ShowArgs),
     /// Compare two fabrics by GUID; exit code 1 if they differ
     Diff(DiffArgs),
+    /// Take the fabric that the manager sees as the expected one, and say what differs from the file before
+    Approve(ApproveArgs),
 }
 
 #[derive(Args, Debug)]
@@ -95,6 +98,7 @@ pub fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
         Command::Generate(args) | Command::Convert(args) => convert(args),
         Command::Show(args) => show(args),
         Command::Diff(args) => compare(args),
+        Command::Approve(args) => approve::run(args),
     }
 }
 
@@ -104,6 +108,7 @@ impl TopologyArgs {
         match &self.command {
             Command::Show(args) => args.format.json,
             Command::Diff(args) => args.format.json,
+            Command::Approve(args) => args.json(),
             Command::Generate(_) | Command::Convert(_) => false,
         }
     }

@@ -87,7 +87,8 @@ pub(crate) fn mads(view: &View) -> api::MadCounts {
         repeats: mads.repeats,
         failures: mads.failures,
         received: mads.received,
-        dropped: mads.dropped,
+        dropped: mads.dropped + mads.late,
+        late: mads.late,
     }
 }
 

@@ -1,10 +1,10 @@
-//! Finds, among the nodes and links that are gone, those that an operator names.
+//! Finds, among the nodes, links and standby managers that are gone, those that an operator names.
 
 use std::collections::BTreeSet;
 
 use selvedge_api::{Error, ErrorKind};
 use selvedge_fabric::Fabric;
-use selvedge_health::{Absent, End, LinkKey};
+use selvedge_health::{End, Facts, LinkKey, PeerTrouble};
 use selvedge_types::{Guid, printable};
 
 use crate::names::Names;
@@ -13,20 +13,21 @@ use crate::wanted::Wanted;
 /// The nodes and links to forget.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ToForget {
-    /// Nodes by GUID.
+    /// Nodes by GUID: nodes that are gone, and those of managers that are gone.
     pub(crate) nodes: BTreeSet<Guid>,
     /// Links by both ends.
     pub(crate) links: BTreeSet<LinkKey>,
-    /// Both in words.
+    /// All of them in words.
     pub(crate) words: Vec<String>,
 }
 
-/// Finds the nodes and links that are gone and have this name. Nodes and links that are there are never forgotten.
+/// Finds the nodes, links and standby managers that are gone and have this name. What is there is never forgotten.
 ///
 /// # Errors
 ///
 /// The name belongs to a node or link that is there, or to none that is known to be gone.
-pub(crate) fn find(text: &str, absent: &Absent, fabric: Option<&Fabric>, names: &Names) -> Result<ToForget, Error> {
+pub(crate) fn find(text: &str, facts: &Facts, fabric: Option<&Fabric>, names: &Names) -> Result<ToForget, Error> {
+    let absent = &facts.absent;
     let wanted = Wanted::of(text);
     let mut found = ToForget::default();
     if wanted.port.is_none() {
@@ -35,6 +36,14 @@ pub(crate) fn find(text: &str, absent: &Absent, fabric: Option<&Fabric>, names: 
                 found.nodes.insert(absent.node.guid);
                 found.words.push(absent.node.to_string());
             }
+        }
+    }
+    let peers = facts.peers.iter();
+    let gone = peers.filter(|peer| matches!(peer.trouble, PeerTrouble::Gone { .. }));
+    for peer in gone.filter(|peer| wanted.port.is_none_or(|port| port == peer.at.port.get())) {
+        if wanted.is(peer.at.node, &peer.at.name, names) {
+            found.nodes.insert(peer.at.node);
+            found.words.push(format!("manager at {}", peer.at));
         }
     }
     let is_end = |end: &End| wanted.port == Some(end.port.get()) && wanted.is(end.node, &end.name, names);

@@ -101,7 +101,7 @@ fn of(condition: &Condition, clock: Clock, names: &Names) -> api::Condition {
                 node: Some(api::NodeName { guid, kind, name }),
                 ..api::Place::default()
             },
-            Place::Port(a) => api::Place {
+            Place::Port(a) | Place::Peer(a) => api::Place {
                 a: Some(end(a)),
                 ..api::Place::default()
             },
@@ -131,6 +131,7 @@ fn named(place: &Place, names: &Names) -> Place {
         Place::Manager => Place::Manager,
         Place::Node(of) => Place::Node(node(of)),
         Place::Port(at) => Place::Port(end(at)),
+        Place::Peer(at) => Place::Peer(end(at)),
         Place::Link(a, b) => Place::Link(end(a), end(b)),
     }
 }

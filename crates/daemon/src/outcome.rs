@@ -26,7 +26,7 @@ impl Outcome {
     pub fn of(mode: Mode, view: &View) -> Self {
         match mode {
             _ if view.role == Role::Standby || view.master.is_some() => Self::Standby,
-            _ if view.sweeps == 0 => Self::NoFabric,
+            _ if view.sweeps.ended == 0 => Self::NoFabric,
             Mode::Manage | Mode::DryRun if view.plan.is_none() => Self::Refused,
             _ if view.sees_beyond_reach() || view.verdict.as_ref().is_some_and(|verdict| !verdict.is_good()) => {
                 Self::NotGood

@@ -262,7 +262,8 @@ impl Service for Manager {
             // Without a plan in force there is nothing to spread, and nothing was judged.
             rebalance: view.plan.as_ref().and_then(|_| convert::rebalance(&view)),
             up: view.is_up(),
-            sweeps: view.sweeps,
+            sweeps: view.sweeps.ended,
+            sweeps_begun: view.sweeps.begun,
             first_up_ms: first_up.map(|time| time.0 / 1_000_000),
             fabric: fabric.as_ref().map(|fabric| selvedge_api::Fabric::of(fabric)),
             plan: view.plan.as_ref().map(|plan| Plan::of(plan, convert::changes(&view))),
@@ -288,7 +289,7 @@ impl Service for Manager {
 
     fn forget(&self, request: &ForgetRequest) -> Result<Forgotten, Error> {
         let (fabric, view) = self.named();
-        let found = forget::find(&request.name, &view.facts.absent, fabric.as_deref(), &self.shared.names)?;
+        let found = forget::find(&request.name, &view.facts, fabric.as_deref(), &self.shared.names)?;
         self.command(Command::Forget {
             nodes: found.nodes,
             links: found.links,

@@ -211,11 +211,11 @@ pub(crate) fn indexer(notes: Sender<Note>) -> Result<Worker<Sources>, DaemonErro
 }
 
 /// Compares a fabric with the expected topology.
-pub type Expected = Box<dyn Fn(&Fabric) -> Vec<Deviation> + Send>;
+pub type Expected = Box<dyn FnMut(&Fabric) -> Vec<Deviation> + Send>;
 
 /// Starts the thread that compares what was found with the expected topology. A newer fabric supersedes those that
 /// wait.
-pub(crate) fn expecter(notes: Sender<Note>, expected: Expected) -> Result<Worker<Arc<Fabric>>, DaemonError> {
+pub(crate) fn expecter(notes: Sender<Note>, mut expected: Expected) -> Result<Worker<Arc<Fabric>>, DaemonError> {
     let dropped = notes.clone();
     Worker::start("expected", notes, move |fabric: Arc<Fabric>, queue| {
         let fabric = newest(fabric, queue, &dropped);

@@ -135,13 +135,16 @@ impl Emulator {
 
     /// Attaches a client to an end port: port 0 of a switch, any port of another node.
     pub fn attach(&mut self, at: PortRef) -> Result<ClientId, EmulatorError> {
+        let port = self.end_port(at)?;
+        Ok(self.clients.attach(port))
+    }
+
+    /// Returns the index of an end port.
+    pub(crate) fn end_port(&self, at: PortRef) -> Result<PortIdx, EmulatorError> {
         let port = self.chassis.port_idx(at).filter(|&p| self.chassis.end_port(p) == p);
-        match port {
-            Some(port) => Ok(self.clients.attach(port)),
-            None => Err(EmulatorError::NotAnEndPort {
-                port: self.chassis.fabric().port_name(at),
-            }),
-        }
+        port.ok_or_else(|| EmulatorError::NotAnEndPort {
+            port: self.chassis.fabric().port_name(at),
+        })
     }
 
     /// Attaches a client to an end port given as text: `"name"`, `"name"[port]`, `0x<node or port GUID>`,
@@ -163,19 +166,26 @@ impl Emulator {
     /// the port's capabilities include it. A port can have one manager.
     pub fn set_is_sm(&mut self, now: Time, client: ClientId, is_sm: bool) -> Result<(), EmulatorError> {
         let port = self.clients.get(client).ok_or(EmulatorError::NoSuchClient)?.port;
+        let is_shown = self.shows_is_sm(port);
         let seat = self.clients.seat_mut(port).ok_or(EmulatorError::NoSuchClient)?;
         match (is_sm, seat.is_sm) {
             (true, Some(other)) if other != client => {
                 let port = self.chassis.fabric().port_name(self.chassis.port_ref(port));
                 return Err(EmulatorError::SecondManager { port });
             }
-            (true, Some(_)) => return Ok(()),
+            // A reset of the driver may have cleared it since.
+            (true, Some(_)) if is_shown => return Ok(()),
+            (true, Some(_)) => {}
             (true, None) => seat.is_sm = Some(client),
             (false, Some(current)) if current == client => seat.is_sm = None,
             (false, _) => return Ok(()),
         }
         self.command(now, Action::IsSm { port, is_sm });
         Ok(())
+    }
+
+    fn shows_is_sm(&self, port: PortIdx) -> bool {
+        CapabilityMask(self.chassis.port(port).capability_mask).contains(CapabilityMask::IS_SM)
     }
 
     /// Sends a datagram at `now`: to `datagram.address`, or along its directed route. A datagram of a detached client

@@ -30,7 +30,7 @@ const fn form(name: &'static str, form: &'static str, what: &'static str) -> Fau
 }
 
 /// All kinds of faults. The parser, its messages and the help text use this table.
-pub const FAULT_FORMS: [FaultForm; 18] = [
+pub const FAULT_FORMS: [FaultForm; 19] = [
     form("cut", "cut PORT", "unplugs the cable"),
     form("restore", "restore PORT", "plugs the cable in again"),
     form(
@@ -59,6 +59,11 @@ pub const FAULT_FORMS: [FaultForm; 18] = [
         "clone",
         "clone NODE of NODE",
         "shows the GUIDs of the second node (of itself: its own)",
+    ),
+    form(
+        "clear-is-sm",
+        "clear-is-sm PORT",
+        "clears IsSM at an end port, as a reset of its driver does",
     ),
     form("swap", "swap PORT with PORT", "exchanges two cables"),
     form("loss", "loss RATIO [at PORT]", "loses MADs"),
@@ -118,6 +123,8 @@ pub enum Fault {
     /// From now on the node shows the extended speeds (FDR to NDR) only if bit 31 of PortInfo's modifier says that the
     /// sender supports them, as Quantum-2 switches do. Source: linux-rdma/opensm, issue 38 and pull request 39.
     Shy(NodeName),
+    /// Clears IsSM in the CapabilityMask of an end port, as a reset of its driver does. Its manager is not told.
+    ClearIsSm(PortName),
     /// Exchanges the cables of two ports, as after a mistake of a technician.
     Swap(PortName, PortName),
     /// The first node shows the GUIDs of the second, as after a mistake with a flashing tool. If both are the same
@@ -208,6 +215,10 @@ impl Emulator {
             Fault::Lie(node) => Action::Lie(node.find(self.chassis.fabric())?),
             Fault::Honest(node) => Action::Honest(node.find(self.chassis.fabric())?),
             Fault::Shy(node) => Action::Shy(node.find(self.chassis.fabric())?),
+            Fault::ClearIsSm(name) => {
+                let port = self.end_port(name.end_port(self.chassis.fabric())?)?;
+                Action::IsSm { port, is_sm: false }
+            }
             Fault::Swap(a, b) => Action::Swap(self.link_at(a)?, self.link_at(b)?),
             Fault::Clone(node, original) => Action::Clone {
                 node: node.find(self.chassis.fabric())?,
@@ -290,6 +301,7 @@ fn parse(text: &str) -> Result<Fault, EmulatorError> {
         ["lie", at] => node(at).map(Fault::Lie),
         ["honest", at] => node(at).map(Fault::Honest),
         ["shy", at] => node(at).map(Fault::Shy),
+        ["clear-is-sm", at] => port(at).map(Fault::ClearIsSm),
         ["swap", a, "with", b] => Ok(Fault::Swap(port(a)?, port(b)?)),
         ["clone", at, "of", original] => Ok(Fault::Clone(node(at)?, node(original)?)),
         ["delay", of, max, ref rest @ ..] => Ok(Fault::Delay {
@@ -440,6 +452,7 @@ impl fmt::Display for Fault {
             Self::Lie(node) => return write!(f, "lie {node}"),
             Self::Honest(node) => return write!(f, "honest {node}"),
             Self::Shy(node) => return write!(f, "shy {node}"),
+            Self::ClearIsSm(port) => return write!(f, "clear-is-sm {port}"),
             Self::Swap(a, b) => return write!(f, "swap {a} with {b}"),
             Self::Clone(node, original) => return write!(f, "clone {node} of {original}"),
             Self::Loss(ratio, port) => ("loss", ratio, port),
@@ -485,6 +498,8 @@ mod tests {
         check("lie a", "lie \"a\"");
         check("honest 0x10", "honest 0x0000000000000010");
         check("shy a", "shy \"a\"");
+        check("clear-is-sm H-0", "clear-is-sm \"H-0\"");
+        check("clear-is-sm H-0[1]", "clear-is-sm \"H-0\"[1]");
         check("swap s[1] with t[2]", "swap \"s\"[1] with \"t\"[2]");
         check("clone a of 0x10", "clone \"a\" of 0x0000000000000010");
         check("loss 1%", "loss 1%");

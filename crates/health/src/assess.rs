@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use selvedge_types::{Guid, PhysState};
 
-use crate::facts::{AbsentLink, AbsentNode, Deviation, Duty, EndState, Facts, How, NotStored, Role};
+use crate::facts::{AbsentLink, AbsentNode, Deviation, Duty, EndState, Facts, How, NotStored, Peer, PeerTrouble, Role};
 use crate::known::LinkKey;
 use crate::place::{End, NodeName, Place};
 use crate::{Condition, Health, Severity, Since, Verdict, What};
@@ -32,6 +32,7 @@ pub fn assess(facts: &Facts, now: Since) -> Health {
             conditions.extend(of_fabric(facts, now));
             conditions.extend(of_expected(facts, now));
             conditions.extend(of_plan(facts, now));
+            conditions.extend(facts.peers.iter().filter_map(|peer| of_peer(facts.role, peer, now)));
         }
     }
     // The sort is stable: conditions of one severity stay in the order in which they were found.
@@ -91,7 +92,42 @@ fn of_process(facts: &Facts, now: Since) -> Vec<Condition> {
             evidence,
         ));
     }
+    if facts.is_sm_cleared && facts.own_port_down.is_none() {
+        let evidence = "CapabilityMask of the port was read without IsSM, so other managers do not find this one";
+        conditions.push(condition(
+            What::IsSmCleared,
+            Severity::Warning,
+            Place::Manager,
+            now,
+            evidence,
+        ));
+    }
     conditions
+}
+
+/// Returns the condition of another manager. A manager that is not master gives way to a master.
+fn of_peer(own: Role, peer: &Peer, now: Since) -> Option<Condition> {
+    let guid = peer.port_guid;
+    let place = Place::Peer(peer.at.clone());
+    Some(match peer.trouble {
+        PeerTrouble::Gone { since, sign } => {
+            let evidence = format!("port GUID {guid}: {sign}");
+            condition(What::StandbyGone, Severity::Warning, place, since, evidence)
+        }
+        PeerTrouble::Master { .. } if own != Role::Master => return None,
+        PeerTrouble::Master { priority } => {
+            let evidence = format!("port GUID {guid}, priority {priority}: both managers write to this subnet");
+            condition(What::SecondMaster, Severity::Error, place, now, evidence)
+        }
+        PeerTrouble::OtherKey(role) => {
+            let (severity, then) = match role {
+                Role::Master => (Severity::Error, ": both managers write to this subnet"),
+                Role::Discovering | Role::Standby | Role::NotActive => (Severity::Warning, ""),
+            };
+            let evidence = format!("port GUID {guid}, SMInfo state {role}{then}");
+            condition(What::OtherSmKey, severity, place, now, evidence)
+        }
+    })
 }
 
 /// Returns the conditions of nodes and links.
@@ -159,7 +195,7 @@ fn of_expected(facts: &Facts, now: Since) -> Vec<Condition> {
             let (a, b) = ((a.node, a.port), (b.node, b.port));
             lost.contains(&(a.min(b), a.max(b)))
         }
-        Place::Manager | Place::Port(_) => false,
+        Place::Manager | Place::Port(_) | Place::Peer(_) => false,
     };
     let is_out = |deviation: &&Deviation| facts.out_of_service.has_place(&deviation.place);
     let is_new =

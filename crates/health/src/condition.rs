@@ -52,11 +52,21 @@ pub enum What {
     OtherTopology,
     /// The last change of policy was refused and rolled back.
     ChangeRolledBack,
+    /// The manager's own port does not show IsSM, so other managers do not find this one.
+    IsSmCleared,
+    /// A manager that stood by is gone.
+    StandbyGone,
+    /// Another manager is master of this subnet too.
+    SecondMaster,
+    /// Another manager shows another SM_Key.
+    OtherSmKey,
+    /// The file of the expected topology can no longer be read.
+    ExpectedUnread,
 }
 
 impl What {
     /// All kinds.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 23] = [
         Self::NodeMissing,
         Self::LinkMissing,
         Self::AgentSilent,
@@ -75,6 +85,11 @@ impl What {
         Self::WrongPort,
         Self::OtherTopology,
         Self::ChangeRolledBack,
+        Self::IsSmCleared,
+        Self::StandbyGone,
+        Self::SecondMaster,
+        Self::OtherSmKey,
+        Self::ExpectedUnread,
     ];
 
     /// Returns its stable code.
@@ -99,6 +114,11 @@ impl What {
             Self::WrongPort => "SLV-HEALTH-0015",
             Self::OtherTopology => "SLV-HEALTH-0016",
             Self::ChangeRolledBack => "SLV-HEALTH-0017",
+            Self::IsSmCleared => "SLV-HEALTH-0020",
+            Self::StandbyGone => "SLV-HEALTH-0021",
+            Self::SecondMaster => "SLV-HEALTH-0022",
+            Self::OtherSmKey => "SLV-HEALTH-0023",
+            Self::ExpectedUnread => "SLV-HEALTH-0024",
         }
     }
 
@@ -124,6 +144,11 @@ impl What {
             Self::WrongPort => "wrong_port",
             Self::OtherTopology => "other_topology",
             Self::ChangeRolledBack => "change_rolled_back",
+            Self::IsSmCleared => "is_sm_cleared",
+            Self::StandbyGone => "standby_gone",
+            Self::SecondMaster => "second_master",
+            Self::OtherSmKey => "other_sm_key",
+            Self::ExpectedUnread => "expected_unread",
         }
     }
 
@@ -151,6 +176,11 @@ impl What {
                 "the next change that is kept: correct the configuration, then 'selvedge reload'"
             }
             Self::Disabled => "the other manager sends the SMInfo control STANDBY, or this one is restarted",
+            Self::IsSmCleared => "the port shows IsSM; the manager sets it again with each sweep that finds it cleared",
+            Self::StandbyGone => "the manager answers again, or 'selvedge forget NAME' with its node",
+            Self::SecondMaster => "one of the two managers gives way or is stopped; check their priorities",
+            Self::OtherSmKey => "it shows this manager's SM_Key (keys.sm_key in both), or is stopped",
+            Self::ExpectedUnread => "the file is a topology again; 'selvedge topology approve' writes one",
         }
     }
 }
@@ -175,6 +205,11 @@ impl fmt::Display for What {
             Self::WrongPort => "in the wrong port",
             Self::OtherTopology => "expected topology is of another fabric",
             Self::ChangeRolledBack => "last change rolled back",
+            Self::IsSmCleared => "IsSM is cleared at its port",
+            Self::StandbyGone => "gone (it stood by)",
+            Self::SecondMaster => "master too",
+            Self::OtherSmKey => "with another SM_Key",
+            Self::ExpectedUnread => "expected topology cannot be read",
         })
     }
 }

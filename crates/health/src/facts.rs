@@ -131,6 +131,47 @@ pub struct Deviation {
     pub evidence: String,
 }
 
+/// Another manager that needs an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its port.
+    pub at: End,
+    /// GUID of its port.
+    pub port_guid: Guid,
+    /// Its trouble.
+    pub trouble: PeerTrouble,
+}
+
+/// The reason why another manager needs an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeerTrouble {
+    /// It stood by, and is gone.
+    Gone {
+        /// The time when it was lost.
+        since: Since,
+        /// The sign of that.
+        sign: GoneSign,
+    },
+    /// It is master, as this manager is.
+    Master {
+        /// The priority that it shows.
+        priority: u8,
+    },
+    /// It shows another SM_Key. Its SMInfo state.
+    OtherKey(Role),
+}
+
+/// The sign that another manager is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoneSign {
+    /// Its port was not found.
+    NotFound,
+    /// Its port no longer shows IsSM.
+    NotShown,
+    /// It does not answer SubnGet(SMInfo).
+    Silent,
+}
+
 /// All that the verdict depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -164,6 +205,10 @@ pub struct Facts {
     pub apart: Option<Arc<str>>,
     /// Deviations from the expected topology; empty without one.
     pub deviations: Arc<Vec<Deviation>>,
+    /// Other managers that need an operator.
+    pub peers: Arc<Vec<Peer>>,
+    /// The manager's own port was read without IsSM, although the manager has set it.
+    pub is_sm_cleared: bool,
     /// Data that cannot be stored at present.
     pub not_stored: Vec<NotStored>,
     /// Places that the operator has taken out of service.
@@ -178,5 +223,26 @@ impl fmt::Display for How {
             Self::Behind(node) => write!(f, "it is behind {node}, which does not answer"),
             Self::Unknown => f.write_str("it was gone when the manager started"),
         }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Discovering => "DISCOVERING",
+            Self::Standby => "STANDBY",
+            Self::Master => "MASTER",
+            Self::NotActive => "NOTACTIVE",
+        })
+    }
+}
+
+impl fmt::Display for GoneSign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotFound => "the port was not found",
+            Self::NotShown => "the port no longer shows IsSM",
+            Self::Silent => "it does not answer SMInfo",
+        })
     }
 }

@@ -33,7 +33,7 @@ impl OutOfService {
     pub(crate) fn has_place(&self, place: &Place) -> bool {
         match place {
             Place::Node(node) => self.nodes.contains(&node.guid),
-            Place::Port(end) => self.has_end(end),
+            Place::Port(end) | Place::Peer(end) => self.has_end(end),
             Place::Link(a, b) => self.has_end(a) || self.has_end(b),
             Place::Manager => false,
         }

@@ -35,6 +35,8 @@ pub enum Place {
     Node(NodeName),
     /// A port.
     Port(End),
+    /// Another manager, by its port.
+    Peer(End),
     /// A link, by both ends.
     Link(End, End),
 }
@@ -71,6 +73,7 @@ impl fmt::Display for Place {
             Self::Manager => f.write_str("this manager"),
             Self::Node(node) => write!(f, "{node}"),
             Self::Port(end) => write!(f, "port {end}"),
+            Self::Peer(end) => write!(f, "manager at {end}"),
             Self::Link(a, b) => write!(f, "link {a} - {b}"),
         }
     }

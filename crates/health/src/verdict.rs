@@ -126,6 +126,7 @@ const fn noun(place: &Place) -> &'static str {
     match place {
         Place::Manager => "",
         Place::Port(_) => "port",
+        Place::Peer(_) => "manager",
         Place::Link(..) => "link",
         Place::Node(node) => match node.kind {
             NodeKind::Ca => "host",

@@ -43,6 +43,15 @@ pub fn options(policy: &Policy, lanes: &Arc<BTreeMap<Guid, u8>>, previous: Optio
     }
 }
 
+/// Returns the options of engines under a policy, for tables that nothing is known of and any number of lanes.
+#[must_use]
+pub fn of_policy(policy: &Policy) -> Options {
+    Options {
+        lanes: None,
+        ..options(policy, &Arc::default(), None)
+    }
+}
+
 /// Returns the choice of engine `auto` and its reasons, as events.
 pub fn choices(routed: &Routed) -> impl Iterator<Item = PlanEvent> + '_ {
     let about_choice = |note: &&Note| matches!(note, Note::Recognised { .. } | Note::Chosen { .. });

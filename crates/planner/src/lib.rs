@@ -49,6 +49,7 @@ pub use backups::{BackUp, Backups};
 pub use basis::{Basis, Outcome};
 pub use copies::{Copies, TakenApart};
 pub use damage::{Damage, Returned};
+pub use engine::of_policy as engine_options;
 pub use event::{PlanEvent, Severity};
 pub use fabric_plan::{LidClaims, PlanFabric, PlanResult};
 pub use inventory::{Agent, Found, FoundPort, Inventory, external_settings, is_behind, link_state, port_settings};

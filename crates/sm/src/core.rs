@@ -253,7 +253,7 @@ impl Sm {
             }
             (Token::SmInfo(ask @ Ask::Election(_)), Stage::Electing)
             | (Token::SmInfo(ask @ Ask::Poll), Stage::Standby)
-            | (Token::SmInfo(ask @ Ask::LightSweep), Stage::LightSweep)
+            | (Token::SmInfo(ask @ Ask::LightSweep(_)), Stage::LightSweep)
             | (Token::SmInfo(ask @ Ask::Handover), Stage::HandingOver) => {
                 self.run_election(crate::election::In::Answered(ask, answer), out);
             }

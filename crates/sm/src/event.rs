@@ -1,5 +1,6 @@
 //! What an operator may want to know: each kind has a stable code.
 
+mod manager;
 mod reason;
 mod words;
 
@@ -18,6 +19,7 @@ use crate::intake::IntakeEvent;
 use crate::key_ring::KeyEvent;
 use crate::listed::Absent;
 use crate::multicast::MulticastEvent;
+pub use manager::ManagerName;
 pub use reason::SweepReason;
 
 /// Something that happened. The code in [`Event::code`] is stable; `docs/reference/codes.md` has cause and advice.
@@ -92,7 +94,7 @@ pub enum Event {
         /// The new role.
         role: crate::Role,
         /// The manager that caused the change, if any.
-        other: Option<Guid>,
+        other: Option<ManagerName>,
     },
     /// The next phase waits until packets in flight are gone.
     Draining {
@@ -245,25 +247,25 @@ pub enum Event {
     },
     /// A better manager has come: it is offered the subnet.
     HandingOver {
-        /// GUID of its port.
-        to: Guid,
+        /// That manager.
+        to: ManagerName,
     },
     /// A better manager did not accept HANDOVER: this manager stays master.
     HandoverRefused {
-        /// GUID of its port.
-        by: Guid,
+        /// That manager.
+        by: ManagerName,
     },
     /// Another manager sent a legal SMInfo command.
     Told {
         /// What.
         control: SmControl,
-        /// GUID of its port.
-        by: Guid,
+        /// That manager.
+        by: ManagerName,
     },
     /// The master did not answer a poll of this standby; after enough missed polls this manager sweeps.
     PollMissed {
-        /// GUID of its port.
-        master: Guid,
+        /// The master.
+        master: ManagerName,
         /// Polls in a row without an answer.
         missed: u32,
         /// How many are enough.
@@ -271,8 +273,8 @@ pub enum Event {
     },
     /// Another manager shows another SM_Key: it is ignored.
     StrangeManager {
-        /// GUID of its port.
-        guid: Guid,
+        /// That manager.
+        manager: ManagerName,
     },
 }
 

@@ -65,6 +65,16 @@ pub struct Progress {
     pub total: u64,
 }
 
+/// Heavy sweeps since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sweeps {
+    /// Those that have begun: each is an event SLV-SM-0001.
+    pub begun: u64,
+    /// Those that came to an end: the others were repeated or interrupted by another one, found the manager's own port
+    /// down, or are under way.
+    pub ended: u64,
+}
+
 /// MADs sent and received since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MadCounters {
@@ -80,8 +90,10 @@ pub struct MadCounters {
     pub failures: u64,
     /// MADs received.
     pub received: u64,
-    /// MADs dropped: late, duplicate or not decodable.
+    /// MADs that were not used: not decodable, or not for a manager in this role.
     pub dropped: u64,
+    /// Answers that came when their request had ended or was withdrawn, and copies of answers.
+    pub late: u64,
 }
 
 /// Findings of the read-back since the start.
@@ -116,8 +128,8 @@ pub struct View {
     pub policy_changes: Arc<Vec<PolicyChange>>,
     /// The change that is being applied, and its phase, from 0.
     pub applying: Option<(Arc<Outcome>, usize)>,
-    /// Finished sweeps.
-    pub sweeps: u64,
+    /// Heavy sweeps.
+    pub sweeps: Sweeps,
     /// Generation of the newest plan in force.
     pub generation: Generation,
     /// The last complete snapshot.
@@ -170,7 +182,7 @@ impl View {
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.plan.is_some()
-            && self.sweeps > 0
+            && self.sweeps.ended > 0
             && self.failed == 0
             && self.ports.iter().all(|p| p.reason != PortReason::Unexplained)
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use selvedge_api::{Comparison, ComparisonRow, ComparisonRun};
 use selvedge_fabric::Fabric;
-use selvedge_plan::{Lids, Policy};
+use selvedge_plan::{Lids, Policy, Tables};
 use selvedge_planner::{PlanEvent, lid};
-use selvedge_routing::{Engine, LaneUse, Options, Rebalance};
+use selvedge_routing::{Engine, LaneUse, Options, Rebalance, carry_over};
 use selvedge_sim::Seed;
 use selvedge_topology::{LinkRemoval, Summary, without_links};
 use selvedge_types::Lmc;
@@ -49,7 +49,7 @@ pub struct Level {
 }
 
 /// Every engine on every draw.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Answer {
     /// Each run, and a row for the runs that have engine, lanes and level in common.
     pub comparison: Comparison,
@@ -70,15 +70,13 @@ impl Question {
         let first = *self.engines.first().ok_or(StudyError::NoEngine)?;
         let draws: u64 = work.levels.iter().map(|(_, seeds)| seeds.len() as u64).sum();
         let reporter = Reporter::new(watch, Stage::Routing(first), draws * work.series.len() as u64);
-        let mut answer = Answer {
-            comparison: Comparison::default(),
-            events: Vec::new(),
-        };
+        let mut found = Found::default();
         for (level, seeds) in &work.levels {
             for &seed in *seeds {
-                self.draw(&work, (level, seed), meter, &reporter, &mut answer)?;
+                self.draw(&work, (level, seed), meter, &reporter, &mut found)?;
             }
         }
+        let mut answer = found.answer;
         let runs = std::mem::take(&mut answer.comparison.runs);
         answer.comparison = self.comparison(&work, runs);
         Ok(answer)
@@ -142,14 +140,14 @@ impl Question {
         (level, seed): (&Level, u64),
         meter: &dyn Meter,
         reporter: &Reporter<'_>,
-        answer: &mut Answer,
+        found: &mut Found,
     ) -> Result<(), StudyError> {
         let fabric = self.damaged(level, seed)?;
         let mut events = Vec::new();
         let lids = self.lids(&fabric, &mut events)?;
-        answer.events.push(events);
+        found.answer.events.push(events);
         let links_lost = switch_links(&self.fabric) - switch_links(&fabric);
-        for &(engine, vls) in &work.series {
+        for (series, &(engine, vls)) in work.series.iter().enumerate() {
             let options = Options {
                 lanes: vls,
                 ..work.options.clone()
@@ -169,10 +167,66 @@ impl Question {
                 seed,
                 ..ComparisonRun::default()
             };
-            answer.comparison.runs.push(filled(run, bench.one(engine, reporter))?);
+            let measured = bench.one(engine, reporter);
+            let max_load_repaired = match links_lost {
+                0 => None,
+                _ => self.repaired(
+                    found.whole.get(series).and_then(Option::as_ref),
+                    engine,
+                    &bench,
+                    reporter,
+                )?,
+            };
+            if links_lost == 0 && is_repaired(engine) {
+                let tables = measured.as_ref().map(|measured| measured.routed.tables.clone());
+                found.whole.resize(series + 1, None);
+                let lids = Arc::new(lids.clone());
+                found.whole[series] = tables.ok().map(|tables| Whole { lids, tables });
+            }
+            let run = ComparisonRun {
+                max_load_repaired,
+                ..run
+            };
+            found.answer.comparison.runs.push(filled(run, measured)?);
             reporter.done();
         }
         Ok(())
+    }
+
+    /// Returns the load of the busiest link after a repair: the engine changes the tables of the whole fabric as little
+    /// as it can, and LIDs stay. `None`: it makes all tables afresh, or refuses.
+    fn repaired(
+        &self,
+        whole: Option<&Whole>,
+        engine: Engine,
+        bench: &Bench<'_>,
+        reporter: &Reporter<'_>,
+    ) -> Result<Option<u64>, StudyError> {
+        let Some(Whole { lids, tables }) = whole else {
+            return Ok(None);
+        };
+        let options = Options {
+            previous: Some(Arc::new(carry_over(&self.fabric, tables, bench.fabric))),
+            ..bench.options.clone()
+        };
+        let how = How {
+            repeats: 0,
+            pairings: None,
+            ..self.how
+        };
+        let (lids, options) = (&**lids, &options);
+        match (Bench {
+            lids,
+            options,
+            how,
+            ..*bench
+        })
+        .one(engine, reporter)
+        {
+            Ok(repaired) => Ok(Some(repaired.quality().max_load)),
+            Err(StudyError::Engine(_)) => Ok(None),
+            Err(other) => Err(other),
+        }
     }
 
     fn lids(&self, fabric: &Fabric, events: &mut Vec<PlanEvent>) -> Result<Lids, StudyError> {
@@ -203,6 +257,26 @@ impl Question {
             runs,
         }
     }
+}
+
+/// Tables of one engine on the whole fabric, and the LIDs.
+#[derive(Clone)]
+struct Whole {
+    lids: Arc<Lids>,
+    tables: Tables,
+}
+
+/// What is known so far.
+#[derive(Default)]
+struct Found {
+    answer: Answer,
+    /// By series; `None`: the engine refuses, or makes all tables afresh after a loss.
+    whole: Vec<Option<Whole>>,
+}
+
+/// True if an engine keeps the entries of [`Options::previous`] that are still good.
+const fn is_repaired(engine: Engine) -> bool {
+    matches!(engine, Engine::FatTree | Engine::MinHop | Engine::UpDn | Engine::DnUp)
 }
 
 /// The combinations to be compared.
@@ -254,6 +328,12 @@ fn row(runs: &[&ComparisonRun]) -> ComparisonRow {
         deadlock_free: routed.iter().filter(|run| run.quality.deadlock_free).count() as u64,
         good: routed.iter().filter(|run| run.ok).count() as u64,
         max_load: mean(&|run| run.quality.max_load as f64),
+        max_load_repaired: mean_of(
+            &routed
+                .iter()
+                .filter_map(|run| run.max_load_repaired)
+                .collect::<Vec<_>>(),
+        ),
         max_load_worst: routed.iter().map(|run| run.quality.max_load).max().unwrap_or(0),
         mean_load: mean(&|run| run.quality.mean_load),
         ebb: has_ebb.then(|| mean(&|run| run.quality.ebb.unwrap_or(0.0))),
@@ -267,6 +347,12 @@ fn row(runs: &[&ComparisonRun]) -> ComparisonRow {
         unreachable_pairs: routed.iter().map(|run| run.quality.unreachable_pairs).sum(),
         compute_ms: median(&mut routed.iter().map(|run| run.cost.compute_ms).collect::<Vec<_>>()),
     }
+}
+
+/// Returns the mean; `None` of no values.
+fn mean_of(values: &[u64]) -> Option<f64> {
+    let sum: u64 = values.iter().sum();
+    (!values.is_empty()).then(|| sum as f64 / values.len() as f64)
 }
 
 fn switch_links(fabric: &Fabric) -> u64 {
@@ -332,6 +418,40 @@ mod tests {
         assert!(!found.ok, "fat-tree refuses");
         watch.whole_way();
         assert_eq!(watch.reports().last().unwrap().done, 20);
+    }
+
+    /// One definition: the repair of a single lost link is that of the study of backups.
+    #[test]
+    fn a_repair_and_fresh_tables_are_two_figures() {
+        let spec = "sx6536";
+        let asked = Question {
+            seeds: vec![1, 2],
+            ..question(spec, &[Engine::FatTree, Engine::Weave], &[LinkRemoval::Count(1)])
+        };
+        let asked = Question {
+            lanes: vec![1],
+            ..asked
+        };
+        let found = asked.answer(&Ticking::default(), &NoWatch).unwrap().comparison;
+        let start = crate::testing::start(spec, Engine::FatTree);
+        let backups = crate::testing::backups_of_links(start);
+        let mut compared = 0;
+        for run in found.runs.iter().filter(|run| run.links_lost == 1) {
+            match run.max_load_repaired {
+                Some(repaired) => {
+                    assert_eq!(run.engine, "fat-tree");
+                    assert!(backups.contains(&repaired), "{repaired} of {backups:?}");
+                    assert!(repaired > run.quality.max_load, "fresh tables are more even: {run:?}");
+                    compared += 1;
+                }
+                None => assert_eq!(run.engine, "weave"),
+            }
+        }
+        assert_eq!(compared, 2);
+        let row = found.rows.iter().find(|row| row.max_load_repaired.is_some()).unwrap();
+        assert!(row.max_load_repaired.unwrap() > row.max_load, "{row:?}");
+        let whole = found.runs.iter().filter(|run| run.links_lost == 0);
+        assert!(whole.clone().count() == 2 && whole.into_iter().all(|run| run.max_load_repaired.is_none()));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 //! | [`backups`] | What would be done about each single fault? |
 //! | [`failures`] | How many links can be lost, one after another and without repair? |
 //! | [`transition`] | In which steps and with which waits would tables be changed under traffic? |
+//! | [`found`] | Whose tables do the switches hold, and what would an own engine make? |
 //! | [`simulate`] | What would this traffic do, packet by packet? |
 //! | [`model`] | What would bring-up and faults cost, ours and OpenSM's? |
 //! | [`published`] | Where does the published model differ from its own tables? |
@@ -27,6 +28,7 @@ mod cuts;
 mod damage;
 mod error;
 pub mod failures;
+pub mod found;
 mod in_force;
 pub mod measure;
 mod meter;
@@ -57,6 +59,7 @@ mod tests {
         values::<(backups::Question, backups::Answer)>();
         values::<(compare::Question, compare::Answer)>();
         values::<(failures::Question, failures::Answer)>();
+        values::<(found::Question, Option<selvedge_api::FoundTables>)>();
         values::<(measure::Question, measure::Answer)>();
         values::<(model::Question, selvedge_api::Model)>();
         values::<(simulate::Question, simulate::Answer)>();

@@ -41,3 +41,18 @@ pub(crate) fn start(spec: &str, engine: Engine) -> Start {
         options: Options::default(),
     }
 }
+
+/// Returns the load of the busiest link after the repair of each lost link.
+pub(crate) fn backups_of_links(start: Start) -> Vec<u64> {
+    let question = crate::backups::Question {
+        name: String::new(),
+        start,
+        kinds: vec![crate::backups::Kind::Link],
+        sample: None,
+        seed: 1,
+        in_place: None,
+        threads: crate::Threads::ONE,
+    };
+    let backups = question.answer(&crate::NoWatch).unwrap().backups;
+    backups.faults.iter().map(|fault| fault.max_load).collect()
+}

@@ -63,12 +63,17 @@ const GUID2LID: File = file(
 const NAMES: File = file("node-name-map", "Names of nodes: lines of 0xGUID \"name\".");
 const PAGES: File = file("/usr/share/man/man1", "Where packages install the pages of commands.");
 const RECORD: File = file("FILE", "A record of selvedge run --record; it holds the subnet's keys.");
+const EXPECTED: File = file(
+    "FILE",
+    "The expected topology, in the format of ibnetdiscover; replaced as a whole.",
+);
 const NO_FILE: File = file("(none)", "This command reads no file.");
 
 /// Files of selvedge.toml(5).
 pub const CONFIGURATION: &[File] = &[TOML, OPTIONS, STATE, LOG];
 const MANAGER: &[File] = &[TOML, OPTIONS, OPENSM, STATE, LOG, SOCKET];
 const ASKED: &[File] = &[SOCKET];
+const APPROVED: &[File] = &[EXPECTED, SOCKET];
 const OFFLINE: &[File] = &[FABRIC, LFTS, GUID2LID, NAMES];
 
 const RUNNING: &[&str] = &["selvedge(1)", "selvedge-run(1)", "selvedge-status(1)"];
@@ -374,6 +379,32 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
                 "What has changed since a listing was made:",
                 "ibnetdiscover | selvedge topology diff net.topo -",
             )],
+        ),
+    ),
+    (
+        "selvedge-topology-approve",
+        page(
+            APPROVED,
+            &[
+                "selvedge(1)",
+                "selvedge-run(1)",
+                "selvedge-health(1)",
+                "selvedge-topology-diff(1)",
+            ],
+            &[
+                (
+                    "What differs from what was approved before:",
+                    "selvedge topology approve --dry-run /etc/selvedge/expected.topo",
+                ),
+                (
+                    "Approve the fabric as it is:",
+                    "selvedge topology approve /etc/selvedge/expected.topo",
+                ),
+                (
+                    "Have every deviation from it reported:",
+                    "selvedge run --expected /etc/selvedge/expected.topo",
+                ),
+            ],
         ),
     ),
     (

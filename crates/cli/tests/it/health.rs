@@ -144,6 +144,61 @@ fn what_is_expected_is_compared() {
 }
 
 #[test]
+fn a_fabric_is_approved_while_the_manager_runs() {
+    let lab = Lab::new("approve");
+    let tree = lab.run(&["topology", "generate", "mport:m=4,n=2"]).exits(0).out;
+    lab.write("tree.net", &tree);
+    let _process = daemon(&lab, &["--expected", "tree.net"]);
+    wait_for_health(&lab, "healthy", &[]);
+    // An operator takes a host and a link out for good.
+    lab.run(&["fault", "cut", "S-L1-1[3]"]).exits(0);
+    lab.run(&["fault", "kill", "H-7"]).exits(0);
+    wait_for_health(&lab, "degraded", &["link_missing", "node_missing"]);
+    lab.run(&["forget", "H-7"]).exits(0);
+    lab.run(&["forget", "S-L1-1[3]"]).exits(0);
+    wait_for_health(&lab, "degraded", &["expected_missing"]);
+
+    // A dry run writes nothing.
+    let dry = lab.run(&["topology", "approve", "tree.net", "--dry-run"]).exits(0);
+    dry.says("- node ")
+        .says("\"H-7\"")
+        .says("- link ")
+        .says("would approve: 6 switches, 7 hosts, 14 links in tree.net; 3 differences from the file before");
+    assert_eq!(lab.read("tree.net"), tree);
+
+    let approved = lab.run(&["topology", "approve", "tree.net", "--json"]).exits(0).json();
+    assert_eq!(approved["schema"], "selvedge.approval");
+    assert_eq!(
+        (&approved["written"], &approved["is_new"]),
+        (&true.into(), &false.into())
+    );
+    assert_eq!(approved["changes"].as_array().map(Vec::len), Some(3), "{approved}");
+    wait_for_health(&lab, "healthy", &[]);
+    let same = lab.run(&["topology", "approve", "tree.net"]).exits(0);
+    same.says("approved: 6 switches, 7 hosts, 14 links in tree.net; nothing differs from the file before");
+
+    // What was approved is what is reported from now on.
+    lab.run(&["fault", "revive", "H-7"]).exits(0);
+    wait_for_health(&lab, "degraded", &["additional"]);
+
+    // A file that is no topology, or one of another fabric, is never replaced.
+    lab.write("tree.net", "nonsense");
+    lab.run(&["sweep"]).exits(0);
+    wait_for_health(&lab, "degraded", &["additional", "expected_unread"]);
+    lab.run(&["topology", "approve", "tree.net"])
+        .exits(2)
+        .complains("SLV-TOPOLOGY-");
+    assert_eq!(lab.read("tree.net"), "nonsense");
+    let foreign = tree.replace("0x", "0x7");
+    lab.write("foreign.net", &foreign);
+    let refused = lab.run(&["topology", "approve", "foreign.net"]).exits(2);
+    refused.complains("SLV-CLI-0060").complains("of another fabric");
+    assert_eq!(lab.read("foreign.net"), foreign);
+    let new = lab.run(&["topology", "approve", "new.topo"]).exits(0);
+    new.says("approved: 6 switches, 8 hosts, 15 links in new.topo; there was no such file before");
+}
+
+#[test]
 fn watching_a_fabric_that_nobody_manages_says_so() {
     let lab = Lab::new("unmanaged");
     let ran = lab.run(&["watch", "--fabric", "mport:m=4,n=2", "--once"]).exits(1);
@@ -184,6 +239,71 @@ fn a_standby_is_ready_and_names_its_master() {
     lab.run(&["fault", "kill", "H-5"]).exits(0);
     wait_for_health(&lab, "degraded", &["node_missing"]);
     ask(&["status"]).exits(0).says("standby ready");
+}
+
+#[test]
+fn a_standby_that_ends_is_missed_until_it_is_forgotten() {
+    let lab = Lab::new("standby-gone");
+    let base = format!("selvedge-standby-gone-{}", std::process::id());
+    let _master = daemon(&lab, &["--at", "H-0", "--serve", &base, "--priority", "9"]);
+    let port = format!("ibsim:{base}/H-3");
+    let stand_by = || {
+        let socket = ["--socket", "standby"];
+        let standby = lab.start(&[&["run", "--port", &port, "--priority", "1"], &socket[..]].concat());
+        let is_ready = || (lab.run(&[&["health"], &socket[..]].concat()).code == 0).then_some(());
+        wait_for("standby", is_ready);
+        standby
+    };
+    let standby = stand_by();
+    wait_for_health(&lab, "healthy", &[]);
+    // Each light sweep of the master asks it, and seven nodes more.
+    let gets = || lab.run(&["status", "--json"]).json()["mads"]["gets"].as_u64().unwrap();
+    let is_asked = || {
+        let before = gets();
+        wait_for("two light sweeps", || (gets() > before + 16).then_some(()));
+        wait_for_health(&lab, "healthy", &[]);
+    };
+    is_asked();
+    standby.signal("TERM");
+    assert_eq!(standby.exit_code(), Some(0));
+    let health = wait_for_health(&lab, "degraded", &["standby_gone"]);
+    let gone = conditions(&health).next().unwrap();
+    assert_eq!(gone["text"], "manager at \"H-3\"[1]: gone (it stood by)");
+    assert!(gone["evidence"].as_str().unwrap().contains("port GUID 0x"), "{gone}");
+    // It returns.
+    let standby = stand_by();
+    is_asked();
+    drop(standby);
+    wait_for_health(&lab, "degraded", &["standby_gone"]);
+    lab.run(&["forget", "H-3"])
+        .exits(0)
+        .says("forgotten: manager at \"H-3\"[1]");
+    wait_for_health(&lab, "healthy", &[]);
+}
+
+#[test]
+fn is_sm_that_a_driver_cleared_is_set_again() {
+    let lab = Lab::new("is-sm");
+    let _process = daemon(&lab, &["--at", "H-0"]);
+    wait_for_health(&lab, "healthy", &[]);
+    lab.run(&["fault", "clear-is-sm", "H-0"]).exits(0);
+    wait_for("IsSM", || (!events(&lab, "SLV-DAEMON-0141").is_empty()).then_some(()));
+    let text = "this manager: IsSM is cleared at its port";
+    let (began, cleared) = (events(&lab, "SLV-DAEMON-0140"), events(&lab, "SLV-DAEMON-0141"));
+    assert!(
+        began
+            .iter()
+            .any(|(severity, of)| severity == "warning" && of.starts_with(text)),
+        "{began:?}"
+    );
+    assert!(
+        cleared.iter().any(|(_, of)| *of == format!("cleared: {text}")),
+        "{cleared:?}"
+    );
+    // The trap about it is no reason for a sweep.
+    let sweeps = events(&lab, "SLV-SM-0001");
+    assert_eq!(sweeps.len(), 1, "{sweeps:?}");
+    wait_for_health(&lab, "healthy", &[]);
 }
 
 #[test]
@@ -247,6 +367,14 @@ fn a_manager_outlives_its_emulator_and_manages_the_next_one() {
     wait_for("all links", || {
         let fabric = lab.run(&["status", "fabric", "--json"]).exits(0).json();
         (fabric["links_active"] == 16).then_some(())
+    });
+    // IsSM is set again: a second manager finds this one, and stands by.
+    let port = format!("ibsim:{base}/H-3");
+    let _second = lab.start(&["run", "--port", &port, "--priority", "0", "--socket", "second"]);
+    wait_for("standby", || {
+        let health = lab.run(&["health", "--socket", "second", "--json"]);
+        let is_ready = !health.out.is_empty() && health.json()["verdict"] == "standby_ready";
+        is_ready.then_some(())
     });
     process.signal("TERM");
     assert_eq!(process.exit_code(), Some(0));

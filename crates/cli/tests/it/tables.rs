@@ -328,6 +328,7 @@ fn numbers(text: &str) -> BTreeSet<String> {
 #[test]
 fn no_number_is_broken_on_a_narrow_terminal() {
     let world = World::new("output-widths");
+    let mut compared = 0;
     for (command, rest) in World::commands() {
         if ["fault", "soak", "compare", "route", "simulate"].contains(&command) && !rest.contains("sx6536 --pairings") {
             // Their times differ from run to run; `compare` is tested below.
@@ -355,9 +356,11 @@ fn no_number_is_broken_on_a_narrow_terminal() {
                     "{} at {columns}: {number}\n{narrow}",
                     words.join(" ")
                 );
+                compared += 1;
             }
         }
     }
+    assert!(compared > 1_000, "{compared} numbers");
 }
 
 #[test]

@@ -307,6 +307,15 @@ fn one_manager_per_port() {
         "{refused:?}"
     );
     world.emu.set_is_sm(world.now, second, false).unwrap();
+    // A reset of the driver clears the bit, and the manager sets it again.
+    world.emu.apply(world.now, &"clear-is-sm H0".parse().unwrap()).unwrap();
+    world.pass(0);
+    assert_eq!(is_sm(&world), 0);
+    world.emu.set_is_sm(world.now, world.sm, true).unwrap();
+    world.pass(0);
+    assert_eq!(is_sm(&world), 1);
+    let no_end = world.emu.apply(world.now, &"clear-is-sm T[1]".parse().unwrap());
+    assert!(matches!(no_end, Err(EmulatorError::NotAnEndPort { .. })), "{no_end:?}");
     world.emu.detach(world.now, world.sm);
     world.pass(0);
     assert_eq!(is_sm(&world), 0);

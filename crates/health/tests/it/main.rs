@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use selvedge_health::{
-    Absent, AbsentLink, AbsentNode, Deviation, Duty, End, Facts, How, News, NodeName, NotStored, Place, Refused, Role,
-    Severity, Since, Verdict, Watch, What,
+    Absent, AbsentLink, AbsentNode, Deviation, Duty, End, Facts, GoneSign, How, News, NodeName, NotStored, Peer,
+    PeerTrouble, Place, Refused, Role, Severity, Since, Verdict, Watch, What,
 };
 use selvedge_sim::Time;
 use selvedge_types::{Guid, NodeKind, PhysState, PortNum, PortState};
@@ -43,7 +43,7 @@ type Row = (Fault, Option<(&'static str, Severity)>, &'static str, &'static str)
 /// is a verdict: Starting, Healthy, Degraded, Failed, Ready (standby), Watching, Unmanaged; with a `!` if the condition
 /// of the row is reported there. A disabled manager has a condition of its own.
 #[rustfmt::skip]
-const TABLE: [Row; 22] = [
+const TABLE: [Row; 28] = [
     //                                                     master    standby disc disabled dry run  watch
     (Fault::None,         None,                        "", "S  H     R       S    F        W  S     W  U  S"),
     (Fault::HostGone,     warns("SLV-HEALTH-0001"),    "the node returns",
@@ -86,6 +86,19 @@ const TABLE: [Row; 22] = [
                                                            "D! D!    R       D!   F!       D! D!    D! D! D!"),
     (Fault::RolledBack, warns("SLV-HEALTH-0017"), "the next change that is kept",
                                                            "D! D!    R       D!   F!       D! D!    D! D! D!"),
+    (Fault::ExpectedUnread, warns("SLV-HEALTH-0024"), "topology approve",
+                                                           "D! D!    R       D!   F!       D! D!    D! D! D!"),
+    (Fault::IsSmCleared, warns("SLV-HEALTH-0020"), "the port shows IsSM",
+                                                           "D! D!    D!      D!   F!       D! D!    D! D! D!"),
+    (Fault::StandbyGone, warns("SLV-HEALTH-0021"), "selvedge forget",
+                                                           "D! D!    R       D!   F!       D! D!    D! D! D!"),
+    // A manager that is not master gives way.
+    (Fault::SecondMaster, fails("SLV-HEALTH-0022"), "gives way",
+                                                           "F! F!    R       S    F        W  S     W  U  S"),
+    (Fault::OtherKey, warns("SLV-HEALTH-0023"), "SM_Key",
+                                                           "D! D!    R       D!   F!       D! D!    D! D! D!"),
+    (Fault::OtherKeyMaster, fails("SLV-HEALTH-0023"), "SM_Key",
+                                                           "F! F!    R       F!   F!       F! F!    F! F! F!"),
     (Fault::OwnPortDown,  fails("SLV-HEALTH-0009"),    "the port has a link",
                                                            "F! F!    F!      F!   F!       F! F!    F! F! F!"),
 ];
@@ -132,6 +145,12 @@ enum Fault {
     WrongPort,
     OtherTopology,
     RolledBack,
+    ExpectedUnread,
+    IsSmCleared,
+    StandbyGone,
+    SecondMaster,
+    OtherKey,
+    OtherKeyMaster,
     OwnPortDown,
 }
 
@@ -221,6 +240,15 @@ impl Fault {
             Self::WrongPort => deviates(&mut facts, What::WrongPort),
             Self::OtherTopology => deviates(&mut facts, What::OtherTopology),
             Self::RolledBack => facts.rolled_back = Some("change 1 of routing.engines: a credit loop".into()),
+            Self::ExpectedUnread => deviates(&mut facts, What::ExpectedUnread),
+            Self::IsSmCleared => facts.is_sm_cleared = true,
+            Self::StandbyGone => {
+                let (since, sign) = (Since::Calendar(1), GoneSign::Silent);
+                has_peer(&mut facts, PeerTrouble::Gone { since, sign });
+            }
+            Self::SecondMaster => has_peer(&mut facts, PeerTrouble::Master { priority: 3 }),
+            Self::OtherKey => has_peer(&mut facts, PeerTrouble::OtherKey(Role::Standby)),
+            Self::OtherKeyMaster => has_peer(&mut facts, PeerTrouble::OtherKey(Role::Master)),
             Self::OwnPortDown => facts.own_port_down = Some("port 1 is DOWN".into()),
         }
         facts
@@ -232,6 +260,14 @@ fn deviates(facts: &mut Facts, what: What) {
         what,
         place: Place::Link(end(1, 3), end(2, 3)),
         evidence: "4xHDR is expected, 4xEDR was found".to_owned(),
+    }]);
+}
+
+fn has_peer(facts: &mut Facts, trouble: PeerTrouble) {
+    facts.peers = Arc::new(vec![Peer {
+        at: end(5, 1),
+        port_guid: Guid(6),
+        trouble,
     }]);
 }
 
@@ -315,7 +351,7 @@ fn every_cell_of_the_table() {
             cells += 1;
         }
     }
-    assert_eq!(cells, 210);
+    assert_eq!(cells, 280);
 }
 
 #[test]
@@ -340,6 +376,7 @@ fn every_kind_of_condition_has_a_row_and_a_code_of_its_own() {
 fn a_port_that_is_down_claims_nothing_of_the_fabric() {
     let sound = facts(Duty::Manage, Role::Master, State::Planned);
     let gone = Fault::HostGone.strikes(&Fault::Refused.strikes(&Fault::SetsFailed.strikes(&sound)));
+    let gone = Fault::SecondMaster.strikes(&Fault::IsSmCleared.strikes(&gone));
     let mut watch = Watch::default();
     watch.take(Since::Run(Time(1)), Fault::OwnPortDown.strikes(&gone));
     let whats: Vec<What> = watch.health().conditions.iter().map(|of| of.what).collect();

@@ -50,7 +50,7 @@ pub const GRAMMAR: &str = "fabric SPEC [seed=N] [queue=N] [links=training] [line
     fault FAULT | plan-cost SPAN|default | judge refuse-all|default | mark | \
     tool PORT sminfo NODE | tool PORT tell NODE COMMAND [as=PORT] [state=NAME] [key=N] | \
     tool PORT set PORT key=value… | \
-    show events|counts|ports|status|judge|unreachable NAME, show events|lids|sets|cost|drops|traps|loops|asked, \
+    show events|counts|ports|status|health|judge|unreachable NAME, show events|lids|sets|cost|drops|traps|loops|asked, \
     show path NODE NODE | \
     expect [not] …";
 

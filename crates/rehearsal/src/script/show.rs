@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use selvedge_chassis::{Chassis, Egress};
 use selvedge_emulator::{DropReason, NodeName, PortName};
 use selvedge_fabric::NodeIdx;
+use selvedge_health::{Since, assess};
 use selvedge_planner::PortReason;
 use selvedge_sim::Time;
 use selvedge_types::PortNum;
@@ -34,6 +35,7 @@ impl Runner<'_> {
             }
             ["ports", name] => self.ports(name, out),
             ["status", name] => self.status(name, out),
+            ["health", name] => self.health(name, out),
             ["judge", name] => self.verdict(name, out),
             ["unreachable", name] => self.unreachable(name, out),
             ["lids"] => self.lids(out),
@@ -89,8 +91,19 @@ impl Runner<'_> {
         let up = if view.is_up() { "up" } else { "not up" };
         out.push(format!(
             "{} {}, {up}, {engine}, sweep {}",
-            view.role, view.stage, view.sweeps
+            view.role, view.stage, view.sweeps.ended
         ));
+        Ok(())
+    }
+
+    /// The verdict and the conditions, as `selvedge status` prints them.
+    fn health(&self, name: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
+        let health = assess(&self.view(name)?.facts, Since::Run(self.world()?.now()));
+        out.push(health.summary());
+        for condition in &health.conditions {
+            out.push(format!("{}: {condition}", condition.what.code()));
+            out.push(format!("  cleared when: {}", condition.clears()));
+        }
         Ok(())
     }
 

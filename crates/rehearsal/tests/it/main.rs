@@ -7,6 +7,7 @@ mod alias_guids;
 mod backups;
 mod changes;
 mod common;
+mod counts;
 mod determinism;
 mod key_rotation;
 mod killed_half_way;

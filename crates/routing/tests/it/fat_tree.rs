@@ -96,6 +96,9 @@ fn each_downward_link_carries_one_host() {
                 }
             }
         }
+        // Each host is reached over a link downwards.
+        let (links, hosts) = (carried.len(), fabric.host_count());
+        assert!(links >= hosts && hosts > 0, "{spec}: {links} links, {hosts} hosts");
     }
 }
 
@@ -162,11 +165,13 @@ fn one_lost_link_moves_only_what_used_it() {
         let (before, _) = figures(spec, &whole, &lids);
         let is_switch = |at: PortRef| whole.switch_index(at.node).is_some();
         let links: Vec<_> = whole.links().filter(|l| is_switch(l.a) && is_switch(l.b)).collect();
+        let mut moves = 0;
         for (i, link) in links.iter().enumerate().step_by(7) {
             let damaged = common::without(&whole, |l| l == i);
             let (after, found) = figures(spec, &damaged, &lids);
             assert_eq!(found.host_pairs_reached, found.host_pairs, "{spec} without {link:?}");
             for at in moved(&before, &after) {
+                moves += 1;
                 let lost = (link.a, link.b);
                 assert!(
                     must_move(&whole, &lids, &before, lost, at),
@@ -176,6 +181,7 @@ fn one_lost_link_moves_only_what_used_it() {
                 );
             }
         }
+        assert!(moves >= links.len() / 7, "{spec}: {moves} entries moved");
     }
 }
 

@@ -91,6 +91,7 @@ fn of_parallel_links_only_the_lost_ones_destinations_move() {
             .links()
             .filter(|l| !is_host(&whole, l.a) && !is_host(&whole, l.b))
             .collect();
+        let mut moves = 0;
         for lost in (0..links.len()).step_by(step) {
             let what = format!("{spec} without link {lost}");
             let damaged = common::without(&whole, |l| l == lost);
@@ -102,9 +103,11 @@ fn of_parallel_links_only_the_lost_ones_destinations_move() {
                     let way = common::walk(&whole, &lids, &before.tables, SwitchIdx(s), Lid(lid)).unwrap();
                     let over = |at: &SwitchIdx| ends.contains(&(*at, before.tables.get(*at, Lid(lid))));
                     assert!(way.iter().any(over), "{what}: switch {s}, LID {lid} did not use it");
+                    moves += 1;
                 }
             }
         }
+        assert!(moves >= links.len() / step, "{spec}: {moves} entries moved");
     }
 }
 

@@ -133,6 +133,8 @@ fn each_downward_link_of_the_named_trees_carries_one_host() {
                 }
             }
         }
+        let (links, hosts) = (carried.len(), fabric.host_count());
+        assert!(links >= hosts && hosts > 0, "{spec}: {links} links, {hosts} hosts");
         let theirs = Engine::Ftree
             .route(&fabric, &lids, &Options::default(), Seed(0), Par::Sequential)
             .unwrap();
@@ -149,6 +151,7 @@ fn lid_offsets_of_a_host_share_no_link() {
         let fabric = make(spec);
         let lids = common::number(&fabric, lmc);
         let (routed, _) = route(spec, &fabric, &lids, &Options::default());
+        let mut links = 0;
         for (owner, range) in lids.iter().filter(|(o, _)| is_host(&fabric, *o)) {
             let to = common::switch_of(&fabric, owner).unwrap();
             for (from, &node) in fabric.switches().iter_enumerated() {
@@ -161,10 +164,13 @@ fn lid_offsets_of_a_host_share_no_link() {
                     for &at in way.iter().filter(|&&at| at != to) {
                         let link = (at, routed.tables.get(at, lid));
                         assert!(used.insert(link), "{spec}: {from:?} to {owner:?}: {link:?} twice");
+                        links += 1;
                     }
                 }
             }
         }
+        // From each of at least five other leaves, over two links or more by each offset.
+        assert!(links >= fabric.host_count() * 10 << lmc, "{spec}: {links} links");
     }
 }
 
@@ -195,6 +201,11 @@ fn lanes_share_every_link_evenly_and_leave_the_tables_alone() {
                     }
                 }
             }
+            assert!(
+                shares.len() >= fabric.host_count() / 2,
+                "{spec}, {lanes} lanes: {} links",
+                shares.len()
+            );
             for (link, share) in shares {
                 let (least, most) = (share.iter().min().unwrap(), share.iter().max().unwrap());
                 assert!(

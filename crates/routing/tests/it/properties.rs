@@ -392,7 +392,7 @@ fn ftree_on_damaged_trees_does_not_loop() {
         assert!(!common::has_cycle(&fabric, &lids, &routed.tables), "seed {seed}");
     }
     println!("{routed_trees} routed, {refused} refused");
-    assert!(routed_trees > 0, "{routed_trees} routed, {refused} refused");
+    assert!(routed_trees >= 10, "{routed_trees} routed, {refused} refused");
 }
 
 /// On fabrics that are no trees, and with LIDs that no engine expects, nothing panics.

@@ -274,7 +274,7 @@ impl InForce {
             self.sweeps.planned_on = Some(Arc::clone(&inventory.fabric));
         }
         self.sweeps.found = Some(Arc::clone(fabric));
-        self.sweeps.ended += u64::from(!known.is_cut_off);
+        self.sweeps.ended += u64::from(known.is_of_sweep && !known.is_cut_off);
         self.inventory = Some(Arc::new(Inventory {
             fabric: Arc::clone(fabric),
             ..inventory.clone()

@@ -40,7 +40,10 @@ impl Sm {
             Command::Babbles { lid, port } => self.trap(trap::In::Babbles { lid, port }, out),
             Command::SetPolicy(policy) => self.propose(policy, out),
             Command::SetSmKey(key) => self.set_sm_key(key, out),
-            Command::Forget { nodes, links } => self.note_presence(presence::In::Forget(nodes, links), out),
+            Command::Forget { nodes, links } => {
+                self.run_election(election::In::Forget(&nodes), out);
+                self.note_presence(presence::In::Forget(nodes, links), out);
+            }
             Command::Stop => {
                 if self.config.mode == Mode::Manage {
                     out.push(Output::SetIsSm(false));

@@ -13,7 +13,7 @@ use selvedge_wire::SmInfo;
 use crate::change::Later;
 use crate::core::Sm;
 use crate::election::{Ctx, Effect, Election, Foreign, In, Other, Role};
-use crate::event::Event;
+use crate::event::{Event, ManagerName};
 use crate::io::Output;
 use crate::milestone::Milestone;
 use crate::stage::{Stage, Token};
@@ -94,6 +94,7 @@ impl Sm {
             }
             Effect::Offered => self.stage = Stage::HandingOver,
             Effect::Rival => self.light_sweep_differs(),
+            Effect::ShowIsSm => out.push(Output::SetIsSm(true)),
             Effect::Reregister => self.update_registration(registration::In::AllLost),
         }
     }
@@ -106,6 +107,7 @@ impl Sm {
             Role::Discovering | Role::Standby | Role::NotActive => self.leave_what_hosts_registered(),
         }
         out.push(Output::Milestone(Milestone::RoleChanged { role }));
+        let other = other.map(|guid| ManagerName::of(self.inventory.as_deref(), guid));
         out.push(Output::Event(Event::Role { role, other }));
     }
 

@@ -3,9 +3,10 @@
 use selvedge_mad::AgentId;
 use selvedge_planner::{Inventory, PortReason};
 use selvedge_sim::Time;
-use selvedge_wire::Mad;
+use selvedge_wire::{Mad, PortInfo};
 
 use super::{Sm, ok};
+use crate::config::Mode;
 use crate::election::Role;
 use crate::io::Output;
 use crate::stage::{Stage, Token};
@@ -43,6 +44,13 @@ impl Sm {
 
     /// A question of a light sweep or of the check has ended.
     pub(super) fn look_ended(&mut self, ask: Ask, answer: Option<&Mad>, out: &mut Vec<Output>) {
+        let own = self.inventory.as_ref().map(|inventory| inventory.local);
+        if let (Ask::Held(at), Some(mad)) = (ask, ok(answer))
+            && (own == Some(at) && self.config.mode == Mode::Manage)
+            && let Ok(info) = mad.read::<PortInfo>()
+        {
+            self.run_election(crate::election::In::OwnPort(info.capabilities), out);
+        }
         self.run_sweep(In::Answered(ask, ok(answer)), out);
     }
 

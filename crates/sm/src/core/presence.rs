@@ -75,6 +75,8 @@ impl Sm {
             rolled_back: self.changes.rolled_back().cloned(),
             apart: verdict.and_then(|verdict| apart(verdict)),
             deviations: Arc::default(),
+            peers: Arc::clone(self.election().peers()),
+            is_sm_cleared: self.election().is_sm_cleared(),
             not_stored: Vec::new(),
             out_of_service: self.places_out_of_service(),
         }

@@ -8,7 +8,7 @@ use super::Sm;
 use crate::commit::NoPlan;
 use crate::election::Role;
 use crate::stage::Stage;
-use crate::view::{MadCounters, Progress, StageName, View};
+use crate::view::{MadCounters, Progress, StageName, Sweeps, View};
 
 impl Sm {
     /// Returns the view of the manager.
@@ -30,7 +30,10 @@ impl Sm {
             policy: Some(Arc::clone(&self.config.policy)),
             policy_changes: Arc::clone(self.changes.list()),
             applying: applying.map(|apply| (Arc::clone(apply.outcome()), apply.phase())),
-            sweeps: in_force.sweeps(),
+            sweeps: Sweeps {
+                begun: self.sweep().schedule().begun(),
+                ended: in_force.sweeps(),
+            },
             generation: in_force.generation(),
             fabric: in_force.fabric().cloned(),
             seen: in_force.found().cloned(),
@@ -58,7 +61,8 @@ impl Sm {
                 repeats: counters.repeats,
                 failures: counters.failed,
                 received: counters.received,
-                dropped: counters.dropped + counters.stray,
+                dropped: counters.dropped,
+                late: counters.stray,
             },
             facts: self.facts(),
         }

@@ -193,7 +193,14 @@ impl Bench {
                         self.stored.push((state, self.sets));
                         inputs.insert(0, Input::Persisted { id });
                     }
-                    Output::SetIsSm(is_sm) => self.is_sm.push(is_sm),
+                    Output::SetIsSm(is_sm) => {
+                        self.is_sm.push(is_sm);
+                        let mask = &mut self.hosts[0].info.capabilities;
+                        *mask = match is_sm {
+                            true => mask.with(CapabilityMask::IS_SM),
+                            false => mask.without(CapabilityMask::IS_SM),
+                        };
+                    }
                     Output::Milestone(milestone) => self.milestones.push(milestone),
                     Output::Event(event) => self.events.push(event),
                 }

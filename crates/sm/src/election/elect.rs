@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use selvedge_fabric::PortRef;
 use selvedge_sim::Time;
 use selvedge_types::Guid;
-use selvedge_wire::{Attribute, Mad, SmInfo, SmState};
+use selvedge_wire::{Attribute, CapabilityMask, Mad, SmInfo, SmState};
 
 use super::{Ask, Ctx, Effect, Election, Foreign, Other, Phase, managers, ok, request};
 use crate::event::{Event, SweepReason};
@@ -19,6 +19,11 @@ impl Election {
             // This manager may have been cut off from a master that lived on, and hosts may have registered with it.
             effects.push(Effect::Reregister);
         }
+        let own = inventory.fabric.port(inventory.local);
+        if let Some(own) = own.filter(|own| !own.unread) {
+            self.note_own_port(CapabilityMask(own.capability.mask), effects);
+        }
+        self.peers.asked(ctx.now, inventory);
         for at in managers(inventory) {
             let route = inventory.agents[at.node].route_to(at.port);
             let guid = inventory.fabric.port(at).map(|port| port.guid);
@@ -47,13 +52,16 @@ impl Election {
         effects: &mut Vec<Effect>,
     ) {
         let info = match ok(answer).map(|mad| SmInfo::parse(mad.smp_data())) {
-            Some(Ok(info)) => Some(info).filter(|info| self.believes(ctx, info, effects)),
+            Some(Ok(info)) => Some(info).filter(|info| self.meets(ctx, at, info, effects)),
             Some(Err(error)) => {
                 effects.push(Effect::Event(Event::BadDatagram { why: error.to_string() }));
                 None
             }
             None => None,
         };
+        if answer.is_none() {
+            self.peers.silent(ctx, at);
+        }
         if let Phase::Electing { others, silent } = &mut self.phase {
             match info {
                 Some(info) => drop(others.insert(info.guid, Other { at, info })),

@@ -13,7 +13,7 @@ use selvedge_wire::{Mad, SmControl, SmInfo, SmState};
 
 use super::elect::yields;
 use super::{Ask, Ctx, Effect, Election, Other, Phase, Role, managers, ok, request, set};
-use crate::event::{Event, SweepReason};
+use crate::event::{Event, ManagerName, SweepReason};
 
 /// Time until the subnet is offered again to a better manager that had to wait: packets in flight are usually gone
 /// after two seconds.
@@ -98,7 +98,9 @@ impl Election {
         let smp = set(inventory, at, (SmControl::Handover, &self.own(ctx)));
         let ask = Ask::Handover;
         effects.push(Effect::Request { at, ask, smp });
-        effects.push(Effect::Event(Event::HandingOver { to: info.guid }));
+        effects.push(Effect::Event(Event::HandingOver {
+            to: ManagerName::of(ctx.inventory, info.guid),
+        }));
         effects.push(Effect::Offered);
         let is_taken = false;
         self.phase = Phase::Offering { to, is_taken };
@@ -113,13 +115,13 @@ impl Election {
 
     /// Ends the handover: stands by if the offer was accepted, else stays master. A better manager that is already
     /// master is left alone.
-    pub(super) fn conclude(&mut self, to: Other, is_taken: bool, effects: &mut Vec<Effect>) {
+    pub(super) fn conclude(&mut self, ctx: &Ctx<'_>, to: Other, is_taken: bool, effects: &mut Vec<Effect>) {
         if is_taken || to.info.state == SmState::Master {
             effects.push(Effect::Yield(to));
             return;
         }
-        let by = to.info.guid;
-        self.offers.last = Offer::Refused(by);
+        self.offers.last = Offer::Refused(to.info.guid);
+        let by = ManagerName::of(ctx.inventory, to.info.guid);
         effects.push(Effect::Event(Event::HandoverRefused { by }));
         effects.push(Effect::StayMaster);
     }
@@ -194,15 +196,24 @@ impl Election {
     /// Asks the other managers for their SMInfo, in a light sweep of the master.
     pub(super) fn ask_in_light_sweep(&self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         if let Some(inventory) = ctx.inventory {
-            effects.extend(managers(inventory).map(|at| request(inventory, at, Ask::LightSweep)));
+            effects.extend(managers(inventory).map(|at| request(inventory, at, Ask::LightSweep(at))));
         }
     }
 
     /// Takes another manager's SMInfo in a light sweep. A heavy sweep elects again if the other manager is master too,
     /// or is better and has not refused.
-    pub(super) fn answered_in_light_sweep(&mut self, ctx: &Ctx<'_>, answer: Option<&Mad>, effects: &mut Vec<Effect>) {
+    pub(super) fn answered_in_light_sweep(
+        &mut self,
+        ctx: &Ctx<'_>,
+        at: PortRef,
+        answer: Option<&Mad>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if answer.is_none() {
+            self.peers.silent(ctx, at);
+        }
         let info = ok(answer).and_then(|mad| mad.read::<SmInfo>().ok());
-        let Some(info) = info.filter(|info| self.believes(ctx, info, effects)) else {
+        let Some(info) = info.filter(|info| self.meets(ctx, at, info, effects)) else {
             return;
         };
         let is_better = yields(&self.own(ctx), &info) && !self.offers.is_refused_by(info.guid);
@@ -247,9 +258,9 @@ mod tests {
     fn an_offer_that_is_refused_is_not_repeated_by_light_sweeps() {
         let (mut bench, to) = (Bench::master(), far(SmState::Standby, 9));
         let says = super::super::made::answer(&to);
-        let in_light_sweep = In::Answered(Ask::LightSweep, Some(&says));
-        assert!(matches!(bench.hand(in_light_sweep)[..], [Effect::Rival]));
         let at = bench.far();
+        let in_light_sweep = In::Answered(Ask::LightSweep(at), Some(&says));
+        assert!(matches!(bench.hand(in_light_sweep)[..], [Effect::Rival]));
         bench.hand(In::Weighed {
             to: Other { at, info: to },
             is_draining: false,

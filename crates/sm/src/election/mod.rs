@@ -6,19 +6,23 @@
 //! | `poll` | whether the master of this standby still answers |
 //! | `handover` | when a better manager is offered the subnet, what each SubnSet(SMInfo) changes |
 //! | `sm_info` | what SMInfo this manager answers, which SubnSet(SMInfo) is legal |
+//! | `peers` | which other managers need an operator |
 //!
 //! Source: IBA vol 1 §14.4.1 (states), §14.4.2 (controls). Where the standard leaves a choice, this manager does what
 //! OpenSM was observed to do (`osm_sminfo_rcv.c`, `osm_sm_state_mgr.c`), so that each can take over from the other.
 
 mod elect;
 mod handover;
+mod peers;
 mod poll;
 mod role;
 mod sm_info;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef};
+use selvedge_health::Peer;
 use selvedge_planner::Inventory;
 use selvedge_sim::Time;
 use selvedge_types::{Guid, SecretKey};
@@ -28,6 +32,7 @@ use crate::config::{Config, Mode};
 use crate::event::{Event, SweepReason};
 use crate::smp::{self, Smp};
 use handover::Offers;
+use peers::Peers;
 use poll::{RegistrationCopy, Silent, Watch};
 pub use role::Role;
 
@@ -56,6 +61,10 @@ pub struct Election {
     strangers: BTreeSet<Guid>,
     /// A master that did not answer its polls, until the next election asks or the local link goes down.
     silent: Option<Silent>,
+    /// The other managers as they last showed themselves.
+    peers: Peers,
+    /// True if the local port was last read without IsSM.
+    is_sm_cleared: bool,
 }
 
 /// What this manager awaits of other managers.
@@ -141,8 +150,8 @@ pub enum Ask {
     Election(PortRef),
     /// Poll of the master by a standby.
     Poll,
-    /// Light sweep of the master.
-    LightSweep,
+    /// Light sweep of the master: of the manager at this port.
+    LightSweep(PortRef),
     /// HANDOVER to a better manager.
     Handover,
 }
@@ -189,6 +198,10 @@ pub enum In<'a> {
     Foreign(Foreign),
     /// State of the copy of hosts' registrations with the master.
     Copy(CopyNews),
+    /// A light sweep has read CapabilityMask of the local port.
+    OwnPort(CapabilityMask),
+    /// The operator does not expect managers on these nodes back.
+    Forget(&'a BTreeSet<Guid>),
 }
 
 /// A sign of another master, or the end of that state.
@@ -279,6 +292,8 @@ pub enum Effect {
     Rival,
     /// What hosts registered is no longer known: ask all hosts to register again.
     Reregister,
+    /// Set IsSM at the local port again.
+    ShowIsSm,
 }
 
 impl Election {
@@ -303,11 +318,11 @@ impl Election {
             In::Resting => self.offers.resting(ctx.now),
             In::Answered(Ask::Election(at), answer) => self.manager_answered(ctx, at, answer, effects),
             In::Answered(Ask::Poll, answer) => self.master_answered(ctx, answer, effects),
-            In::Answered(Ask::LightSweep, answer) => self.answered_in_light_sweep(ctx, answer, effects),
+            In::Answered(Ask::LightSweep(at), answer) => self.answered_in_light_sweep(ctx, at, answer, effects),
             In::Answered(Ask::Handover, answer) => self.handover_answered(answer),
             In::AllAnswered => match std::mem::take(&mut self.phase) {
                 Phase::Electing { others, silent } => self.decide(ctx, &others, silent, effects),
-                Phase::Offering { to, is_taken } => self.conclude(to, is_taken, effects),
+                Phase::Offering { to, is_taken } => self.conclude(ctx, to, is_taken, effects),
                 phase @ (Phase::None | Phase::Standby(_) | Phase::Disabled) => self.phase = phase,
             },
             In::PollDue => self.poll(ctx, effects),
@@ -318,6 +333,8 @@ impl Election {
             In::Weighed { to, is_draining } => self.offer(ctx, to, is_draining, effects),
             In::Foreign(sign) => self.note_foreign(ctx.now, sign, effects),
             In::Copy(news) => self.note_copy(ctx, news),
+            In::OwnPort(mask) => self.note_own_port(mask, effects),
+            In::Forget(nodes) => self.peers.forget(nodes),
         }
     }
 
@@ -329,6 +346,16 @@ impl Election {
     /// Port GUID of the master, if that is another manager.
     pub const fn master(&self) -> Option<Guid> {
         self.master
+    }
+
+    /// Other managers that need an operator.
+    pub const fn peers(&self) -> &Arc<Vec<Peer>> {
+        self.peers.in_trouble()
+    }
+
+    /// True if the local port was last read without IsSM, although this manager has set it.
+    pub const fn is_sm_cleared(&self) -> bool {
+        self.is_sm_cleared
     }
 
     /// True if another master may have written tables that have not been read since.
@@ -343,6 +370,15 @@ impl Election {
             self.role = role;
             self.copy.role_changed(role);
             effects.push(Effect::RoleChanged { role, other });
+        }
+    }
+
+    /// Looks for IsSM in CapabilityMask of the local port. Without it other managers do not find this one: a standby
+    /// would become master too.
+    fn note_own_port(&mut self, mask: CapabilityMask, effects: &mut Vec<Effect>) {
+        self.is_sm_cleared = !mask.contains(CapabilityMask::IS_SM);
+        if self.is_sm_cleared {
+            effects.push(Effect::ShowIsSm);
         }
     }
 

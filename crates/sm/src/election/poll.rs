@@ -12,7 +12,7 @@ use selvedge_wire::{
 
 use super::elect::rank;
 use super::{Ask, CopyNews, Ctx, Effect, Election, Other, Phase, Role, ok, request};
-use crate::event::{Event, SweepReason};
+use crate::event::{Event, ManagerName, SweepReason};
 use crate::smp;
 
 /// A standby's watch over the master.
@@ -131,6 +131,7 @@ impl Election {
         self.foreign.has_links = false;
         self.copy.is_awaited = self.copy.is_wanted && self.copy.of != Some(info.guid);
         self.copy.is_doubtful = false;
+        self.peers.clear();
         effects.push(Effect::StoodBy);
         self.change_role(Role::Standby, Some(info.guid), effects);
         let between = ctx.inventory.and_then(|seen| {
@@ -166,7 +167,10 @@ impl Election {
     pub(super) fn master_answered(&mut self, ctx: &Ctx<'_>, answer: Option<&Mad>, effects: &mut Vec<Effect>) {
         let info = ok(answer).and_then(|mad| SmInfo::parse(mad.smp_data()).ok());
         // A manager with another SM_Key is not the one that was elected.
-        let info = info.filter(|info| self.believes(ctx, info, effects));
+        let Phase::Standby(Watch { at, .. }) = self.phase else {
+            return;
+        };
+        let info = info.filter(|info| self.believes(ctx, at, info, effects));
         let Some(info) = info else {
             self.poll_missed(ctx, effects);
             return;
@@ -201,6 +205,7 @@ impl Election {
         });
         if let Some(Silent { master, .. }) = silent {
             let (missed, of) = (watch.misses.saturating_add(1), ctx.config.poll_misses);
+            let master = ManagerName::of(ctx.inventory, master);
             effects.push(Effect::Event(Event::PollMissed { master, missed, of }));
         }
         let is_lost = self.miss(ctx, 1, effects);

@@ -1,11 +1,13 @@
 //! SMInfo of this manager, and requests of other managers for it.
 
+use selvedge_fabric::PortRef;
 use selvedge_types::SecretKey;
 use selvedge_wire::{Attribute, Bits, Class, Datagram, Method, SmControl, SmInfo, SmState, Status};
 
+use super::peers::named;
 use super::{Ctx, Effect, Election, Role};
 use crate::config::{Config, Mode};
-use crate::event::Event;
+use crate::event::{Event, ManagerName};
 
 impl Election {
     /// Returns the SMInfo of this manager, which has sent `act_count` SMPs.
@@ -68,7 +70,7 @@ impl Election {
         // The answer shows the state before the control is obeyed. Source: OpenSM.
         effects.push(Effect::Answer(answer));
         if let Some((control, sender)) = legal {
-            let by = sender.guid;
+            let by = ManagerName::of(ctx.inventory, sender.guid);
             effects.push(Effect::Event(Event::Told { control, by }));
             effects.push(Effect::Obey(control, sender));
         }
@@ -95,12 +97,25 @@ impl Election {
         shows_sm_key(ctx, sender) && is_other && sender.state == sender_state && fits_role
     }
 
-    /// True if another manager shows the SM_Key. Other managers are ignored, and each is reported once. Source: OpenSM
-    /// (`smi_rcv_process_get_response`).
-    pub(super) fn believes(&mut self, ctx: &Ctx<'_>, info: &SmInfo, effects: &mut Vec<Effect>) -> bool {
+    /// Takes the SMInfo of the manager at a port that was asked in an election or in a light sweep. True if it shows
+    /// the SM_Key.
+    pub(super) fn meets(&mut self, ctx: &Ctx<'_>, at: PortRef, info: &SmInfo, effects: &mut Vec<Effect>) -> bool {
+        let is_trusted = self.believes(ctx, at, info, effects);
+        self.peers.answered(ctx, at, info, is_trusted);
+        is_trusted
+    }
+
+    /// True if the manager at a port shows the SM_Key. Other managers are ignored, and each is reported once. Source:
+    /// OpenSM (`smi_rcv_process_get_response`).
+    pub(super) fn believes(&mut self, ctx: &Ctx<'_>, at: PortRef, info: &SmInfo, effects: &mut Vec<Effect>) -> bool {
         let is_trusted = shows_sm_key(ctx, info);
         if !is_trusted && self.strangers.insert(info.guid) {
-            effects.push(Effect::Event(Event::StrangeManager { guid: info.guid }));
+            let at = ctx.inventory.and_then(|inventory| named(inventory, at));
+            let manager = match at {
+                Some((guid, end)) => ManagerName { guid, at: Some(end) },
+                None => ManagerName::of(None, info.guid),
+            };
+            effects.push(Effect::Event(Event::StrangeManager { manager }));
         }
         is_trusted
     }
@@ -117,8 +132,8 @@ fn shows_sm_key(ctx: &Ctx<'_>, info: &SmInfo) -> bool {
 mod tests {
     use selvedge_types::Guid;
 
-    use super::super::In;
     use super::super::made::{Bench, far};
+    use super::super::In;
     use super::*;
 
     #[test]
@@ -173,7 +188,7 @@ mod tests {
                 former_sm_keys: &former.map(SecretKey::new),
                 ..bench.ctx()
             };
-            let is_believed = election.believes(&ctx, &info, &mut effects);
+            let is_believed = election.believes(&ctx, bench.far(), &info, &mut effects);
             bench.election = election;
             assert_eq!((is_believed, effects.len()), want, "{guid} {sm_key}");
         };

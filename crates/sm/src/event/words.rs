@@ -129,9 +129,9 @@ impl Event {
                     "the master at {master} did not answer: {missed} of {of} polls missed"
                 )
             }
-            Self::StrangeManager { guid } => write!(
+            Self::StrangeManager { manager } => write!(
                 f,
-                "the manager at {guid} shows another SM_Key and is ignored: there may be two masters; give both \
+                "the manager at {manager} shows another SM_Key and is ignored: there may be two masters; give both \
                  managers the same key (keys.sm_key), or stop one of them"
             ),
             _ => Ok(()),

@@ -28,6 +28,8 @@ pub struct Schedule {
     put_off: Option<Time>,
     /// Plans dropped in a row because a heavy sweep was due.
     dropped: u32,
+    /// Heavy sweeps that have begun.
+    begun: u64,
 }
 
 impl Schedule {
@@ -39,6 +41,11 @@ impl Schedule {
     /// Returns why the last heavy sweep or the last repair began.
     pub const fn reason(&self) -> SweepReason {
         self.reason
+    }
+
+    /// Returns how many heavy sweeps have begun.
+    pub const fn begun(&self) -> u64 {
+        self.begun
     }
 
     /// Returns when a light sweep is due.
@@ -82,6 +89,7 @@ impl Schedule {
     /// The heavy sweep that is due begins.
     pub fn begin(&mut self) {
         self.reason = self.due.take().unwrap_or(self.reason);
+        self.begun += 1;
         (self.light, self.put_off) = (None, None);
     }
 

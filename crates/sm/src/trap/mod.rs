@@ -3,7 +3,7 @@
 //! | trap | what follows |
 //! |---|---|
 //! | 128, link state | the ports of its switch are probed; a sweep if that is not possible now |
-//! | 144, local change | a sweep, unless it only repeats that a manager is better which already waits for the subnet |
+//! | 144, local change | a sweep, unless it has no news: `is_known` |
 //! | others | none here; the administrator gets every trap |
 //!
 //! A trap comes here after an [`Intake`](crate::Intake) has let it through. The agent that sent it repeats it until it
@@ -18,7 +18,7 @@ use selvedge_plan::Plan;
 use selvedge_planner::Inventory;
 use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid, SecretKey};
-use selvedge_wire::{Attribute, Datagram, Notice, Trap};
+use selvedge_wire::{Attribute, CapabilityMask, Datagram, LocalChange, Notice, Trap};
 
 use crate::config::Config;
 use crate::event::{Event, SweepReason};
@@ -157,13 +157,31 @@ impl Traps {
     }
 }
 
-/// Returns true if a trap has no news: the manager that waits for the subnet is better. That manager sends the trap at
-/// each of its polls. If each caused a sweep, the change that it waits for would begin again each time.
+/// Returns true if a trap has no news for the manager.
 fn is_known(ctx: &Ctx<'_>, notice: &Notice) -> bool {
-    let says_only_so = match notice.trap() {
-        Some(Trap::LocalChange(change)) => change.other_local_changes && change.changes == smp::SM_PRIORITY,
+    match notice.trap() {
+        Some(Trap::LocalChange(change)) => is_waiting(ctx, notice, &change) || is_own_is_sm(ctx, notice, &change),
         _ => false,
-    };
+    }
+}
+
+/// Returns true if a trap says no more than that the manager's own port began or ceased to show IsSM. The manager
+/// itself caused the change, or finds it with the next light sweep. An earlier copy of the trap may come after a
+/// restart.
+fn is_own_is_sm(ctx: &Ctx<'_>, notice: &Notice, change: &LocalChange) -> bool {
+    let own = ctx.inventory.and_then(|known| known.fabric.port(known.local));
+    let rest = |mask: CapabilityMask| mask.without(CapabilityMask::IS_SM);
+    let is_only_mask = !change.other_local_changes || change.changes == 0;
+    own.is_some_and(|own| {
+        let is_own = notice.issuer_lid.is_unicast() && own.settings.lids.contains(notice.issuer_lid);
+        is_own && is_only_mask && rest(CapabilityMask(own.capability.mask)) == rest(change.capabilities)
+    })
+}
+
+/// Returns true if a trap says no more than that the manager that waits for the subnet is better. That manager sends
+/// the trap at each of its polls. If each caused a sweep, the change that it waits for would begin again each time.
+fn is_waiting(ctx: &Ctx<'_>, notice: &Notice, change: &LocalChange) -> bool {
+    let says_only_so = change.other_local_changes && change.changes == smp::SM_PRIORITY;
     let lids = || {
         let fabric = &ctx.inventory?.fabric;
         Some(fabric.port(fabric.find_port(ctx.waiting?)?)?.settings.lids)

@@ -1,17 +1,24 @@
 //! What a trap is reason for, and when it is repressed.
 
-use selvedge_wire::{Address, AttributeId, Class, LocalChange, Mad, Method, PRODUCER_CA, PRODUCER_SWITCH};
+use selvedge_wire::{
+    Address, AttributeId, CapabilityMask, Class, LocalChange, Mad, Method, PRODUCER_CA, PRODUCER_SWITCH,
+};
 
 use super::*;
-use crate::made::{FAR, config, guid, inventory, row};
+use crate::made::{FAR, NEAR, config, guid, inventory, row};
 
 /// The LID of the far host.
 const LID: Lid = Lid(7);
 
-/// The far host, as its port shows a LID.
+/// The LID of the manager's own port.
+const OWN: Lid = Lid(2);
+
+/// Ports as they show LIDs, and the capabilities of the manager's own port.
 fn known() -> Inventory {
     let mut found = row();
     found[FAR].ports[1].info.as_mut().unwrap().lid = LID;
+    let own = found[NEAR].ports[1].info.as_mut().unwrap();
+    (own.lid, own.capabilities) = (OWN, CapabilityMask::TRAP.with(CapabilityMask::IS_SM));
     inventory(found)
 }
 
@@ -90,6 +97,26 @@ fn what_a_trap_is_reason_for() {
     check(&priority, true, None, "taken; sweep, trap 144");
     check(&priority, true, Some(Guid(1)), "taken; sweep, trap 144");
     check(&local_change(smp::SM_PRIORITY | 1), true, far, "taken; sweep, trap 144");
+    // The manager's own port began or ceased to show IsSM: nothing else changed.
+    let of_own = |from: Lid, capabilities: CapabilityMask, other_local_changes: bool, changes: u16| {
+        let change = LocalChange {
+            lid: from,
+            capabilities,
+            other_local_changes,
+            changes,
+            ..LocalChange::default()
+        };
+        Notice::new(PRODUCER_CA, from, &Trap::LocalChange(change))
+    };
+    let with = CapabilityMask::TRAP.with(CapabilityMask::IS_SM);
+    for mask in [CapabilityMask::TRAP, with] {
+        check(&of_own(OWN, mask, false, 0), true, None, "taken");
+        check(&of_own(OWN, mask, true, 0), true, None, "taken");
+        check(&of_own(OWN, mask, true, 1), true, None, "taken; sweep, trap 144");
+        check(&of_own(LID, mask, false, 0), true, None, "taken; sweep, trap 144");
+    }
+    let other = with.with(CapabilityMask::CLIENT_REREGISTRATION);
+    check(&of_own(OWN, other, false, 0), true, None, "taken; sweep, trap 144");
     let from_another = Notice {
         issuer_lid: Lid(8),
         ..priority

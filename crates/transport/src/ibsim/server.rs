@@ -348,7 +348,8 @@ impl IbsimServer {
         let Some(client) = &mut self.places[slot.index()].client else {
             return;
         };
-        if client.is_sm == is_sm {
+        // A client that sets it again has seen it cleared.
+        if !is_sm && !client.is_sm {
             return;
         }
         client.is_sm = is_sm;

@@ -149,13 +149,11 @@ impl MadPort for UmadPort {
     }
 
     fn set_is_sm(&mut self, is_sm: bool) -> Result<(), PortError> {
-        if !is_sm {
-            if let Some(fd) = self.issm.take() {
-                close(fd);
-            }
-            return Ok(());
+        // If IsSM is set again, a reset of the driver has cleared it, and the open device is of no use.
+        if let Some(fd) = self.issm.take() {
+            close(fd);
         }
-        if self.issm.is_some() {
+        if !is_sm {
             return Ok(());
         }
         let path = self.library.issm_path(&self.ca, self.local.port);
