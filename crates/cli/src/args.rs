@@ -7,8 +7,8 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::exit::{CliError, Exit};
 use crate::out::note;
 use crate::{
-    backups, bench, changes, compare, config, decode, demo, emulate, experiment, fault, headings, health, man, model, rebalance,
-    replay, route, run, shell, simulate, soak, status, topology, transition, verify,
+    backups, bench, changes, compare, config, decode, demo, emulate, experiment, fault, headings, health, man, model,
+    rebalance, replay, route, run, shell, simulate, soak, status, topology, transition, verify,
 };
 
 /// Most threads that a flag may request: more than the processors of any machine in use, but few enough to start.

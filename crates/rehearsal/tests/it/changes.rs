@@ -59,9 +59,8 @@ impl World {
         let mut rehearsal = Rehearsal::new(fabric, options);
         rehearsal.watch();
         let file = policy("updn", 0, 16);
-        let managers = [("a", "\"H-0\"", 2), ("b", "\"H-1\"", 1)].map(|(name, at, priority)| {
-            common::add_manager(&mut rehearsal, name, at, priority, Policy::clone(&file))
-        });
+        let managers = [("a", "\"H-0\"", 2), ("b", "\"H-1\"", 1)]
+            .map(|(name, at, priority)| common::add_manager(&mut rehearsal, name, at, priority, Policy::clone(&file)));
         let is_between = |link: &Link| [link.a, link.b].iter().all(|at| fabric.node(at.node).is_switch());
         Self {
             rehearsal,
@@ -146,10 +145,15 @@ impl World {
         let changes = view.policy_changes.iter().rev();
         let accepted = changes.clone().find(|change| is_accepted(&change.state));
         // A change that waits as its manager stood by may have been accepted before.
-        if changes.clone().any(|change| matches!(change.state, ChangeState::KeptForLater { .. })) {
+        if changes
+            .clone()
+            .any(|change| matches!(change.state, ChangeState::KeptForLater { .. }))
+        {
             return;
         }
-        let Some(began_with) = &self.began_with[which] else { return };
+        let Some(began_with) = &self.began_with[which] else {
+            return;
+        };
         let want = accepted.map_or(began_with, |change| &change.policy);
         assert_eq!(
             view.policy.as_ref(),
@@ -170,7 +174,10 @@ impl World {
     fn until_quiet(&mut self, told: &str) {
         let began = self.rehearsal.now();
         while !self.rehearsal.is_quiet() {
-            assert!(self.rehearsal.now().since(began) < BOUND, "{told}: it does not come to rest");
+            assert!(
+                self.rehearsal.now().since(began) < BOUND,
+                "{told}: it does not come to rest"
+            );
             self.run_for(Duration::from_millis(50), told);
         }
     }
@@ -249,7 +256,9 @@ fn one(spec: &str, seed: u64) -> [u64; 3] {
             let state = view.policy_changes.last().map(|change| change.state.name());
             assert_eq!(state, Some("kept"), "{told}");
             let emulator = world.rehearsal.emulator();
-            let at = emulator.port_of(world.rehearsal.client(world.managers[which]).unwrap()).unwrap();
+            let at = emulator
+                .port_of(world.rehearsal.client(world.managers[which]).unwrap())
+                .unwrap();
             let observed = Observed::around(emulator, at);
             assert!(observed.judge().is_good(), "{told}");
             assert_eq!(observed.not_active().count(), 0, "{told}");
@@ -259,13 +268,18 @@ fn one(spec: &str, seed: u64) -> [u64; 3] {
 }
 
 fn check(spec: &str) {
-    let schedules = std::env::var("SELVEDGE_CHANGES").ok().and_then(|number| number.parse().ok());
+    let schedules = std::env::var("SELVEDGE_CHANGES")
+        .ok()
+        .and_then(|number| number.parse().ok());
     let mut all = [0; 3];
     for seed in 0..schedules.unwrap_or(SCHEDULES) {
         let ends = one(spec, seed);
         all.iter_mut().zip(ends).for_each(|(all, end)| *all += end);
     }
-    assert!(all.iter().all(|ends| *ends > 0), "{spec}: an end that no schedule has: {all:?}");
+    assert!(
+        all.iter().all(|ends| *ends > 0),
+        "{spec}: an end that no schedule has: {all:?}"
+    );
 }
 
 #[test]
