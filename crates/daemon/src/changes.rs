@@ -7,7 +7,7 @@ use selvedge_api as api;
 use selvedge_config::Treatment;
 use selvedge_fabric::{Fabric, NodeIdx, PortSettings, SwitchSettings};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LaneRows, Op};
-use selvedge_planner::{Outcome, PlanEvent, PlanResult};
+use selvedge_planner::{Outcome, PlanResult, Severity};
 use selvedge_sm::{ChangeState, PolicyChange, View};
 use selvedge_types::PortState;
 
@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::convert;
 use crate::names::Names;
 
-/// Most reloads whose findings are kept: as many as the manager lists changes.
+/// Most reloads of which findings are kept: as many as the manager lists changes.
 const KEPT_MAX: usize = 16;
 
 /// What reading the files of a change has found.
@@ -102,10 +102,8 @@ pub(crate) fn shown(change: &PolicyChange, read: FilesRead, clock: Clock, names:
 /// Returns what the result of a job that plans the whole fabric would send. `installed`: the tables that switches hold.
 pub(crate) fn would_send(result: &PlanResult, installed: &Installed, names: &Names) -> api::WouldSend {
     let Some(outcome) = &result.outcome else {
-        let why = result.events.iter().filter_map(|event| match event {
-            PlanEvent::Refused { .. } | PlanEvent::OutOfLids { .. } => Some(names.apply_text(&event.to_string())),
-            _ => None,
-        });
+        let told = result.events.iter().filter(|event| event.severity() > Severity::Info);
+        let why = told.map(|event| names.apply_text(&event.to_string()));
         let findings = result.refused.as_ref();
         let findings = findings.map(|verdict| convert::findings(verdict, names).findings);
         let why = why.collect::<Vec<_>>().join("; ");

@@ -2,8 +2,8 @@
 //!
 //! A proposal ([`In::Proposed`]) waits for a heavy sweep, which plans with it. The policy in force stays until the
 //! judge accepts that plan; repairs and steps of rebalancing use it meanwhile. If the judge refuses the plan, the
-//! change is rolled back: the sweep plans once more, with the policy in force, and the plan in force is not dropped. A second
-//! proposal supersedes one that the judge has not accepted.
+//! change is rolled back: the sweep plans once more, with the policy in force, and the plan in force is not dropped. A
+//! second proposal supersedes one that the judge has not accepted.
 //!
 //! A plan that was accepted and not yet applied can still be rolled back: if a sweep interrupts it and the next plan is
 //! refused. A change is final when every Set of its plan has ended.

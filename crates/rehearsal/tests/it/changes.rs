@@ -183,6 +183,38 @@ impl World {
     }
 }
 
+/// One event happens.
+fn happen(world: &mut World, fabric: &Fabric, rng: &mut Rng) {
+    match rng.below(8) {
+        0..4 => {
+            let policy = drawn(rng);
+            world.reload(&policy);
+        }
+        4 => {
+            let link = world.links[rng.below(world.links.len() as u64) as usize];
+            world.fault(fabric, "cut", &link);
+            world.cut.push(link);
+        }
+        5 => {
+            if let Some(link) = world.cut.pop() {
+                world.fault(fabric, "restore", &link);
+            }
+        }
+        6 => {
+            let which = rng.below(2) as usize;
+            match world.began_with[which] {
+                Some(_) => world.kill(which),
+                None => world.start(which),
+            }
+        }
+        _ => {
+            if world.began_with[0].is_some() {
+                world.rehearsal.command(world.managers[0], Command::Sweep).unwrap();
+            }
+        }
+    }
+}
+
 fn one(spec: &str, seed: u64) -> [u64; 3] {
     let told = format!("{spec}, schedule {seed}");
     let fabric = common::fabric(spec);
@@ -191,34 +223,7 @@ fn one(spec: &str, seed: u64) -> [u64; 3] {
     world.start(0);
     world.run_for(Duration::from_millis(rng.below(200)), &told);
     for _ in 0..EVENTS {
-        match rng.below(8) {
-            0..4 => {
-                let policy = drawn(&mut rng);
-                world.reload(&policy);
-            }
-            4 => {
-                let link = world.links[rng.below(world.links.len() as u64) as usize];
-                world.fault(&fabric, "cut", &link);
-                world.cut.push(link);
-            }
-            5 => {
-                if let Some(link) = world.cut.pop() {
-                    world.fault(&fabric, "restore", &link);
-                }
-            }
-            6 => {
-                let which = rng.below(2) as usize;
-                match world.began_with[which] {
-                    Some(_) => world.kill(which),
-                    None => world.start(which),
-                }
-            }
-            _ => {
-                if world.began_with[0].is_some() {
-                    world.rehearsal.command(world.managers[0], Command::Sweep).unwrap();
-                }
-            }
-        }
+        happen(&mut world, &fabric, &mut rng);
         match rng.below(3) {
             0 => {}
             1 => world.run_for(Duration::from_micros(rng.below(20_000)), &told),
@@ -239,6 +244,11 @@ fn one(spec: &str, seed: u64) -> [u64; 3] {
     world.reload(&last);
     world.run_for(Duration::from_secs(30), &told);
     world.until_quiet(&told);
+    ends(&world, &last, &told)
+}
+
+/// Checks the end of a schedule. Returns how many changes were kept, rolled back and superseded.
+fn ends(world: &World, last: &Arc<Policy>, told: &str) -> [u64; 3] {
     let mut ends = [0; 3];
     for which in 0..2 {
         let view = world.view(which).unwrap();
@@ -252,7 +262,7 @@ fn one(spec: &str, seed: u64) -> [u64; 3] {
         }
         if view.role == Role::Master {
             assert!(view.is_up(), "{told}: {:?}", view.policy_changes);
-            assert_eq!(view.policy.as_ref(), Some(&last), "{told}: {:?}", view.policy_changes);
+            assert_eq!(view.policy.as_ref(), Some(last), "{told}: {:?}", view.policy_changes);
             let state = view.policy_changes.last().map(|change| change.state.name());
             assert_eq!(state, Some("kept"), "{told}");
             let emulator = world.rehearsal.emulator();
