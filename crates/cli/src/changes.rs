@@ -1,5 +1,5 @@
-//! `selvedge reload`: proposes the policy of the files, and waits for what becomes of it; or lists the Sets that it would
-//! send. Also tables of changes and of Sets.
+//! `selvedge reload`: proposes the policy of the files, and waits for what becomes of it, or lists the Sets that it
+//! would send. Also tables of changes and of Sets.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -135,7 +135,10 @@ fn findings(out: &mut Out, findings: &[api::Finding]) -> Result<(), CliError> {
     }
     match findings.len().saturating_sub(TOP) {
         0 => Ok(()),
-        more => out.line(format!("  and {} more: --json lists all", count(more as u64, "finding"))),
+        more => out.line(format!(
+            "  and {} more: --json lists all",
+            count(more as u64, "finding")
+        )),
     }
 }
 

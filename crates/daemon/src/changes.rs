@@ -7,7 +7,7 @@ use selvedge_api as api;
 use selvedge_config::Treatment;
 use selvedge_fabric::{Fabric, NodeIdx, PortSettings, SwitchSettings};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LaneRows, LinkOrder, Op};
-use selvedge_planner::{Outcome, PlanEvent, PlanResult};
+use selvedge_planner::{Outcome, PlanResult, Severity};
 use selvedge_sm::{ChangeState, PolicyChange, View};
 use selvedge_types::PortState;
 
@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::convert;
 use crate::names::Names;
 
-/// Most reloads whose findings are kept: as many as the manager lists changes.
+/// Most reloads of which findings are kept: as many as the manager lists changes.
 const KEPT_MAX: usize = 16;
 
 /// What reading the files of a change has found.
@@ -75,9 +75,14 @@ pub(crate) fn shown(change: &PolicyChange, read: FilesRead, clock: Clock, names:
         }
         ChangeState::Applied { failed } => (format!("{failed} Sets failed; they are sent again"), Vec::new()),
         ChangeState::KeptForLater { why } => (why.to_string(), Vec::new()),
-        ChangeState::Superseded { by } => (format!("change {by} came before a plan with it was accepted"), Vec::new()),
+        ChangeState::Superseded { by } => (
+            format!("change {by} came before a plan with it was accepted"),
+            Vec::new(),
+        ),
         ChangeState::RolledBack { why, verdict } => {
-            let findings = verdict.as_ref().map(|verdict| convert::findings(verdict, names).findings);
+            let findings = verdict
+                .as_ref()
+                .map(|verdict| convert::findings(verdict, names).findings);
             (names.apply_text(why), findings.unwrap_or_default())
         }
     };
@@ -97,10 +102,8 @@ pub(crate) fn shown(change: &PolicyChange, read: FilesRead, clock: Clock, names:
 /// Returns what the result of a job that plans the whole fabric would send. `installed`: the tables that switches hold.
 pub(crate) fn would_send(result: &PlanResult, installed: &Installed, names: &Names) -> api::WouldSend {
     let Some(outcome) = &result.outcome else {
-        let why = result.events.iter().filter_map(|event| match event {
-            PlanEvent::Refused { .. } | PlanEvent::OutOfLids { .. } => Some(names.apply_text(&event.to_string())),
-            _ => None,
-        });
+        let told = result.events.iter().filter(|event| event.severity() > Severity::Info);
+        let why = told.map(|event| names.apply_text(&event.to_string()));
         let findings = result.refused.as_ref();
         let findings = findings.map(|verdict| convert::findings(verdict, names).findings);
         let why = why.collect::<Vec<_>>().join("; ");
@@ -249,12 +252,36 @@ fn port_words(seen: &PortSettings, wanted: &PortSettings, state: Option<PortStat
         ("VLHighLimit", seen.vl_high_limit.into(), wanted.vl_high_limit.into()),
         ("HOQLife", seen.hoq_life.into(), wanted.hoq_life.into()),
         ("VLStallCount", seen.vl_stall_count.into(), wanted.vl_stall_count.into()),
-        ("partition enforcement", seen.enforcement.into(), wanted.enforcement.into()),
-        ("M_KeyLeasePeriod", seen.m_key_lease_s.into(), wanted.m_key_lease_s.into()),
-        ("M_KeyProtectBits", seen.m_key_protect.into(), wanted.m_key_protect.into()),
-        ("SubnetTimeOut", seen.subnet_timeout.into(), wanted.subnet_timeout.into()),
-        ("LocalPhyErrors", seen.local_phy_errors.into(), wanted.local_phy_errors.into()),
-        ("OverrunErrors", seen.overrun_errors.into(), wanted.overrun_errors.into()),
+        (
+            "partition enforcement",
+            seen.enforcement.into(),
+            wanted.enforcement.into(),
+        ),
+        (
+            "M_KeyLeasePeriod",
+            seen.m_key_lease_s.into(),
+            wanted.m_key_lease_s.into(),
+        ),
+        (
+            "M_KeyProtectBits",
+            seen.m_key_protect.into(),
+            wanted.m_key_protect.into(),
+        ),
+        (
+            "SubnetTimeOut",
+            seen.subnet_timeout.into(),
+            wanted.subnet_timeout.into(),
+        ),
+        (
+            "LocalPhyErrors",
+            seen.local_phy_errors.into(),
+            wanted.local_phy_errors.into(),
+        ),
+        (
+            "OverrunErrors",
+            seen.overrun_errors.into(),
+            wanted.overrun_errors.into(),
+        ),
     ];
     let changed = numbers.iter().filter(|(_, seen, wanted)| seen != wanted);
     words.extend(changed.map(|(name, _, wanted)| format!("{name} {wanted}")));
@@ -342,7 +369,11 @@ mod tests {
         );
         assert!(rows.iter().all(|row| row.node == "leaf"));
         assert_eq!((rows[3].attribute.as_str(), rows[3].port), ("PortInfo", Some(2)));
-        assert!(rows[3].what.contains("state ARMED") && rows[3].what.contains("LID 5"), "{:?}", rows[3]);
+        assert!(
+            rows[3].what.contains("state ARMED") && rows[3].what.contains("LID 5"),
+            "{:?}",
+            rows[3]
+        );
         assert!(!format!("{rows:?}").contains("1234"), "a key is never shown");
         assert_eq!(rows[4].what, "LinearFDBTop 3 to 64");
     }

@@ -357,7 +357,11 @@ impl Driver {
                 Note::Propose(policy, answer) => {
                     self.coordinate(In::Command(Command::SetPolicy(policy)))?;
                     // A request that timed out waits for no answer.
-                    let _ = self.sm.policy_changes().last().map(|change| answer.send(change.clone()));
+                    let _ = self
+                        .sm
+                        .policy_changes()
+                        .last()
+                        .map(|change| answer.send(change.clone()));
                 }
                 Note::Preview(policy, answer) => drop(answer.send(self.sm.preview(policy).map(Box::new))),
             }

@@ -420,7 +420,9 @@ impl Service for Manager {
     }
 
     fn policy_changes(&self) -> Result<PolicyChanges, Error> {
-        let Shared { files, clock, names, .. } = &*self.shared;
+        let Shared {
+            files, clock, names, ..
+        } = &*self.shared;
         Ok(changes::list(&self.view(), files, *clock, names))
     }
 

@@ -54,7 +54,7 @@ pub(crate) enum Note {
     Command(Command),
     /// The operator proposes a policy; the change is the answer.
     Propose(Arc<Policy>, Sender<PolicyChange>),
-    /// The operator asks which plan a policy would lead to; the job that makes it is the answer, if one can be made now.
+    /// The operator asks which plan a policy would lead to. The answer is the job that makes it, if it is possible.
     Preview(Arc<Policy>, Sender<Option<Box<Job>>>),
 }
 

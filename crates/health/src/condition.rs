@@ -172,9 +172,7 @@ impl What {
             Self::Narrow => "the link trains at the expected width: reseat or replace the cable",
             Self::WrongPort => "the cable is plugged in as expected, or the expected topology is corrected",
             Self::OtherTopology => "the expected topology of this fabric is given",
-            Self::ChangeRolledBack => {
-                "the next change that is kept: correct the configuration, then 'selvedge reload'"
-            }
+            Self::ChangeRolledBack => "the next change that is kept: correct the configuration, then 'selvedge reload'",
             Self::Disabled => "the other manager sends the SMInfo control STANDBY, or this one is restarted",
             Self::IsSmCleared => "the port shows IsSM; the manager sets it again with each sweep that finds it cleared",
             Self::StandbyGone => "the manager answers again, or 'selvedge forget NAME' with its node",

@@ -1,9 +1,9 @@
 //! Changes of the operator's policy, as transactions.
 //!
-//! A proposal ([`In::Proposed`]) waits for a heavy sweep, which plans with it. The policy in force stays until the judge
-//! accepts that plan; repairs and steps of rebalancing use it meanwhile. If the judge refuses the plan, the change is
-//! rolled back: the sweep plans once more, with the policy in force, and the plan in force is not dropped. A second
-//! proposal supersedes one that the judge has not accepted.
+//! A proposal ([`In::Proposed`]) waits for a heavy sweep, which plans with it. The policy in force stays until the
+//! judge accepts that plan; repairs and steps of rebalancing use it meanwhile. If the judge refuses the plan, the
+//! change is rolled back: the sweep plans once more, with the policy in force, and the plan in force is not dropped. A
+//! second proposal supersedes one that the judge has not accepted.
 //!
 //! A plan that was accepted and not yet applied can still be rolled back: if a sweep interrupts it and the next plan is
 //! refused. A change is final when every Set of its plan has ended.
@@ -289,7 +289,11 @@ impl Changes {
         self.superseded = job.or(self.superseded);
         let by = self.last;
         self.enter(ctx, ChangeState::Superseded { by });
-        self.report(effects, |serial, changed| ChangeEvent::Superseded { serial, changed, by });
+        self.report(effects, |serial, changed| ChangeEvent::Superseded {
+            serial,
+            changed,
+            by,
+        });
     }
 
     fn keep(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
@@ -311,7 +315,11 @@ impl Changes {
         }
         self.enter(ctx, ChangeState::KeptForLater { why });
         if is_news {
-            self.report(effects, |serial, changed| ChangeEvent::KeptForLater { serial, changed, why });
+            self.report(effects, |serial, changed| ChangeEvent::KeptForLater {
+                serial,
+                changed,
+                why,
+            });
         }
     }
 
@@ -324,7 +332,11 @@ impl Changes {
         self.enter(ctx, state);
         self.rolled_back = self.list.last().map(|change| in_words(change, &why));
         effects.push(Effect::Take(open.before));
-        self.report(effects, |serial, changed| ChangeEvent::RolledBack { serial, changed, why });
+        self.report(effects, |serial, changed| ChangeEvent::RolledBack {
+            serial,
+            changed,
+            why,
+        });
     }
 
     /// The last change enters a state.

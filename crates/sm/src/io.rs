@@ -61,8 +61,8 @@ pub enum Command {
     Sweep,
     /// Rebalance now, whatever the policy says about the time.
     Rebalance(Asked),
-    /// Propose another policy. The next heavy sweep plans with it; the policy in force stays until the judge accepts that
-    /// plan. [`crate::Sm::policy_changes`] shows what has become of it.
+    /// Propose another policy. The next heavy sweep plans with it; the policy in force stays until the judge accepts
+    /// that plan. [`crate::Sm::policy_changes`] shows what has become of it.
     SetPolicy(Arc<Policy>),
     /// Show another SM_Key. Other managers that show the former one are believed for a while.
     SetSmKey(SecretKey),

@@ -325,7 +325,10 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
                     "selvedge config check /etc/selvedge/selvedge.toml --against /run/selvedge/selvedge.sock",
                 ),
                 ("List the Sets that it would send:", "selvedge reload --dry-run"),
-                ("Have every file read again, and wait for the end of the change:", "selvedge reload"),
+                (
+                    "Have every file read again, and wait for the end of the change:",
+                    "selvedge reload",
+                ),
             ],
         ),
     ),

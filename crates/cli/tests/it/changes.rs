@@ -76,16 +76,27 @@ fn a_refused_reload_is_rolled_back_and_the_old_plan_stays() {
     // The signal does the same; nothing waits for it.
     process.signal("HUP");
     wait_for("end of the second change", || {
-        changes(&lab).get(1).filter(|change| change["state"] == "rolled_back").cloned()
+        changes(&lab)
+            .get(1)
+            .filter(|change| change["state"] == "rolled_back")
+            .cloned()
     });
     let again = lab.run(&["reload", "--json"]).exits(1).json();
-    assert_eq!((&again["schema"], &again["serial"]), (&"selvedge.change".into(), &3.into()));
+    assert_eq!(
+        (&again["schema"], &again["serial"]),
+        (&"selvedge.change".into(), &3.into())
+    );
 
     // The former file clears the condition: a change that is kept.
     lab.write("fm.toml", GOOD);
-    lab.run(&["reload"]).exits(0).says("change 4: the policy stays as it is");
+    lab.run(&["reload"])
+        .exits(0)
+        .says("change 4: the policy stays as it is");
     lab.run(&["status"]).exits(0).says("healthy");
-    lab.write("fm.toml", "[routing]\nengines = [\"updn\"]\nlmc = 1\n[manager]\npriority = 3\n");
+    lab.write(
+        "fm.toml",
+        "[routing]\nengines = [\"updn\"]\nlmc = 1\n[manager]\npriority = 3\n",
+    );
     let kept = lab.run(&["reload", "--json"]).exits(0).json();
     assert_eq!(kept["state"], "kept");
     assert_eq!(kept["changed"], serde_json::json!(["routing.lmc"]));
@@ -111,7 +122,10 @@ fn a_dry_run_lists_the_sets_that_are_sent_then() {
         lab.write("fm.toml", text);
         let before = (sent(&lab), changes(&lab).len());
         let would = lab.run(&["reload", "--dry-run", "--json"]).exits(0).json();
-        assert_eq!((&would["schema"], &would["accepted"]), (&"selvedge.would_send".into(), &true.into()));
+        assert_eq!(
+            (&would["schema"], &would["accepted"]),
+            (&"selvedge.would_send".into(), &true.into())
+        );
         let listed = would["sets"].as_array().unwrap().len() as u64;
         assert!(listed > 0, "{text}");
         let rows = lab.run(&["reload", "--dry-run", "--csv"]).exits(0).out.lines().count() as u64;
@@ -144,7 +158,10 @@ fn a_dry_run_of_a_first_plan_lists_its_sets() {
     let run = ["run", "--fabric", "mport:m=4,n=2", "--dry-run"];
     let shown = lab.run(&[&run[..], &["--json"]].concat()).json();
     let listed = shown["would_send"].as_array().unwrap();
-    assert_eq!(listed.len() as u64, shown["status"]["plan"]["changes"]["sets"].as_u64().unwrap());
+    assert_eq!(
+        listed.len() as u64,
+        shown["status"]["plan"]["changes"]["sets"].as_u64().unwrap()
+    );
     let tables = listed.iter().filter(|set| set["attribute"] == "LinearForwardingTable");
     assert_eq!(
         tables.count() as u64,

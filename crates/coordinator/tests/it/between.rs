@@ -156,7 +156,8 @@ fn traps_above_the_limit_are_repressed_with_the_key_in_force() {
         ..Policy::default()
     };
     let (lid, _) = bench.host(1);
-    bench.hand(In::Command(Command::SetPolicy(Arc::new(policy))));
+    // A proposal does not change the key in force; the plan that the judge accepts does.
+    bench.hand(In::Milestone(Milestone::PolicyChanged(Arc::new(policy))));
     bench.sent.clear();
     for _ in 0..40 {
         bench.hand(In::Arrived(trap(lid)));

@@ -59,9 +59,8 @@ impl World {
         let mut rehearsal = Rehearsal::new(fabric, options);
         rehearsal.watch();
         let file = policy("updn", 0, 16);
-        let managers = [("a", "\"H-0\"", 2), ("b", "\"H-1\"", 1)].map(|(name, at, priority)| {
-            common::add_manager(&mut rehearsal, name, at, priority, Policy::clone(&file))
-        });
+        let managers = [("a", "\"H-0\"", 2), ("b", "\"H-1\"", 1)]
+            .map(|(name, at, priority)| common::add_manager(&mut rehearsal, name, at, priority, Policy::clone(&file)));
         let is_between = |link: &Link| [link.a, link.b].iter().all(|at| fabric.node(at.node).is_switch());
         Self {
             rehearsal,
@@ -146,10 +145,15 @@ impl World {
         let changes = view.policy_changes.iter().rev();
         let accepted = changes.clone().find(|change| is_accepted(&change.state));
         // A change that waits as its manager stood by may have been accepted before.
-        if changes.clone().any(|change| matches!(change.state, ChangeState::KeptForLater { .. })) {
+        if changes
+            .clone()
+            .any(|change| matches!(change.state, ChangeState::KeptForLater { .. }))
+        {
             return;
         }
-        let Some(began_with) = &self.began_with[which] else { return };
+        let Some(began_with) = &self.began_with[which] else {
+            return;
+        };
         let want = accepted.map_or(began_with, |change| &change.policy);
         assert_eq!(
             view.policy.as_ref(),
@@ -170,8 +174,43 @@ impl World {
     fn until_quiet(&mut self, told: &str) {
         let began = self.rehearsal.now();
         while !self.rehearsal.is_quiet() {
-            assert!(self.rehearsal.now().since(began) < BOUND, "{told}: it does not come to rest");
+            assert!(
+                self.rehearsal.now().since(began) < BOUND,
+                "{told}: it does not come to rest"
+            );
             self.run_for(Duration::from_millis(50), told);
+        }
+    }
+}
+
+/// One event happens.
+fn happen(world: &mut World, fabric: &Fabric, rng: &mut Rng) {
+    match rng.below(8) {
+        0..4 => {
+            let policy = drawn(rng);
+            world.reload(&policy);
+        }
+        4 => {
+            let link = world.links[rng.below(world.links.len() as u64) as usize];
+            world.fault(fabric, "cut", &link);
+            world.cut.push(link);
+        }
+        5 => {
+            if let Some(link) = world.cut.pop() {
+                world.fault(fabric, "restore", &link);
+            }
+        }
+        6 => {
+            let which = rng.below(2) as usize;
+            match world.began_with[which] {
+                Some(_) => world.kill(which),
+                None => world.start(which),
+            }
+        }
+        _ => {
+            if world.began_with[0].is_some() {
+                world.rehearsal.command(world.managers[0], Command::Sweep).unwrap();
+            }
         }
     }
 }
@@ -184,34 +223,7 @@ fn one(spec: &str, seed: u64) -> [u64; 3] {
     world.start(0);
     world.run_for(Duration::from_millis(rng.below(200)), &told);
     for _ in 0..EVENTS {
-        match rng.below(8) {
-            0..4 => {
-                let policy = drawn(&mut rng);
-                world.reload(&policy);
-            }
-            4 => {
-                let link = world.links[rng.below(world.links.len() as u64) as usize];
-                world.fault(&fabric, "cut", &link);
-                world.cut.push(link);
-            }
-            5 => {
-                if let Some(link) = world.cut.pop() {
-                    world.fault(&fabric, "restore", &link);
-                }
-            }
-            6 => {
-                let which = rng.below(2) as usize;
-                match world.began_with[which] {
-                    Some(_) => world.kill(which),
-                    None => world.start(which),
-                }
-            }
-            _ => {
-                if world.began_with[0].is_some() {
-                    world.rehearsal.command(world.managers[0], Command::Sweep).unwrap();
-                }
-            }
-        }
+        happen(&mut world, &fabric, &mut rng);
         match rng.below(3) {
             0 => {}
             1 => world.run_for(Duration::from_micros(rng.below(20_000)), &told),
@@ -232,6 +244,11 @@ fn one(spec: &str, seed: u64) -> [u64; 3] {
     world.reload(&last);
     world.run_for(Duration::from_secs(30), &told);
     world.until_quiet(&told);
+    ends(&world, &last, &told)
+}
+
+/// Checks the end of a schedule. Returns how many changes were kept, rolled back and superseded.
+fn ends(world: &World, last: &Arc<Policy>, told: &str) -> [u64; 3] {
     let mut ends = [0; 3];
     for which in 0..2 {
         let view = world.view(which).unwrap();
@@ -245,11 +262,13 @@ fn one(spec: &str, seed: u64) -> [u64; 3] {
         }
         if view.role == Role::Master {
             assert!(view.is_up(), "{told}: {:?}", view.policy_changes);
-            assert_eq!(view.policy.as_ref(), Some(&last), "{told}: {:?}", view.policy_changes);
+            assert_eq!(view.policy.as_ref(), Some(last), "{told}: {:?}", view.policy_changes);
             let state = view.policy_changes.last().map(|change| change.state.name());
             assert_eq!(state, Some("kept"), "{told}");
             let emulator = world.rehearsal.emulator();
-            let at = emulator.port_of(world.rehearsal.client(world.managers[which]).unwrap()).unwrap();
+            let at = emulator
+                .port_of(world.rehearsal.client(world.managers[which]).unwrap())
+                .unwrap();
             let observed = Observed::around(emulator, at);
             assert!(observed.judge().is_good(), "{told}");
             assert_eq!(observed.not_active().count(), 0, "{told}");
@@ -259,13 +278,18 @@ fn one(spec: &str, seed: u64) -> [u64; 3] {
 }
 
 fn check(spec: &str) {
-    let schedules = std::env::var("SELVEDGE_CHANGES").ok().and_then(|number| number.parse().ok());
+    let schedules = std::env::var("SELVEDGE_CHANGES")
+        .ok()
+        .and_then(|number| number.parse().ok());
     let mut all = [0; 3];
     for seed in 0..schedules.unwrap_or(SCHEDULES) {
         let ends = one(spec, seed);
         all.iter_mut().zip(ends).for_each(|(all, end)| *all += end);
     }
-    assert!(all.iter().all(|ends| *ends > 0), "{spec}: an end that no schedule has: {all:?}");
+    assert!(
+        all.iter().all(|ends| *ends > 0),
+        "{spec}: an end that no schedule has: {all:?}"
+    );
 }
 
 #[test]

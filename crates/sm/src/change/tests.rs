@@ -162,7 +162,13 @@ fn a_policy_that_changes_nothing_is_kept_at_once() {
 
 #[test]
 fn a_manager_that_makes_no_plan_keeps_a_change_for_later() {
-    for why in [Later::Standby, Later::Disabled, Later::Watching, Later::CutOff, Later::MKey] {
+    for why in [
+        Later::Standby,
+        Later::Disabled,
+        Later::Watching,
+        Later::CutOff,
+        Later::MKey,
+    ] {
         let mut bench = Bench::new();
         assert!(bench.hand(In::NotNow(why)).is_empty(), "nothing is proposed");
         bench.propose("second");

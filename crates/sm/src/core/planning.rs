@@ -65,13 +65,7 @@ impl Sm {
 
     /// Has a plan of the whole fabric made, with the proposed policy if there is one. `rebalances`: the operator asked
     /// for the sweep.
-    fn plan_whole(
-        &mut self,
-        inventory: Arc<Inventory>,
-        installed: Installed,
-        rebalances: bool,
-        out: &mut Vec<Output>,
-    ) {
+    fn plan_whole(&mut self, inventory: Arc<Inventory>, installed: Installed, rebalances: bool, out: &mut Vec<Output>) {
         let (under_way, installed) = self.with_what_is_under_way(&inventory.fabric, installed);
         let asks = self.plan_to_ask_hosts(&inventory);
         let task = PlanFabric {
@@ -170,7 +164,14 @@ impl Sm {
         let events = absent.chain(result.events.into_iter().map(Event::Plan));
         out.extend(events.map(Output::Event));
         let Some(outcome) = result.outcome else {
-            return self.not_planned(NoPlan::Refused { why, verdict: result.refused }, &inventory, &installed);
+            return self.not_planned(
+                NoPlan::Refused {
+                    why,
+                    verdict: result.refused,
+                },
+                &inventory,
+                &installed,
+            );
         };
         self.tell_in_force(commit::In::Accepted(&outcome));
         if self.config.mode == Mode::DryRun {

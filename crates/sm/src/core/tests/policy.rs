@@ -29,7 +29,11 @@ impl Bench {
 
     /// Names of the states of all changes.
     fn states(&self) -> Vec<&'static str> {
-        self.sm.policy_changes().iter().map(|change| change.state.name()).collect()
+        self.sm
+            .policy_changes()
+            .iter()
+            .map(|change| change.state.name())
+            .collect()
     }
 
     /// Does all jobs.
@@ -61,7 +65,10 @@ fn a_refused_policy_is_rolled_back_and_the_plan_in_force_stays() {
     bench.compute();
     assert_eq!(bench.states(), ["rolled_back"]);
     let view = bench.sm.view();
-    assert!(Arc::ptr_eq(&view.plan.unwrap(), &plan), "the plan in force is not dropped");
+    assert!(
+        Arc::ptr_eq(&view.plan.unwrap(), &plan),
+        "the plan in force is not dropped"
+    );
     assert!(view.refused.is_none() && view.facts.refused.is_none());
     assert!(view.facts.is_planned);
     bench.compute_all();
@@ -87,12 +94,20 @@ fn an_accepted_policy_is_in_force_with_its_plan() {
     let policy = of_lmc(1);
     bench.propose(&policy);
     assert_eq!(*bench.sm.view().policy.unwrap(), Policy::default());
-    assert!(bench.milestones.iter().all(|of| !matches!(of, Milestone::PolicyChanged(_))));
+    assert!(
+        bench
+            .milestones
+            .iter()
+            .all(|of| !matches!(of, Milestone::PolicyChanged(_)))
+    );
     bench.compute_all();
     assert_eq!(bench.states(), ["kept"]);
     assert!(Arc::ptr_eq(&bench.sm.view().policy.unwrap(), &policy));
     assert_eq!(bench.committed().last().unwrap().policy, policy);
-    let changed = bench.milestones.iter().filter(|of| matches!(of, Milestone::PolicyChanged(_)));
+    let changed = bench
+        .milestones
+        .iter()
+        .filter(|of| matches!(of, Milestone::PolicyChanged(_)));
     assert_eq!(changed.count(), 1);
     assert_eq!(bench.hosts[1].info.lmc.get(), 1);
 }
@@ -104,7 +119,12 @@ fn a_policy_that_changes_nothing_is_kept_at_once() {
     assert_eq!(bench.states(), ["kept"]);
     bench.compute_all();
     assert!(bench.sm.view().is_up());
-    assert!(bench.milestones.iter().all(|of| !matches!(of, Milestone::PolicyChanged(_))));
+    assert!(
+        bench
+            .milestones
+            .iter()
+            .all(|of| !matches!(of, Milestone::PolicyChanged(_)))
+    );
 }
 
 #[test]
@@ -198,7 +218,10 @@ fn a_master_that_stands_by_keeps_its_open_change_for_later() {
     bench.hosts[1].manager = Some((master, true));
     bench.hosts[1].info.capabilities = CapabilityMask::IS_SM;
     bench.hand(Input::Command(Command::Sweep));
-    assert_eq!((bench.sm.role(), bench.states()), (Role::Standby, vec!["kept_for_later"]));
+    assert_eq!(
+        (bench.sm.role(), bench.states()),
+        (Role::Standby, vec!["kept_for_later"])
+    );
     assert_eq!(*bench.sm.view().policy.unwrap(), Policy::default());
 }
 
