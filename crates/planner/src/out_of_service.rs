@@ -1,14 +1,14 @@
 //! What the operator's list of places out of service means on a fabric.
 //!
-//! A link between switches is withdrawn in two steps. First the engines plan without it, while the fabric shows it as it
-//! is: it still carries packets, and the judge proves the transition. Once that plan is in force and the packets of
+//! A link between switches is withdrawn in two steps. First the engines plan without it, while the fabric shows it as
+//! it is: it still carries packets, and the judge proves the transition. Once that plan is in force and the packets of
 //! older entries are gone, the link is left out of the inventory, as one in flap quarantine is: then no repair, backup,
 //! rebalancing step or multicast tree can use it. An isolated link is disabled after that.
 //!
 //! A drained switch keeps one link, by which packets to its own LID reach it. With one link it cannot be in between.
 //!
-//! A host sends by the entries of others, so a host that is withdrawn is cut off when the plan begins: its link is taken
-//! down before any entry changes, and the plan is one for a fabric in which that link is down.
+//! A host sends by the entries of others, so a host that is withdrawn is cut off when the plan begins: its link is
+//! taken down before any entry changes, and the plan is one for a fabric in which that link is down.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -120,8 +120,8 @@ impl Withdrawn {
     }
 
     /// Keeps links as far as switches can be reached only over them. A drained switch keeps one link, to a switch in
-    /// service if it has one, and not one that is known to be bad. If another switch is behind it, the links up to there
-    /// are needed.
+    /// service if it has one, and not one that is known to be bad. If another switch is behind it, the links up to
+    /// there are needed.
     fn keep_in_reach(&mut self, fabric: &Fabric, local: PortRef, collected: &Collected) {
         if self.links.is_empty() {
             return;

@@ -79,8 +79,8 @@ pub enum StoreError {
     },
     /// SLV-STORE-0008: a line is not a place that is out of service.
     #[error(
-        "SLV-STORE-0008: {}, line {line}: {what}; correct or remove the line (without the file, routes lead over places \
-         that were taken out of service)",
+        "SLV-STORE-0008: {}, line {line}: {what}; correct or remove the line (without the file, routes lead over \
+         places that were taken out of service)",
         path.display()
     )]
     OutOfService {

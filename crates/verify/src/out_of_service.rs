@@ -1,5 +1,5 @@
-//! Judges what a plan does with places that are out of service: no packet of a host may cross them, and only their links
-//! may be taken down.
+//! Judges what a plan does with places that are out of service: no packet of a host may cross them, and only their
+//! links may be taken down.
 //!
 //! Packets are followed from every switch with hosts to every LID of a host. The ports to keep off are an input, and no
 //! code is shared with the routing engines.
