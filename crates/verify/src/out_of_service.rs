@@ -151,7 +151,7 @@ mod tests {
             }
         };
         check(&[], &[]);
-        check(&[at], &["SLV-JUDGE-0040"]);
+        check(&[at], &["SLV-JUDGE-0048"]);
         check(&[at, far], &["packets to 1 LIDs", "packets to 1 LIDs"]);
     }
 
