@@ -351,7 +351,7 @@ fn refuse_losses(request: &OutOfServiceRequest, fabric: &Fabric, effects: &Effec
             ),
         };
         return Err(ErrorKind::LastPath.error(format!(
-            "nothing else leads to switch {switches}{hosts}: drain or isolate that switch itself (--force does not help)"
+            "nothing else leads to switch {switches}{hosts}: drain or isolate that switch (--force does not help)"
         )));
     }
     if !effects.alone.is_empty() && !request.force && !request.dry_run {

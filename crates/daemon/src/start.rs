@@ -213,15 +213,11 @@ impl Loaded {
 pub fn start(options: Options) -> Result<Running, DaemonError> {
     let clock = Clock::start();
     let mut settings = options.settings;
-    let folder = open_folder(settings.daemon.state_dir.as_deref(), options.disk)?;
-    let folder = folder.map(Arc::new);
+    let folder = open_folder(settings.daemon.state_dir.as_deref(), options.disk)?.map(Arc::new);
     let roster = Arc::new(Roster::read(folder.clone())?);
     settings.policy.out_of_service = roster.list();
     let found = Found::read(folder.as_deref())?;
-    if let Some(folder) = folder
-        .as_ref()
-        .filter(|_| found.is_lost && options.mode == Mode::Manage)
-    {
+    if let (Some(folder), true, Mode::Manage) = (&folder, found.is_lost, options.mode) {
         folder.mark_unstored()?;
     }
     let Loaded { state, known, doubts } = Loaded::read(folder.as_deref())?;

@@ -251,8 +251,8 @@ impl PlanEvent {
             ),
             Self::LinksNeeded { links, first } => write!(
                 f,
-                "{links} links that are out of service carry packets all the same, the first is {first}: some switch is \
-                 reached only over them; repair another link to it, or drain that switch too"
+                "{links} links that are out of service carry packets all the same, the first is {first}: some switch \
+                 is reached only over them; repair another link to it, or drain that switch too"
             ),
             Self::LevelsUnknown => f.write_str(
                 "the service levels that senders use are unknown to this manager, so no change of routes that rely on \

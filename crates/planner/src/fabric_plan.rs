@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_plan::{EngineName, Lids, MulticastLane, Op, Phase, Plan, RebalanceWhen, ServiceLevels, SlToVl, Tables};
+use selvedge_plan::{
+    ChangeSet, EngineName, Lids, MulticastLane, Op, Phase, Plan, RebalanceWhen, ServiceLevels, SlToVl, Tables,
+};
 use selvedge_routing::{Engine, Options, Routed};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Lid, LidRange};
@@ -282,6 +284,18 @@ impl PlanFabric {
         Some(PlanEvent::Way { what })
     }
 
+    /// Adds the Sets that take links down or enable ports again to a change set.
+    fn order_links(&self, changes: &mut ChangeSet) {
+        if self.basis.inventory.withdrawn.is_empty() {
+            return;
+        }
+        let fabric = &self.basis.inventory.fabric;
+        let copied_to = self.basis.copies.ports(fabric);
+        self.basis.inventory.order_links(changes, |at| {
+            copied_to.contains(&at) || fabric.peer(at).is_some_and(|far| copied_to.contains(&far))
+        });
+    }
+
     /// Returns an event about links that are out of service and carry packets all the same.
     fn needed_links(&self) -> Option<PlanEvent> {
         let inventory = &self.basis.inventory;
@@ -363,7 +377,7 @@ impl PlanFabric {
             let mut changes = way::propose(fabric, installed, &plan, &options);
             way::let_clear(&mut changes, (fabric, installed), fog);
             asks::ask(&self.asks, fabric, &plan, &mut changes);
-            self.basis.order_links(&mut changes);
+            self.order_links(&mut changes);
             changes
         };
         let accepted = self

@@ -10,8 +10,8 @@ use selvedge_fabric::{
 use selvedge_types::{Guid, Idx, IdxVec, LidRange, LinkSpeed, Mtu, NodeKind, PKey, PortNum, PortState};
 use selvedge_wire::{DirectedRoute, ExtLinkSpeeds, LinkSpeeds, LinkWidths, NodeInfo, PortInfo, SwitchInfo, VlCount};
 
-use crate::out_of_service::Withdrawn;
 use crate::port_reason::PortReason;
+use crate::withdrawn::Withdrawn;
 
 /// A node during discovery.
 #[derive(Clone, Debug)]

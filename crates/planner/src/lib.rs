@@ -37,6 +37,7 @@ mod settle;
 pub mod told;
 mod warm;
 pub mod way;
+mod withdrawn;
 
 // `sm` includes some fixtures of this crate in its tests, and these refer to the crate by this name.
 #[cfg(test)]
@@ -55,9 +56,9 @@ pub use fabric_plan::{LidClaims, PlanFabric, PlanResult};
 pub use inventory::{Agent, Found, FoundPort, Inventory, external_settings, is_behind, link_state, port_settings};
 pub use job::{Job, JobId, JobResult, Task};
 pub use judge::{Accepted, DefaultJudge, Judge};
-pub use out_of_service::Withdrawn;
 pub use port_reason::PortReason;
 pub use ports::{Declined, DeclinedByGuid};
 pub use repair::{Mended, Repair, RepairResult};
 pub use settle::Settle;
 pub use warm::{Left, Prepare, Spare, Warm, is_small};
+pub use withdrawn::Withdrawn;

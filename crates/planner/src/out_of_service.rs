@@ -1,250 +1,27 @@
 //! What the operator's list of places out of service means on a fabric.
 //!
-//! A link between switches is withdrawn in two steps. First the engines plan without it, while the fabric shows it as it
-//! is: it still carries packets, and the judge proves the transition. Once that plan is in force and the packets of
+//! A link between switches is withdrawn in two steps. First the engines plan without it, while the fabric shows it as
+//! it is: it still carries packets, and the judge proves the transition. Once that plan is in force and the packets of
 //! older entries are gone, the link is left out of the inventory, as one in flap quarantine is: then no repair, backup,
 //! rebalancing step or multicast tree can use it. An isolated link is disabled after that.
 //!
 //! A drained switch keeps one link, by which packets to its own LID reach it. With one link it cannot be in between.
 //!
-//! A host sends by the entries of others, so a host that is withdrawn is cut off when the plan begins: its link is taken
-//! down before any entry changes, and the plan is one for a fabric in which that link is down.
+//! A host sends by the entries of others, so a host that is withdrawn is cut off when the plan begins: its link is
+//! taken down before any entry changes, and the plan is one for a fabric in which that link is down.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef};
-use selvedge_plan::out_of_service::{Notice, Place, PortId, Service};
+use selvedge_fabric::{Fabric, LinkState, PortRef};
 use selvedge_plan::{ChangeSet, LinkOrder, Op, OutOfService, Phase};
-use selvedge_types::{IdxVec, PhysState, PortNum, PortState};
+use selvedge_types::{PhysState, PortState};
 use selvedge_verify::standing::wait_ns;
 
-use crate::basis::Basis;
 use crate::inventory::Inventory;
 use crate::port_reason::PortReason;
-
-/// The ports of a fabric that the list withdraws.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Withdrawn {
-    /// Both ends of links between switches that carry no packets of hosts.
-    pub links: BTreeSet<PortRef>,
-    /// Those of them that are left out of routes: all but the one link by which a drained switch is reached.
-    pub idle: BTreeSet<PortRef>,
-    /// Both ends of links of hosts that are cut off.
-    pub hosts: BTreeSet<PortRef>,
-    /// Both ends of listed links that carry packets all the same: some switch is reached only over them.
-    pub needed: BTreeSet<PortRef>,
-    /// The end to disable of each link of an isolated place.
-    pub disable: BTreeSet<PortRef>,
-    /// Disabled ports of places that are back in service.
-    pub poll: BTreeSet<PortRef>,
-}
-
-/// A listed link: the end that stays in service, and the other one.
-#[derive(Clone, Copy, Debug)]
-struct Listed {
-    near: PortRef,
-    far: PortRef,
-}
-
-/// Links of all places, collected before it is decided which of them are needed.
-#[derive(Debug, Default)]
-struct Collected {
-    switches: BTreeSet<NodeIdx>,
-    /// Ends of links that are listed by themselves: these are known to be bad.
-    bad: BTreeSet<PortRef>,
-    disable: BTreeSet<PortRef>,
-}
-
-impl Withdrawn {
-    /// Returns what a list means on a fabric, for a manager at the port `local`. Links that are down do not count.
-    #[must_use]
-    pub fn of(list: &OutOfService, fabric: &Fabric, local: PortRef) -> Self {
-        let (mut all, mut collected) = (Self::default(), Collected::default());
-        for (&place, notice) in list.iter() {
-            if notice.service != Service::Isolate {
-                all.poll.extend(disabled(fabric, notice));
-            }
-            if notice.service != Service::Enable {
-                all.collect(fabric, local, (place, notice), &mut collected);
-            }
-        }
-        all.keep_in_reach(fabric, local, &collected);
-        all.disable = collected.disable;
-        let withdrawn = |at: &PortRef| all.links.contains(at) || all.hosts.contains(at);
-        all.disable = all.disable.iter().copied().filter(withdrawn).collect();
-        all
-    }
-
-    /// True if nothing is withdrawn, and no port is enabled again.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.links.is_empty() && self.hosts.is_empty() && self.needed.is_empty() && self.poll.is_empty()
-    }
-
-    /// Returns the ports that no packet of a host may cross.
-    #[must_use]
-    pub fn kept_off(&self) -> BTreeSet<PortRef> {
-        self.links.union(&self.hosts).copied().collect()
-    }
-
-    fn collect(
-        &mut self,
-        fabric: &Fabric,
-        local: PortRef,
-        (place, notice): (Place, &Notice),
-        collected: &mut Collected,
-    ) {
-        let links = links_of(fabric, place);
-        let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
-        if let Place::Switch(guid) = place {
-            collected.switches.extend(fabric.find(guid));
-        }
-        for Listed { near, far } in links {
-            // The manager's own link is its only way to everything else.
-            if near == local || far == local || !fabric.link_is_up(near) {
-                continue;
-            }
-            let ends = [near, far];
-            match ends.into_iter().all(is_switch) {
-                true => self.links.extend(ends),
-                false => self.hosts.extend(ends),
-            }
-            if !matches!(place, Place::Switch(_)) {
-                collected.bad.extend(ends);
-            }
-            if notice.service == Service::Isolate {
-                collected.disable.insert(near);
-            }
-        }
-    }
-
-    /// Keeps links as far as switches can be reached only over them. A drained switch keeps one link, to a switch in
-    /// service if it has one, and not one that is known to be bad. If another switch is behind it, the links up to there
-    /// are needed.
-    fn keep_in_reach(&mut self, fabric: &Fabric, local: PortRef, collected: &Collected) {
-        if self.links.is_empty() {
-            return;
-        }
-        let Some(first) = first_switch(fabric, local) else {
-            return;
-        };
-        let mut whole = IdxVec::filled(false, fabric.nodes().len());
-        reach(fabric, first, &BTreeSet::new(), &mut whole);
-        let mut seen = IdxVec::filled(false, fabric.nodes().len());
-        reach(fabric, first, &self.links, &mut seen);
-        let mut way_in: BTreeMap<NodeIdx, PortRef> = BTreeMap::new();
-        let is_drained = |node: NodeIdx| collected.switches.contains(&node);
-        let mut kept = BTreeSet::new();
-        loop {
-            let leads_on = self.links.iter().filter_map(|&at| {
-                let far = fabric
-                    .peer(at)
-                    .filter(|far| seen[at.node] && !seen[far.node] && whole[far.node])?;
-                let order = (
-                    is_drained(at.node),
-                    !is_drained(far.node),
-                    collected.bad.contains(&at),
-                    far,
-                );
-                Some((order, at, far))
-            });
-            let Some((_, at, far)) = leads_on.min() else { break };
-            kept.extend([at, far]);
-            way_in.insert(far.node, at);
-            let mut node = (!is_drained(far.node)).then_some(far.node);
-            while let Some(at) = node.and_then(|node| way_in.get(&node)) {
-                self.needed.extend([Some(*at), fabric.peer(*at)].into_iter().flatten());
-                node = Some(at.node);
-            }
-            reach(fabric, far.node, &self.links, &mut seen);
-        }
-        self.links.retain(|at| !self.needed.contains(at));
-        self.idle = self.links.difference(&kept).copied().collect();
-    }
-}
-
-/// Returns the listed links of a place that are plugged in.
-fn links_of(fabric: &Fabric, place: Place) -> Vec<Listed> {
-    let find = |id: PortId| {
-        let node = fabric.find(id.node)?;
-        Some(PortRef { node, port: id.port })
-    };
-    let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
-    // The end at a switch stays in service, where the other one is a host's.
-    let towards = |near: PortRef, far: PortRef| match is_switch(near) {
-        true => Listed { near, far },
-        false => Listed { near: far, far: near },
-    };
-    match place {
-        Place::Switch(guid) => {
-            let Some(node) = fabric.find(guid).filter(|&node| fabric.switch_index(node).is_some()) else {
-                return Vec::new();
-            };
-            let links = fabric.node(node).external_ports().filter_map(|(port, seen)| {
-                let (at, far) = (PortRef { node, port }, seen.peer?);
-                (far.node != node).then(|| towards(far, at))
-            });
-            links.collect()
-        }
-        Place::Link(a, b) => match (find(a), find(b)) {
-            (Some(a), Some(b)) if fabric.peer(a) == Some(b) => vec![towards(a, b)],
-            _ => Vec::new(),
-        },
-        Place::Port(id) => {
-            let link = find(id).and_then(|at| Some(towards(at, fabric.peer(at)?)));
-            link.into_iter().collect()
-        }
-    }
-}
-
-/// Returns the ports that were disabled because of a place and still are.
-fn disabled(fabric: &Fabric, notice: &Notice) -> Vec<PortRef> {
-    let ports = notice.disabled.iter().filter_map(|id| {
-        let node = fabric.find(id.node)?;
-        let at = PortRef { node, port: id.port };
-        (fabric.port(at)?.link.phys == PhysState::Disabled).then_some(at)
-    });
-    ports.collect()
-}
-
-/// Returns both ends of the links of a place, the end that would be disabled first.
-#[must_use]
-pub fn ends_of(fabric: &Fabric, place: Place) -> Vec<(PortRef, PortRef)> {
-    links_of(fabric, place)
-        .into_iter()
-        .map(|link| (link.near, link.far))
-        .collect()
-}
-
-fn first_switch(fabric: &Fabric, local: PortRef) -> Option<NodeIdx> {
-    match fabric.switch_index(local.node) {
-        Some(_) => Some(local.node),
-        None => fabric
-            .peer(local)
-            .map(|far| far.node)
-            .filter(|&node| fabric.switch_index(node).is_some()),
-    }
-}
-
-/// Marks the switches that are reached from one over links that are up, without those in `without`.
-fn reach(fabric: &Fabric, from: NodeIdx, without: &BTreeSet<PortRef>, seen: &mut IdxVec<NodeIdx, bool>) {
-    seen[from] = true;
-    let mut todo = VecDeque::from([from]);
-    while let Some(node) = todo.pop_front() {
-        for (port, _) in fabric.node(node).external_ports() {
-            let at = PortRef { node, port };
-            let far = fabric
-                .peer(at)
-                .filter(|_| fabric.link_is_up(at) && !without.contains(&at));
-            let far = far.filter(|far| fabric.switch_index(far.node).is_some());
-            if let Some(far) = far.filter(|far| !seen[far.node]) {
-                seen[far.node] = true;
-                todo.push_back(far.node);
-            }
-        }
-    }
-}
+use crate::withdrawn::Withdrawn;
+pub use crate::withdrawn::{ends_of, find_port, port_id};
 
 impl Inventory {
     /// Withdraws what the list names: links of hosts at once, other links if they carry no packets or `is_free` says
@@ -309,7 +86,7 @@ impl Inventory {
     /// Adds the Sets that take links down or enable ports again to a change set. Hosts are cut off first, and their
     /// packets have drained before entries change. Links between switches are disabled when no entry leads over them,
     /// and no multicast copies, as far as `copies_to` knows.
-    fn order_links(&self, changes: &mut ChangeSet, copies_to: impl Fn(PortRef) -> bool) {
+    pub(crate) fn order_links(&self, changes: &mut ChangeSet, copies_to: impl Fn(PortRef) -> bool) {
         let withdrawn = &self.withdrawn;
         let is_disabled = |at: PortRef| {
             let info = self.port_info(at);
@@ -358,20 +135,6 @@ impl Inventory {
     }
 }
 
-impl Basis {
-    /// Adds the Sets that take links down or enable ports again to a change set.
-    pub(crate) fn order_links(&self, changes: &mut ChangeSet) {
-        if self.inventory.withdrawn.is_empty() {
-            return;
-        }
-        let fabric = &self.inventory.fabric;
-        let copied_to = self.copies.ports(fabric);
-        self.inventory.order_links(changes, |at| {
-            copied_to.contains(&at) || fabric.peer(at).is_some_and(|far| copied_to.contains(&far))
-        });
-    }
-}
-
 const fn phase(label: &'static str, ops: Vec<Op>) -> Phase {
     Phase {
         label,
@@ -394,23 +157,4 @@ fn without(fabric: &Arc<Fabric>, ends: &BTreeSet<PortRef>) -> Arc<Fabric> {
         }
     }
     less
-}
-
-/// Returns the name of a port as the list has it.
-#[must_use]
-pub fn port_id(fabric: &Fabric, at: PortRef) -> PortId {
-    PortId {
-        node: fabric.node(at.node).guid,
-        port: at.port,
-    }
-}
-
-/// Returns the port of a name in the list, if its node is there.
-#[must_use]
-pub fn find_port(fabric: &Fabric, id: PortId) -> Option<PortRef> {
-    let at = PortRef {
-        node: fabric.find(id.node)?,
-        port: id.port,
-    };
-    fabric.port(at).filter(|_| at.port != PortNum::MANAGEMENT).map(|_| at)
 }

@@ -15,8 +15,8 @@ use crate::event::PlanEvent;
 use crate::fabric_plan::PlanFabric;
 use crate::held::with_top;
 use crate::inventory::{Inventory, link_state};
-use crate::out_of_service::{Withdrawn, ends_of};
 use crate::told::Told;
+use crate::withdrawn::{Withdrawn, ends_of};
 
 /// What a changed list does to the fabric, before a plan is made.
 #[derive(Clone, Debug, Default)]

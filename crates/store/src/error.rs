@@ -89,10 +89,10 @@ pub enum StoreError {
         /// Line, counted from 1.
         line: usize,
     },
-    /// SLV-STORE-0021: a line is not a place that is out of service.
+    /// SLV-STORE-0018: a line is not a place that is out of service.
     #[error(
-        "SLV-STORE-0021: {}, line {line}: {what}; correct or remove the line (without the file, routes lead over places \
-         that were taken out of service)",
+        "SLV-STORE-0018: {}, line {line}: {what}; correct or remove the line (without the file, routes lead over \
+         places that were taken out of service)",
         path.display()
     )]
     OutOfService {

@@ -480,7 +480,7 @@ mod tests {
         assert_eq!(reopen(&disk).load_out_of_service().unwrap(), list);
         disk.write(OUT_OF_SERVICE, b"# edited\ndrain rack 7\n").unwrap();
         let error = dir.load_out_of_service().unwrap_err().to_string();
-        assert!(error.contains("SLV-STORE-0021") && error.contains("line 2"), "{error}");
+        assert!(error.contains("SLV-STORE-0018") && error.contains("line 2"), "{error}");
     }
 
     #[test]

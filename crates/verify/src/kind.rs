@@ -112,8 +112,8 @@ kinds! {
     /// SLV-JUDGE-0039: a service level is mapped to a lane that its link does not have, that its arbiter does not
     /// serve, or that is not part of the proof; or it is mapped too early.
     Lane, "SLV-JUDGE-0039", "lane";
-    /// SLV-JUDGE-0044: packets of hosts cross a link that the operator has taken out of service.
-    OutOfService, "SLV-JUDGE-0044", "out-of-service";
+    /// SLV-JUDGE-0048: packets of hosts cross a link that the operator has taken out of service.
+    OutOfService, "SLV-JUDGE-0048", "out-of-service";
     /// SLV-JUDGE-0050: a member of a multicast group does not receive packets of other members, or they do not receive
     /// its packets.
     MulticastMissed, "SLV-JUDGE-0050", "multicast-missed";

@@ -1,5 +1,5 @@
-//! Judges what a plan does with places that are out of service: no packet of a host may cross them, and only their links
-//! may be taken down.
+//! Judges what a plan does with places that are out of service: no packet of a host may cross them, and only their
+//! links may be taken down.
 //!
 //! Packets are followed from every switch with hosts to every LID of a host. The ports to keep off are an input, and no
 //! code is shared with the routing engines.
@@ -151,7 +151,7 @@ mod tests {
             }
         };
         check(&[], &[]);
-        check(&[at], &["SLV-JUDGE-0044"]);
+        check(&[at], &["SLV-JUDGE-0048"]);
         check(&[at, far], &["packets to 1 LIDs", "packets to 1 LIDs"]);
     }
 

@@ -28,6 +28,7 @@ const fn file(path: &'static str, what: &'static str) -> File {
     File { path, what }
 }
 
+const SERVICE: &[&str] = &["selvedge(1)", "selvedge-status(1)", "selvedge-rebalance(1)"];
 const TOML: File = file("/etc/selvedge/selvedge.toml", "Settings; see selvedge.toml(5).");
 const OPTIONS: File = file(
     "/etc/default/selvedge",
@@ -244,12 +245,7 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
         "selvedge-drain",
         page(
             ASKED,
-            &[
-                "selvedge(1)",
-                "selvedge-isolate(1)",
-                "selvedge-enable(1)",
-                "selvedge-status(1)",
-            ],
+            SERVICE,
             &[
                 (
                     "What draining a switch would change, and which hosts would lose their connection:",
@@ -267,12 +263,7 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
         "selvedge-isolate",
         page(
             ASKED,
-            &[
-                "selvedge(1)",
-                "selvedge-drain(1)",
-                "selvedge-enable(1)",
-                "selvedge-status(1)",
-            ],
+            SERVICE,
             &[(
                 "Take a switch out for repair, and disable the ports that lead to it:",
                 "selvedge isolate 'spine 1' --reason 'fan is broken'",
@@ -283,12 +274,7 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
         "selvedge-enable",
         page(
             ASKED,
-            &[
-                "selvedge(1)",
-                "selvedge-drain(1)",
-                "selvedge-isolate(1)",
-                "selvedge-rebalance(1)",
-            ],
+            SERVICE,
             &[("Put a switch back into service:", "selvedge enable 'spine 1'")],
         ),
     ),

@@ -1,4 +1,4 @@
-//! `selvedge drain`, `isolate`, `enable`, and the list of what is out of service, with the real program on the emulator.
+//! `selvedge drain`, `isolate`, `enable`, and the list of what is out of service: the real program on the emulator.
 
 use serde_json::Value;
 

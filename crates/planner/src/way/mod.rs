@@ -526,17 +526,10 @@ impl<'a> Way<'a> {
             .filter(|write| self.hosts_use(write))
             .map(|write| (write.switch, write.lid.index() / BLOCK_LIDS))
             .collect();
-        blocks.sort_by_key(|op| match op {
-            Op::Lft { node, block, .. } => {
-                let switch = self.fabric.switch_index(*node);
-                !switch.is_some_and(|switch| used.contains(&(switch, usize::from(*block))))
-            }
-            Op::Switch { .. }
-            | Op::PKeys { .. }
-            | Op::SlToVl { .. }
-            | Op::Arbitration { .. }
-            | Op::Port { .. }
-            | Op::Link { .. } => false,
+        blocks.sort_by_key(|op| {
+            let Op::Lft { node, block, .. } = op else { return false };
+            let switch = self.fabric.switch_index(*node);
+            !switch.is_some_and(|switch| used.contains(&(switch, usize::from(*block))))
         });
     }
 
