@@ -13,7 +13,7 @@ use crate::error::io_error;
 /// Mode of state files: the group may read them, others may not.
 const FILE_MODE: u32 = 0o640;
 /// The file that holds keys, and its mode: only its owner may read it.
-pub(crate) const SECRET: &str = "keys.txt";
+pub(crate) const SECRET: &str = "plan-state.toml";
 const SECRET_MODE: u32 = 0o600;
 /// Mode of a state folder that is made here.
 const FOLDER_MODE: u32 = 0o750;

@@ -77,18 +77,6 @@ pub enum StoreError {
         /// The generation that plan-state.toml names.
         known: u64,
     },
-    /// SLV-STORE-0020: a line is not a key.
-    #[error(
-        "SLV-STORE-0020: {}, line {line}: no key; move the file away (then only ports with the configured M_Key, or \
-            none, can be set)",
-        path.display()
-    )]
-    Keys {
-        /// The file.
-        path: PathBuf,
-        /// Line, counted from 1.
-        line: usize,
-    },
     /// SLV-STORE-0018: a line is not a place that is out of service.
     #[error(
         "SLV-STORE-0018: {}, line {line}: {what}; correct or remove the line (without the file, routes lead over \
@@ -164,6 +152,9 @@ pub enum PlanStateError {
     /// The bytes are not text.
     #[error("the file is not UTF-8 text")]
     NoText,
+    /// A key has another form; its text is not shown.
+    #[error("a key is not 0x and 16 hexadecimal digits (its text is not shown)")]
+    Key,
     /// Not TOML, or unknown keys or values; with the message of the TOML reader.
     #[error("{what}")]
     Toml {
@@ -237,6 +228,9 @@ pub enum LineError {
     /// The bytes are not text.
     #[error("the file is not UTF-8 text")]
     NoText,
+    /// A key has another form; its text is not shown.
+    #[error("a key is not 0x and 16 hexadecimal digits (its text is not shown)")]
+    Key,
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_types::{Guid, Lid, LidRange, Lmc};
+use selvedge_types::{Guid, Lid, LidRange, Lmc, SecretKey};
 use serde::Deserialize;
 
 use crate::error::PlanStateError;
@@ -32,6 +32,10 @@ pub struct PlanState {
     pub lane_count: u8,
     /// Number of lanes that routes were allowed to use under these engines; 0: not known.
     pub lanes_wanted: u8,
+    /// M_Keys that ports may hold, newest first.
+    pub m_keys: Vec<SecretKey>,
+    /// SM_Keys that other managers may show, newest first.
+    pub sm_keys: Vec<SecretKey>,
 }
 
 /// The file.
@@ -55,6 +59,9 @@ struct File {
     lids_before: BTreeMap<String, [u16; 2]>,
     #[serde(default)]
     lids_aside: BTreeMap<String, [u16; 2]>,
+    // Values of any type: the message of the TOML reader would quote a wrong one.
+    m_keys: Option<toml::Value>,
+    sm_keys: Option<toml::Value>,
 }
 
 /// Only the first key, because all others may have another meaning in another format.
@@ -67,7 +74,7 @@ struct Head {
 pub fn parse_plan_state(bytes: &[u8]) -> Result<PlanState, PlanStateError> {
     let text = std::str::from_utf8(bytes).map_err(|_| PlanStateError::NoText)?;
     let toml = |error: toml::de::Error| PlanStateError::Toml {
-        what: error.to_string().trim_end().to_owned(),
+        what: without_text(&error),
     };
     let head: Head = toml::from_str(text).map_err(toml)?;
     if head.format != FORMAT {
@@ -92,7 +99,31 @@ pub fn parse_plan_state(bytes: &[u8]) -> Result<PlanState, PlanStateError> {
         engines: file.engines,
         lane_count: file.lane_count,
         lanes_wanted: file.lanes_wanted,
+        m_keys: keys(file.m_keys.as_ref())?,
+        sm_keys: keys(file.sm_keys.as_ref())?,
     })
+}
+
+/// Returns the place and the message of an error, without the line that it quotes: it may hold a key.
+fn without_text(error: &toml::de::Error) -> String {
+    let text = error.to_string();
+    format!("{}: {}", text.lines().next().unwrap_or_default(), error.message())
+}
+
+/// Returns keys: `0x` and 16 hexadecimal digits each.
+fn keys(value: Option<&toml::Value>) -> Result<Vec<SecretKey>, PlanStateError> {
+    let Some(value) = value else {
+        return Ok(Vec::new());
+    };
+    let key = |value: &toml::Value| {
+        let digits = value.as_str()?.strip_prefix("0x").filter(|digits| digits.len() == 16)?;
+        // The parser of the standard library would accept a sign.
+        let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let key = is_hex.then(|| u64::from_str_radix(digits, 16).ok()).flatten()?;
+        Some(SecretKey::new(key))
+    };
+    let keys = value.as_array().and_then(|keys| keys.iter().map(key).collect());
+    keys.ok_or(PlanStateError::Key)
 }
 
 /// Returns the range from first to last LID of a port: aligned, with a length that an LMC allows.
@@ -136,6 +167,8 @@ pub fn print_plan_state(state: &PlanState) -> String {
         engines,
         lane_count,
         lanes_wanted,
+        m_keys,
+        sm_keys,
     } = state;
     let mut text = format!(
         "# Written by selvedge beside guid2lid: what a restart must not forget of the plan in force.\n\
@@ -159,6 +192,15 @@ pub fn print_plan_state(state: &PlanState) -> String {
         text.push_str(&format!(
             "# Lanes that the routes rely on, with the service levels below; 1: on none.\nlane_count = {lane_count}\n"
         ));
+    }
+    for (name, keys, what) in [
+        ("m_keys", m_keys, "M_Keys that ports may hold"),
+        ("sm_keys", sm_keys, "SM_Keys that other managers may show"),
+    ] {
+        if !keys.is_empty() {
+            let keys: Vec<String> = keys.iter().map(|key| format!("\"{:#018x}\"", key.expose())).collect();
+            text.push_str(&format!("# {what}, newest first.\n{name} = [{}]\n", keys.join(", ")));
+        }
     }
     if !lanes.is_empty() {
         text.push_str("\n# Lane of the LIDs behind each switch, by its GUID.\n[lanes]\n");
@@ -221,6 +263,12 @@ mod tests {
                 engines: lanes.iter().map(|(guid, _)| format!("en\"gine {guid}")).collect(),
                 lane_count: lanes.len() as u8,
                 lanes_wanted: lids.len() as u8,
+                m_keys: lids.keys().map(|guid| SecretKey::new(guid.0)).collect(),
+                sm_keys: lids
+                    .keys()
+                    .map(|guid| SecretKey::new(u64::MAX - guid.0))
+                    .take(1)
+                    .collect(),
             };
             assert_eq!(parse_plan_state(print_plan_state(&state).as_bytes()), Ok(state));
         };
@@ -246,6 +294,21 @@ mod tests {
             b"format = 1\ngeneration = 1\n[levels]\n\"0x1\" = [0, 15]",
             "has lane 15",
         );
+        let refused = |keys: &str| {
+            let text = format!("format = 1\ngeneration = 1\nm_keys = {keys}");
+            let error = parse_plan_state(text.as_bytes()).unwrap_err().to_string();
+            assert!(!error.contains("1234"), "{error}");
+        };
+        for keys in [
+            "[\"0x1234\"]",
+            "[1234]",
+            "[\"0x+000000000001234\"]",
+            "\"1234\"",
+            "[\"1234",
+            "1234z",
+        ] {
+            refused(keys);
+        }
         let lids = |range: &str| format!("format = 1\ngeneration = 1\n[lids_before]\n\"0x1\" = {range}");
         for range in ["[0, 0]", "[5, 6]", "[4, 6]", "[6, 5]", "[49152, 49152]"] {
             check(lids(range).as_bytes(), "are no LIDs of one port");

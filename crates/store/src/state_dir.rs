@@ -13,7 +13,6 @@ use selvedge_sm::PersistentState;
 
 use crate::disk::{Disk, Files, SECRET};
 use crate::error::io_error;
-use crate::keys::{StoredKeys, parse_keys, print_keys};
 use crate::known_fabric::{parse_known_fabric, print_known_fabric};
 use crate::plan_state::{PlanState, parse_plan_state, print_plan_state};
 use crate::seal::{Seal, seal, unseal};
@@ -21,10 +20,10 @@ use crate::warning::{StateWarning, overlaps};
 use crate::{LidMap, StoreError, parse_guid2lid, print_guid2lid};
 
 const GUID2LID: &str = "guid2lid";
-const PLAN_STATE: &str = "plan-state.toml";
+/// It holds keys.
+const PLAN_STATE: &str = SECRET;
 const REGISTRATIONS: &str = "registrations.txt";
 const KNOWN_FABRIC: &str = "known-fabric.txt";
-const KEYS: &str = SECRET;
 const OUT_OF_SERVICE: &str = "out-of-service.txt";
 /// The mark: present while the stored registrations include all confirmed ones. It names the file's generation and the
 /// boot of the machine. After another boot it does not count, because its removal may never have reached the disk.
@@ -34,7 +33,7 @@ const UNSTORED: &str = "registrations.unstored";
 /// Replaces the boot in a mark if the process ended normally and the mark is synced.
 const ENDED: &str = "ended";
 /// Files that are written under a temporary name first; a crash may leave the temporary file.
-const LEFTOVERS: [&str; 6] = [GUID2LID, PLAN_STATE, REGISTRATIONS, KNOWN_FABRIC, KEYS, OUT_OF_SERVICE];
+const LEFTOVERS: [&str; 5] = [GUID2LID, PLAN_STATE, REGISTRATIONS, KNOWN_FABRIC, OUT_OF_SERVICE];
 /// First line of the list of places out of service.
 const OUT_OF_SERVICE_HEAD: &str = "# places out of service; 'since' is in milliseconds since 1970-01-01 UTC\n";
 /// Suffix of a file name while the file is written.
@@ -122,7 +121,6 @@ impl StateDir {
             let path = path();
             warnings.push(StateWarning::OldLids { path, found, known });
         }
-        let keys = self.load_keys()?;
         let state = PersistentState {
             lids,
             lids_before: plan.lids_before,
@@ -133,23 +131,15 @@ impl StateDir {
             engines: plan.engines.into_iter().map(EngineName).collect(),
             lane_count: plan.lane_count,
             lanes_wanted: plan.lanes_wanted,
-            m_keys: keys.m_keys,
-            sm_keys: keys.sm_keys,
+            m_keys: plan.m_keys,
+            sm_keys: plan.sm_keys,
         };
         Ok((state, warnings))
     }
 
     /// Stores a manager's state. On return it survives a crash of the machine. `last` is the state that this process
-    /// stored last, if any. LIDs come before the plan state, so that a newer plan state is never combined with older
-    /// LIDs.
+    /// stored last, if any. LIDs come first, so that a newer plan state is never combined with older LIDs.
     pub fn save_state(&self, state: &PersistentState, last: Option<&PersistentState>) -> Result<(), StoreError> {
-        let keys = |state: &PersistentState| StoredKeys {
-            m_keys: state.m_keys.clone(),
-            sm_keys: state.sm_keys.clone(),
-        };
-        if last.is_none_or(|last| keys(last) != keys(state)) {
-            self.save_keys(&keys(state))?;
-        }
         if last.is_none_or(|last| last.lids != state.lids) {
             self.save_lids(&state.lids)?;
         }
@@ -162,6 +152,8 @@ impl StateDir {
             engines: state.engines.iter().map(|engine| engine.0.clone()).collect(),
             lane_count: state.lane_count,
             lanes_wanted: state.lanes_wanted,
+            m_keys: state.m_keys.clone(),
+            sm_keys: state.sm_keys.clone(),
         })
     }
 
@@ -330,26 +322,6 @@ impl StateDir {
         self.replace(PLAN_STATE, lids, &print_plan_state(state)).map(drop)
     }
 
-    /// Returns the stored keys.
-    fn load_keys(&self) -> Result<StoredKeys, StoreError> {
-        let Some(content) = self.read(KEYS)? else {
-            return Ok(StoredKeys::default());
-        };
-        parse_keys(&content.body).map_err(|line| StoreError::Keys {
-            path: self.path.join(KEYS),
-            line: content.line(line),
-        })
-    }
-
-    /// Stores the keys. Without keys there is no file.
-    fn save_keys(&self, keys: &StoredKeys) -> Result<(), StoreError> {
-        let failed = |cause| self.failed("look for", KEYS, cause);
-        if *keys == StoredKeys::default() && !self.disk.has(KEYS).map_err(failed)? {
-            return Ok(());
-        }
-        self.replace(KEYS, None, &print_keys(keys)).map(drop)
-    }
-
     /// Replaces a file as a whole. Returns its generation, which is one more than the old file's.
     fn replace(&self, name: &str, lids: Option<u64>, body: &str) -> Result<u64, StoreError> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -506,8 +478,8 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&path) & 0o027, 0, "{:o}", mode(&path));
         let files: Vec<PathBuf> = fs::read_dir(&path).unwrap().map(|file| file.unwrap().path()).collect();
-        assert_eq!(files.len(), 6, "{files:?}");
-        assert_eq!(mode(&path.join(KEYS)), 0o600);
+        assert_eq!(files.len(), 5, "{files:?}");
+        assert_eq!(mode(&path.join(PLAN_STATE)), 0o600);
         for file in files {
             assert_eq!(mode(&file) & 0o137, 0, "{}: {:o}", file.display(), mode(&file));
         }
@@ -546,7 +518,7 @@ mod tests {
     fn each_flipped_bit_and_each_cut_is_refused_or_changes_nothing() {
         let (disk, dir) = full();
         let want = (dir.load_state().unwrap(), dir.load_registrations().unwrap());
-        for name in [GUID2LID, PLAN_STATE, REGISTRATIONS, KEYS] {
+        for name in [GUID2LID, PLAN_STATE, REGISTRATIONS] {
             let whole = disk.read(name).unwrap();
             let mut refused = 0;
             let mut check = |damaged: &[u8], what: &str| {
@@ -581,7 +553,7 @@ mod tests {
     #[test]
     fn a_damaged_file_is_never_overwritten() {
         let (disk, dir) = full();
-        for name in [GUID2LID, PLAN_STATE, REGISTRATIONS, KEYS] {
+        for name in [GUID2LID, PLAN_STATE, REGISTRATIONS] {
             let whole = disk.read(name).unwrap();
             let mut damaged = whole.clone();
             *damaged.last_mut().unwrap() ^= 4;

@@ -13,8 +13,8 @@ use selvedge_planner::JobId;
 use selvedge_sim::Time;
 use selvedge_sm::{Asked, Command, Input, Mode, PersistentState, ToldLevels};
 use selvedge_store::{
-    PlanState, StoredKeys, parse_guid2lid, parse_keys, parse_known_fabric, parse_plan_state, print_guid2lid,
-    print_keys, print_known_fabric, print_plan_state,
+    PlanState, parse_guid2lid, parse_known_fabric, parse_plan_state, print_guid2lid, print_known_fabric,
+    print_plan_state,
 };
 use selvedge_types::{Guid, Lid, Mtu, PortNum, SecretKey, Sl};
 use selvedge_wire::{Datagram, LocalPort};
@@ -172,13 +172,10 @@ impl Header {
                 engines: state.engines.iter().map(|engine| engine.0.clone()).collect(),
                 lane_count: state.lane_count,
                 lanes_wanted: state.lanes_wanted,
+                m_keys: state.m_keys.clone(),
+                sm_keys: state.sm_keys.clone(),
             }),
         );
-        let keys = StoredKeys {
-            m_keys: state.m_keys.clone(),
-            sm_keys: state.sm_keys.clone(),
-        };
-        put_text(out, &print_keys(&keys));
         // What a file says is of an earlier run.
         put_text(out, &print_known_fabric(&self.known, |_| 0));
     }
@@ -204,8 +201,6 @@ impl Header {
         let lids = lids.map_err(|(line, error)| format!("its LIDs, line {line}: {error}"))?;
         let plan = parse_plan_state(reader.text().ok_or_else(cut)?.as_bytes());
         let plan = plan.map_err(|error| format!("its plan state: {error}"))?;
-        let keys = parse_keys(reader.text().ok_or_else(cut)?.as_bytes());
-        let keys = keys.map_err(|line| format!("its keys, line {line}"))?;
         let known = parse_known_fabric(reader.text().ok_or_else(cut)?.as_bytes());
         let known = known.map_err(|line| format!("its known nodes, line {line}"))?;
         Ok(Self {
@@ -222,8 +217,8 @@ impl Header {
                 engines: plan.engines.into_iter().map(EngineName).collect(),
                 lane_count: plan.lane_count,
                 lanes_wanted: plan.lanes_wanted,
-                m_keys: keys.m_keys,
-                sm_keys: keys.sm_keys,
+                m_keys: plan.m_keys,
+                sm_keys: plan.sm_keys,
             },
             known: Arc::new(known),
         })

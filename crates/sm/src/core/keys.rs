@@ -102,10 +102,10 @@ impl Sm {
                     self.config.policy = with_m_key(Arc::clone(&self.config.policy), key);
                     // A sweep that has begun will plan with it.
                     if !matches!(self.stage, Stage::Discovering(_) | Stage::Electing | Stage::Reading) {
-                        self.want_sweep_unless_due(SweepReason::Command);
+                        self.want_sweep_unless_due(SweepReason::MKey);
                     }
                 }
-                Effect::Confirm => self.want_sweep_unless_due(SweepReason::Again),
+                Effect::Confirm => self.want_sweep_unless_due(SweepReason::MKey),
                 Effect::Usual(key) => out.push(Output::Milestone(Milestone::KeyChanged(key))),
                 Effect::Event(event) => out.push(Output::Event(Event::Keys(event))),
             }

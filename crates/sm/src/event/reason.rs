@@ -34,6 +34,8 @@ pub enum SweepReason {
     HandedOver,
     /// The master sent DISCOVER to this standby.
     Told,
+    /// Ports get another M_Key, or have got it.
+    MKey,
 }
 
 impl SweepReason {
@@ -64,6 +66,7 @@ impl fmt::Display for SweepReason {
             Self::OutOfService => f.write_str("links that are out of service and carry nothing any more"),
             Self::HandedOver => f.write_str("HANDOVER from another manager"),
             Self::Told => f.write_str("DISCOVER from the master"),
+            Self::MKey => f.write_str("a change of the M_Key"),
         }
     }
 }

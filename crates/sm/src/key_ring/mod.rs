@@ -313,7 +313,7 @@ impl KeyRing {
             return;
         }
         let keys = self.to_store();
-        if self.wanted != self.present || self.is_open() {
+        if is_new || self.wanted != self.present || self.is_open() {
             effects.push(Effect::Store(keys));
         } else {
             effects.push(Effect::Note(keys));

@@ -82,7 +82,12 @@ fn ask(ring: &mut KeyRing, agent: &mut Agent, mut smp: Smp) -> (Vec<u64>, Option
             continue;
         }
         give(ring, In::Ended(&smp, answer.as_ref()));
-        return (sent, answer.and_then(|mad| mad.read::<PortInfo>().ok()).map(|info| info.m_key));
+        return (
+            sent,
+            answer
+                .and_then(|mad| mad.read::<PortInfo>().ok())
+                .map(|info| info.m_key),
+        );
     }
 }
 
