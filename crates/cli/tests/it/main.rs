@@ -10,7 +10,6 @@ mod edges;
 mod health;
 mod lists;
 mod manage;
-mod misled;
 mod offline;
 mod opensm_conf;
 mod output;
