@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use selvedge_api::{Comparison, ComparisonRow, ComparisonRun};
-use selvedge_fabric::Fabric;
-use selvedge_plan::{Lids, Policy, Tables};
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_plan::{Lids, Policy, ServiceLevels, SlToVl, Tables};
 use selvedge_planner::{PlanEvent, lid};
-use selvedge_routing::{Engine, LaneUse, Options, Rebalance, carry_over};
-use selvedge_sim::Seed;
+use selvedge_routing::{Engine, FatTree, LaneUse, Options, Rebalance, TreeMender, carry_over};
+use selvedge_sim::{Par, Seed};
 use selvedge_topology::{LinkRemoval, Summary, without_links};
 use selvedge_types::Lmc;
+use selvedge_verify::{JudgeOptions, Subject, verify};
 
 use crate::error::StudyError;
 use crate::measure::{Answer as Measured, Bench, How, median};
@@ -205,6 +206,9 @@ impl Question {
         let Some(Whole { lids, tables }) = whole else {
             return Ok(None);
         };
+        if let Some(load) = self.mended(lids, tables, engine, bench) {
+            return Ok(Some(load));
+        }
         let options = Options {
             previous: Some(Arc::new(carry_over(&self.fabric, tables, bench.fabric))),
             ..bench.options.clone()
@@ -227,6 +231,32 @@ impl Question {
             Err(StudyError::Engine(_)) => Ok(None),
             Err(other) => Err(other),
         }
+    }
+
+    /// Returns the load of the busiest link after a repair of a fat tree in place. `None`: it is not possible, and the
+    /// engine routes anew with the entries in force.
+    fn mended(&self, lids: &Lids, tables: &Tables, engine: Engine, bench: &Bench<'_>) -> Option<u64> {
+        if engine != Engine::FatTree {
+            return None;
+        }
+        let (whole, par) = (&self.fabric, Par::Sequential);
+        let tree = FatTree::detect(whole, &bench.options.fat_tree, par).ok()?;
+        let is_lost = |at: PortRef| {
+            let node = bench.fabric.find(whole.node(at.node).guid);
+            node.is_none_or(|node| bench.fabric.peer(PortRef { node, port: at.port }).is_none())
+        };
+        let lost = whole
+            .links()
+            .flat_map(|link| [link.a, link.b])
+            .filter(|at| is_lost(*at));
+        let ends: Vec<_> = lost
+            .filter_map(|at| Some((whole.switch_index(at.node)?, at.port)))
+            .collect();
+        let mut tables = tables.clone();
+        TreeMender::new(tree).lose(lids, &mut tables, &ends, |_, _| true)?;
+        let (levels, lanes) = (ServiceLevels::default(), SlToVl::default());
+        let subject = Subject::tables(bench.fabric, lids, &tables, &levels, &lanes);
+        Some(verify(subject, &JudgeOptions::default()).figures.load.max)
     }
 
     fn lids(&self, fabric: &Fabric, events: &mut Vec<PlanEvent>) -> Result<Lids, StudyError> {

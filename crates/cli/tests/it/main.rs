@@ -12,7 +12,6 @@ mod health;
 mod lists;
 mod maintenance;
 mod manage;
-mod misled;
 mod offline;
 mod opensm_conf;
 mod output;
