@@ -1,4 +1,4 @@
-//! What an operator may want to know: each kind has a stable code.
+//! Events for operators; each kind has a stable code.
 
 mod reason;
 mod words;
@@ -80,7 +80,7 @@ pub enum Event {
         /// The ports.
         what: String,
     },
-    /// A trap came in.
+    /// A trap arrived.
     Trap {
         /// Its one-line text.
         what: String,
@@ -153,7 +153,7 @@ pub enum Event {
         blocks: usize,
         /// The time that planning took; with a virtual clock, the modelled time of planning and judging.
         took: Duration,
-        /// What judging took; 0 on a virtual clock.
+        /// Time of the judgement; 0 on a virtual clock.
         judged: Duration,
         /// It was planned and judged before, in case they would be lost.
         was_known: bool,

@@ -19,7 +19,7 @@ pub struct Smp {
     /// The directed route.
     pub route: DirectedRoute,
     m_key: u64,
-    /// What a Set writes.
+    /// The data of a Set.
     data: Option<Box<SmpData>>,
 }
 

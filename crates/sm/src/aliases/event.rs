@@ -5,7 +5,7 @@ use std::fmt;
 use selvedge_planner::Severity;
 use selvedge_types::Guid;
 
-/// Something about alias GUIDs that an operator may want to know.
+/// An event about alias GUIDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AliasEvent {

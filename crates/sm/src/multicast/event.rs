@@ -5,7 +5,7 @@ use std::fmt;
 use selvedge_planner::Severity;
 use selvedge_types::{Guid, Lid};
 
-/// Something about multicast that an operator may want to know.
+/// An event about multicast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MulticastEvent {
