@@ -180,7 +180,7 @@ fn open_folder(path: Option<&Path>, disk: Option<Arc<dyn Disk>>) -> Result<Optio
     path.map(open).transpose()
 }
 
-/// What an earlier process of the manager has stored.
+/// The state that an earlier process of the manager has stored.
 struct Loaded {
     state: PersistentState,
     known: Arc<Known>,
