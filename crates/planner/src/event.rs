@@ -47,7 +47,7 @@ pub enum PlanEvent {
         /// The port that gets another.
         loses: Guid,
     },
-    /// More LIDs are wanted than the subnet has.
+    /// The fabric needs more LIDs than a subnet has.
     OutOfLids {
         /// Number of LIDs wanted.
         wanted: usize,
@@ -57,7 +57,7 @@ pub enum PlanEvent {
         /// The properties it found, or the engine it selected and why, with a code of the engine's.
         note: String,
     },
-    /// The found tables are correct and stay.
+    /// The found tables are correct and stay in force.
     FoundKept {
         /// The engine that will plan when the fabric changes.
         engine: String,

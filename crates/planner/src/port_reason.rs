@@ -32,7 +32,7 @@ pub enum PortReason {
     LeftOut,
     /// The port has no LID yet, and new LIDs cannot be stored. It gets one as soon as they can.
     NotStored,
-    /// None of the above: a defect of the manager.
+    /// No known reason: a defect of the manager.
     Unexplained,
 }
 

@@ -36,12 +36,12 @@ pub enum Event {
         /// Cables.
         links: usize,
     },
-    /// A difference of the fabric since the last sweep.
+    /// The fabric has changed since the last sweep.
     FabricChanged {
         /// The first difference.
         change: String,
     },
-    /// The judged plan is in every agent.
+    /// Every agent has acknowledged the judged plan.
     SubnetUp {
         /// Sets sent.
         sets: usize,
@@ -68,7 +68,7 @@ pub enum Event {
         /// Why.
         why: String,
     },
-    /// Two nodes with one GUID.
+    /// Two nodes have the same GUID.
     DuplicateGuid {
         /// The GUID.
         guid: Guid,
@@ -180,7 +180,7 @@ pub enum Event {
         /// Which table.
         table: &'static str,
     },
-    /// A switch goes on to acknowledge table blocks that it does not hold: packets take other routes than planned.
+    /// A switch repeatedly acknowledges table blocks that it does not hold: packets take other routes than planned.
     SwitchLies {
         /// The switch.
         what: String,
@@ -237,7 +237,7 @@ pub enum Event {
         /// Both ends.
         what: String,
     },
-    /// A better manager has come: it is offered the subnet.
+    /// A better manager (higher priority, then lower GUID) was found: it is offered the subnet.
     HandingOver {
         /// GUID of its port.
         to: Guid,

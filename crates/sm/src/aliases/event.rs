@@ -33,7 +33,7 @@ pub enum AliasEvent {
         /// The block.
         block: u8,
     },
-    /// An alias is the own GUID of a port that has come: it is taken away.
+    /// An alias is the own GUID of a new port: it is removed from the port that had it.
     Taken {
         /// The GUID.
         guid: Guid,

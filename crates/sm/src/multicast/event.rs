@@ -30,14 +30,14 @@ pub enum MulticastEvent {
         /// Its position.
         position: u8,
     },
-    /// Groups are taken apart for a moment: beside new routes, or while trees move, their copies could deadlock.
+    /// Groups are taken apart for a moment, because their copies could deadlock while routes or trees change.
     TakenApart {
         /// How many.
         groups: usize,
         /// The first.
         mlid: Lid,
     },
-    /// Members are outside the tree of their group, as every tree that joins them could deadlock with routes.
+    /// Members are outside the tree of their group, because every tree that includes them could deadlock with routes.
     Apart {
         /// How many.
         members: usize,
@@ -53,7 +53,7 @@ pub enum MulticastEvent {
         /// How many could be moved after them.
         left: usize,
     },
-    /// No tree can reach members.
+    /// No multicast tree reaches some members of groups.
     Unreached {
         /// How many.
         members: usize,
