@@ -128,8 +128,8 @@ impl fmt::Display for MulticastEvent {
             }
             Self::Unreached { members, mlid, member } => write!(
                 f,
-                "no multicast tree reaches {members} members, one of them {member} of group {:#06x}: is its link \
-                 ACTIVE, and has its switch room for this number of groups?",
+                "no multicast tree reaches {members} members, one of them {member} of group {:#06x}: check that its \
+                 link is ACTIVE and that its switch has room for this number of groups",
                 mlid.0
             ),
         }
