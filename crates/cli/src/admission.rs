@@ -152,8 +152,8 @@ pub fn grid(lines: impl Iterator<Item = api::OpenSmLine>) -> Grid {
     grid
 }
 
-/// Prints errors to standard error, and also warnings about a Selvedge file. For OpenSM's file, the table already has a
-/// line for each warning.
+/// Prints errors to standard error, and the warnings about a Selvedge file. Warnings about OpenSM's file are left out,
+/// because each has a line in the table.
 fn complain_of(verdict: &Verdict) {
     for found in verdict.stops().filter(|found| found.treatment != Treatment::Refused) {
         note(&found.error);

@@ -60,7 +60,7 @@ pub enum CliError {
         /// The cause that the operating system reports.
         cause: io::Error,
     },
-    /// SLV-CLI-0001: a file that cannot be read.
+    /// SLV-CLI-0001: a file cannot be read.
     #[error("SLV-CLI-0001: cannot read {}: {cause}; name a readable file", path.display())]
     Read {
         /// The file.
@@ -68,7 +68,7 @@ pub enum CliError {
         /// The error of the operating system.
         cause: io::Error,
     },
-    /// SLV-CLI-0005: neither a fabric that can be generated nor a file.
+    /// SLV-CLI-0005: the text is neither a generator nor a file.
     #[error("SLV-CLI-0005: '{text}' is neither a fabric that can be generated nor a file{meant}; known: {known}")]
     NoFabric {
         /// The given text.
@@ -78,7 +78,7 @@ pub enum CliError {
         /// Examples of what can be generated.
         known: String,
     },
-    /// SLV-CLI-0002: a file that cannot be written.
+    /// SLV-CLI-0002: a file cannot be written.
     #[error("SLV-CLI-0002: cannot write {}: {cause}; name a file in a folder that exists", path.display())]
     Write {
         /// The file.
@@ -86,7 +86,7 @@ pub enum CliError {
         /// The error of the operating system.
         cause: io::Error,
     },
-    /// SLV-CLI-0003: text that is no hexadecimal datagram.
+    /// SLV-CLI-0003: the text is not a datagram in hexadecimal.
     #[error("SLV-CLI-0003: {place}: {what}; want 512 hexadecimal digits, the 256 bytes of a MAD")]
     NoHex {
         /// Where it stands.
@@ -94,7 +94,7 @@ pub enum CliError {
         /// The problem.
         what: String,
     },
-    /// SLV-CLI-0009: a line of hop weights that is none.
+    /// SLV-CLI-0009: a line of hop weights cannot be read.
     #[error("SLV-CLI-0009: {}: switch {switch}: want a port and its weight after the GUID", path.display())]
     NoWeight {
         /// The file.
@@ -102,7 +102,7 @@ pub enum CliError {
         /// GUID at the start of the line.
         switch: selvedge_types::Guid,
     },
-    /// SLV-CLI-0010: a chart that cannot be drawn.
+    /// SLV-CLI-0010: a chart cannot be drawn.
     #[error("SLV-CLI-0010: the chart cannot be drawn: {cause}; leave --svg out")]
     Chart {
         /// The error of the plotting library.
@@ -153,7 +153,7 @@ pub enum CliError {
         /// `; did you mean '…'?`, or empty.
         meant: String,
     },
-    /// SLV-CLI-0006: bytes where text is wanted.
+    /// SLV-CLI-0006: a file is not text.
     #[error("SLV-CLI-0006: {} is not text; name a text file", path.display())]
     NoText {
         /// The file.
@@ -168,7 +168,7 @@ pub enum CliError {
     /// Bytes that are no MAD.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// SLV-CLI-0030: an `opensm.conf` that asks for what cannot be done.
+    /// SLV-CLI-0030: an `opensm.conf` has settings that Selvedge does not support.
     #[error(
         "SLV-CLI-0030: {} has settings that Selvedge does not support: {options}; --check-config explains each, \
          --skip-refused starts without them",
@@ -180,7 +180,7 @@ pub enum CliError {
         /// The options with their values.
         options: String,
     },
-    /// SLV-CLI-0031: no process in the background.
+    /// SLV-CLI-0031: the process cannot run in the background.
     #[error("SLV-CLI-0031: cannot run in the background: {cause}; leave -B out, or use the systemd unit")]
     Background {
         /// The error of the operating system.

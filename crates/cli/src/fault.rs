@@ -39,8 +39,8 @@ fn forms() -> String {
     )
 }
 
-/// Longest time for the manager to notice the fault. Traps take far less; light sweeps are not awaited. Afterwards, the
-/// same time without events and without work means that the reaction is over.
+/// Longest time for the manager to notice the fault. Traps take far less; light sweeps are not awaited. If the manager
+/// then has no events and no work for the same time, its reaction is over.
 const NOTICE_WAIT: Duration = Duration::from_secs(1);
 /// After this time, a message on standard error says what the command waits for.
 const SILENCE_MAX: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! What commands read: fabrics, names, LIDs, files.
+//! Inputs of commands: fabrics, names, LIDs, files.
 
 use std::collections::BTreeMap;
 use std::io;

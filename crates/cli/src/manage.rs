@@ -1,4 +1,4 @@
-//! What `run` and `watch` share: options, settings, and a manager from start to end.
+//! The common parts of `run` and `watch`: options, settings, and a manager from start to end.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What studies ask of the process that runs them: threads, the clock, memory.
+//! The services of the process to studies: threads, the clock, memory.
 
 use std::fs;
 use std::time::Instant;

@@ -17,8 +17,8 @@ use crate::exit::CliError;
 
 pub use selvedge_experiment::axis::thousands;
 
-/// Stands for the escape character of our own colours until [`Out::line`] has escaped what others wrote. No name
-/// holds it by right: it is a noncharacter of Unicode.
+/// Marks the place of the escape character of our own colours until [`Out::line`] has escaped foreign text. No name can
+/// contain this mark: it is a noncharacter of Unicode.
 const STYLE: char = '\u{fdd0}';
 
 /// How to print.

@@ -294,7 +294,7 @@ pub fn generated(spec: &str) -> Result<Fabric, String> {
     }
 }
 
-/// What became of a run that has no other end.
+/// The outcome of a run that ended in a panic.
 const PANICKED: &str = "the manager or a checker panicked";
 
 /// How many were kept of each code.

@@ -539,7 +539,7 @@ fn not_stored(failing: &NotStored, uptime_ms: u64, facts: &mut Facts) {
     );
 }
 
-/// What hosts asked of the subnet administrator.
+/// Counts of requests of hosts to the subnet administrator.
 fn administration(of: &Administration, facts: &mut Facts) {
     facts.several(
         "questions of hosts",

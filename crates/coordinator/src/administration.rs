@@ -108,7 +108,7 @@ impl Administration {
         wakes.into_iter().flatten().min()
     }
 
-    /// Takes a datagram if it is the administrator's or answers the copier. Returns false if it is the manager's.
+    /// Handles a datagram if it is the administrator's or answers the copier. Returns false if it is the manager's.
     pub(crate) fn takes(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Out>) -> bool {
         let mut asked = Vec::new();
         if self.copier.next_wake().is_some() && self.copier.received(now, datagram, &mut asked) {
@@ -122,7 +122,7 @@ impl Administration {
         true
     }
 
-    /// Takes a milestone of the manager.
+    /// Handles a milestone of the manager.
     pub(crate) fn reached(&mut self, now: Time, milestone: Milestone, out: &mut Vec<Out>) {
         match milestone {
             Milestone::SweepStarted | Milestone::KnownChanged(_) | Milestone::PolicyChanged(_) => return,
@@ -137,7 +137,7 @@ impl Administration {
         self.inform_manager(now, out);
     }
 
-    /// Takes the result of an earlier output, a timer, or the end of the process.
+    /// Handles the result of an earlier output, a timer, or the end of the process.
     pub(crate) fn handle(&mut self, now: Time, input: In, out: &mut Vec<Out>) {
         match input {
             In::Wake => self.wake(now, out),
@@ -218,7 +218,7 @@ impl Administration {
         }
     }
 
-    /// Takes a plan in force. Preset groups go first, so that they are those of the plan's policy.
+    /// Handles a plan in force. Preset groups go first, so that they are those of the plan's policy.
     fn committed(&mut self, now: Time, committed: Committed, out: &mut Vec<Out>) {
         let partitions = committed.policy.partitions_told();
         if self.presets.as_ref() != Some(&partitions) {
@@ -249,8 +249,8 @@ impl Administration {
         }));
     }
 
-    /// Takes the index of a plan, unless the manager has lost its mastership since [`Out::Index`]. It may be master
-    /// again by now.
+    /// Handles the finished index of a plan. It is discarded if the manager has lost its mastership since
+    /// [`Out::Index`], even if it is master again by now.
     fn indexed(&mut self, now: Time, snapshot: Option<Arc<Snapshot>>, out: &mut Vec<Out>) {
         let is_answered_from =
             |snapshot: &Arc<Snapshot>| self.oldest.is_some_and(|oldest| snapshot.generation() >= oldest);
@@ -259,7 +259,7 @@ impl Administration {
         }
     }
 
-    /// Takes a change of role. Only a master answers hosts, and only a master knows their registrations.
+    /// Handles a change of role. Only a master answers hosts, and only a master knows their registrations.
     fn role_changed(&mut self, now: Time, role: Role, out: &mut Vec<Out>) {
         self.copier.end();
         self.oldest = None;
@@ -284,8 +284,8 @@ impl Administration {
         }
     }
 
-    /// Hands the manager changes of groups and alias GUIDs. A driver wakes the coordinator after all that has arrived
-    /// is handed in, so that hosts that join at one moment make the manager plan trees once.
+    /// Gives the manager changes of groups and alias GUIDs. A driver wakes the coordinator only after it has handed in
+    /// all arrivals, so hosts that join at one moment make the manager plan trees once.
     fn give_groups(&mut self, now: Time, out: &mut Vec<Out>) {
         let has_changed = self.sa.groups().has_changed() || self.sa.aliases().has_changed();
         if !has_changed || now.since(self.groups_given_at) < GATHER {

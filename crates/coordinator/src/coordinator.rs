@@ -38,7 +38,7 @@ pub struct Retries {
     pub known: Retry,
     /// Of the registrations of hosts.
     pub registrations: Retry,
-    /// Of the mark that says whether all registrations are stored.
+    /// Retries of writing or removing the mark that says whether all registrations are stored.
     pub mark: Retry,
 }
 
@@ -61,7 +61,7 @@ impl Coordinator {
         }
     }
 
-    /// Takes one input. Appends the outputs.
+    /// Handles one input. Appends the outputs.
     pub fn handle(&mut self, now: Time, input: In, out: &mut Vec<Out>) {
         match input {
             In::Start => {

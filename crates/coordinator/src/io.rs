@@ -25,7 +25,7 @@ pub enum In {
     Persist {
         /// Number of the request.
         id: u64,
-        /// What to store.
+        /// The state to store.
         state: PersistentState,
     },
     /// [`Out::StoreState`] ended.
@@ -90,21 +90,21 @@ pub enum Out {
     StoreState {
         /// Number of the request.
         id: u64,
-        /// What to store.
+        /// The state to store.
         state: Arc<PersistentState>,
     },
     /// Store the nodes and links that the manager has found, then hand in [`In::KnownStored`]. No Set waits for that.
     StoreKnown {
         /// Number of the request.
         id: u64,
-        /// What to store.
+        /// The state to store.
         known: Arc<Known>,
     },
     /// Store the registrations of hosts, then hand in [`In::RegistrationsStored`].
     StoreRegistrations {
         /// Its revision.
         revision: u64,
-        /// What to store.
+        /// The state to store.
         registrations: Box<Registrations>,
     },
     /// Remove the mark that says that all registrations are stored, and hand in [`In::MarkRemoved`] at once: answers to

@@ -61,19 +61,19 @@ impl Keeper {
         self.is_lost
     }
 
-    /// Notes that another manager is master: hosts register there.
+    /// Records that another manager is master: hosts register there.
     pub const fn lose(&mut self) {
         self.is_lost = true;
     }
 
-    /// Notes that every host has been asked: from now on the known registrations are complete.
+    /// Records that every host has been asked: from now on the known registrations are complete.
     pub fn hosts_were_asked(&mut self, now: Time) {
         if std::mem::take(&mut self.is_lost) {
             self.due.get_or_insert(now + GATHER);
         }
     }
 
-    /// Notes the revision of the registrations. A new one makes the mark wrong.
+    /// Records the revision of the registrations. A new one makes the mark wrong.
     pub fn changed(&mut self, now: Time, revision: u64) {
         if revision == self.seen {
             return;
@@ -96,7 +96,7 @@ impl Keeper {
         begins
     }
 
-    /// Notes the result of removing the mark. After a failure, schedules another attempt.
+    /// Records the result of removing the mark. After a failure, schedules another attempt.
     pub fn mark_removed(&mut self, now: Time, is_done: bool) {
         if self.mark != Mark::Removing {
             return;
@@ -136,7 +136,7 @@ impl Keeper {
         is_due
     }
 
-    /// Notes the result of storing `revision`. After a failure, schedules another attempt. Returns true if all
+    /// Records the result of storing `revision`. After a failure, schedules another attempt. Returns true if all
     /// registrations are stored now: the caller sets the mark and reports the result to [`Self::mark_set`].
     pub fn saved(&mut self, now: Time, revision: u64, is_stored: bool) -> bool {
         if !is_stored {
@@ -152,7 +152,7 @@ impl Keeper {
         is_all
     }
 
-    /// Notes the result of setting the mark. After a failure, everything is stored again later.
+    /// Records the result of setting the mark. After a failure, everything is stored again later.
     pub fn mark_set(&mut self, now: Time, is_done: bool) {
         if is_done {
             self.saving.worked();
@@ -177,7 +177,7 @@ impl Keeper {
         self.mark != Mark::Set || self.due.is_some()
     }
 
-    /// Notes the end of the process. Returns true if the mark must be set, after what is [behind](Self::is_behind) is
+    /// Records the end of the process. Returns true if the mark must be set, after what is [behind](Self::is_behind) is
     /// stored.
     pub const fn end(&mut self) -> bool {
         let is_known = self.has_folder && !self.is_lost;

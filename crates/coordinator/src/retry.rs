@@ -18,7 +18,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// Notes a failure.
+    /// Records a failure.
     pub fn failed(&mut self, now: Time) {
         let wait = FIRST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
@@ -31,7 +31,7 @@ impl Retry {
         self.next = self.next.map(|_| Time::ZERO);
     }
 
-    /// Notes a success.
+    /// Records a success.
     pub const fn worked(&mut self) {
         (self.failures, self.since, self.next) = (0, None, None);
     }

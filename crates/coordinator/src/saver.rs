@@ -1,4 +1,4 @@
-//! Schedules saves of what a manager wants stored.
+//! Schedules the saves of a manager's state.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl<T> Saver<T> {
         next
     }
 
-    /// Notes the result of a save.
+    /// Records the result of a save.
     pub fn saved(&mut self, now: Time, id: u64, has_worked: bool) {
         self.is_saving = false;
         if has_worked {

@@ -27,7 +27,7 @@ pub(crate) enum PortNews {
     Back(Result<(), PortError>),
 }
 
-/// A port that comes back.
+/// A port that is opened again after it was lost.
 pub(crate) struct AttachedPort {
     state: State,
     open: Open,
@@ -50,7 +50,7 @@ struct Opening {
 }
 
 impl AttachedPort {
-    /// Takes a port that is open. `open` opens the same port again.
+    /// Returns a port that is open now. `open` opens the same port again.
     pub(crate) fn new(port: Box<dyn MadPort>, open: Open, notes: Sender<Note>) -> Self {
         Self {
             local: port.local(),
@@ -62,8 +62,8 @@ impl AttachedPort {
         }
     }
 
-    /// Passes a result on. If the port is gone, begins to open it again, and returns the result that a port without a
-    /// link gives.
+    /// Returns a result unchanged if the port works. If the port is gone, begins to open it again, and returns the
+    /// result of a port without a link.
     fn checked<T: Default>(&mut self, result: Result<T, PortError>) -> Result<T, PortError> {
         let error = match result {
             Err(error @ PortError::Gone { .. }) => error,

@@ -9,8 +9,8 @@ use selvedge_transport::ibsim::{AttachPoint, Backend, Delivery};
 use selvedge_types::{Guid, PKey, PortNum};
 use selvedge_wire::{Address, Class, SMP_DATA_LEN, SmpData};
 
-/// The emulator's client behind each port with outside clients. One serves all of them, because the server tracks the
-/// client of each transaction.
+/// The emulator's client behind each port with outside clients. One client serves all outside clients of a port,
+/// because the server knows which of them owns each transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Places {
     clients: BTreeMap<AttachPoint, ClientId>,
@@ -126,7 +126,7 @@ fn by_guid(fabric: &Fabric, name: &str) -> Option<NodeIdx> {
     fabric.find(guid).or_else(|| fabric.find_port(guid).map(|at| at.node))
 }
 
-/// What arrived in the emulator, as the server hands it on.
+/// Returns the port of the ibsim protocol for a datagram that arrived in the emulator.
 pub(crate) fn serve_point(emulator: &Emulator, at: AttachPoint, arrival: &Arrival) -> Delivery {
     let datagram = &arrival.datagram;
     let lid = || {

@@ -1,4 +1,4 @@
-//! From the manager's view to what front ends show.
+//! Converts the manager's view into the answers of front ends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -138,7 +138,7 @@ pub(crate) fn rebalance(view: &View) -> Option<api::RebalanceStatus> {
     })
 }
 
-/// What spreading load anew would do.
+/// Returns the effect of rebalancing load.
 pub(crate) fn preview(preview: &Preview, engine: &str, request: RebalanceRequest) -> api::Rebalance {
     let load = |load: Load| api::LinkLoad {
         max: load.max,

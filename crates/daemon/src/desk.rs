@@ -28,8 +28,8 @@ use crate::storing::Promise;
 
 /// How often the clerk checks the desk. A request waits at most twice this time.
 const LOOK: Duration = Duration::from_millis(1);
-/// Arrivals that the clerk takes at a time, unless the manager is back before: a host that floods can send more than
-/// a hundred in a millisecond, and what others ask waits behind that.
+/// Most arrivals that the clerk handles at a time, unless the manager returns earlier. A host that floods can send more
+/// than a hundred datagrams in a millisecond, and the requests of other hosts wait behind them.
 const TAKEN_MAX: usize = 1_024;
 /// SMPs waiting to be sent; the manager's window bounds them, so this limit only detects a defect.
 const PENDING_MAX: usize = 65_536;
@@ -101,7 +101,7 @@ impl Desk {
         }
     }
 
-    /// What could not be stored since it was last stored.
+    /// Returns the failures to store that have not ended.
     pub(crate) fn retries(&self) -> Retries {
         self.coordinator.retries()
     }
@@ -244,7 +244,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Takes the result of storing registrations. Updates the status, and reports the change if there is one.
+    /// Handles the result of storing registrations. Updates the status, and reports the change if there is one.
     pub(crate) fn registrations_stored(
         &mut self,
         revision: u64,

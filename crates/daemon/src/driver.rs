@@ -60,7 +60,7 @@ const WAIT_IDLE: Duration = Duration::from_millis(20);
 const WAIT_FULL: Duration = Duration::from_micros(50);
 /// Arrivals taken before timers, jobs and commands are checked again.
 const ARRIVALS_MAX: usize = 64;
-/// The view is shown at most so often while things change.
+/// Shortest time between two updates of the shown view.
 const SHOW_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The loop around a manager.
@@ -117,7 +117,7 @@ enum Untold {
     Milestone(Milestone),
 }
 
-/// What a driver is made of.
+/// The parts of a driver.
 pub(crate) struct Parts {
     pub(crate) sm: Sm,
     pub(crate) port: Box<dyn MadPort>,
@@ -229,7 +229,7 @@ impl Driver {
         !self.seat.desk().has_pending() && self.busy == 0 && self.sm.stage_name() == StageName::Idle
     }
 
-    /// Returns when the manager is woken next. A process that ends when it is idle only waits for computations then,
+    /// Returns when the manager is woken next. A process that ends when it is idle waits only for computations then,
     /// not for the next check.
     fn next_wake(&self) -> Option<Time> {
         let is_through = self.until == Until::Idle && self.sm.stage_name() == StageName::Idle;
@@ -369,7 +369,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The port went, or it came back: then the fabric is found anew.
+    /// Handles a port that was lost or came back. In the second case the fabric is discovered anew.
     fn port_changed(&mut self, news: PortNews) -> Result<(), DaemonError> {
         self.changed = true;
         match news {

@@ -53,7 +53,7 @@ pub enum DaemonError {
         /// ` at '…'`, or empty.
         wanted: String,
     },
-    /// SLV-DAEMON-0004: a record that cannot be read.
+    /// SLV-DAEMON-0004: a record cannot be read.
     #[error("SLV-DAEMON-0004: {}: {what}; give a file that 'selvedge run --record' wrote", path.display())]
     BadRecord {
         /// The file.

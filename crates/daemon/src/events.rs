@@ -1,4 +1,4 @@
-//! What happened, kept for the API and written to the log.
+//! Events, kept for the API and written to the log.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -29,17 +29,17 @@ struct State {
 }
 
 impl HealthDesk {
-    /// Takes the manager's facts. Returns the conditions that began or cleared.
+    /// Handles the manager's facts. Returns the conditions that began or cleared.
     pub(crate) fn take_manager(&self, now: Time, facts: Facts) -> Vec<News> {
         self.change(now, |state| state.manager = facts)
     }
 
-    /// Takes the data that cannot be stored at present.
+    /// Handles the data that cannot be stored at present.
     pub(crate) fn take_not_stored(&self, now: Time, not_stored: Vec<NotStored>) -> Vec<News> {
         self.change(now, |state| state.not_stored = not_stored)
     }
 
-    /// Takes deviations from the expected topology.
+    /// Handles deviations from the expected topology.
     pub(crate) fn take_deviations(&self, now: Time, deviations: Vec<Deviation>) -> Vec<News> {
         self.change(now, |state| {
             if *state.deviations != deviations {

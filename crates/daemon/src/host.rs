@@ -63,7 +63,7 @@ const SPIN_MAX: Duration = Duration::from_micros(60);
 /// How long a front end waits for the emulator's thread to take a call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What other threads ask of the emulator's.
+/// A request of another thread to the emulator's thread.
 pub(crate) enum Call {
     Fault {
         fault: Fault,
@@ -234,7 +234,7 @@ impl Host {
         }
     }
 
-    /// Takes what outside clients sent.
+    /// Handles the datagrams of outside clients.
     fn serve(&mut self, wait: Duration) -> Result<(), DaemonError> {
         let Some(server) = &mut self.server else { return Ok(()) };
         let clock = self.clock;

@@ -17,8 +17,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Looks whether standard error is the journal: a process may have inherited the variable and have its standard
-    /// error elsewhere.
+    /// Finds out whether standard error is the journal. The environment variable alone does not prove it: a process may
+    /// have inherited the variable and have its standard error elsewhere.
     #[must_use]
     pub fn of_stderr() -> Self {
         let stream = std::env::var("JOURNAL_STREAM").unwrap_or_default();

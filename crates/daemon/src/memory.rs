@@ -1,4 +1,4 @@
-//! Memory for what a repair needs, beforehand.
+//! Prepares memory that a repair will need.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,12 @@ const STEPS: usize = 4;
 /// Memory is requested for this time at once: a trap waits no longer, or for one piece.
 const AT_A_TIME: Duration = Duration::from_millis(1);
 
-/// Allocates one piece of each size while there is no hurry, and frees all of them together.
+/// Allocates one piece of memory of each size while there is time, and frees all of them together.
 ///
-/// The manager's thread reads and writes whatever the fabric's size is, but plans next to nothing before the first
-/// fault. Memory that no thread has used yet comes from the system in huge pages, each cleared first. A page takes 0.1
-/// ms, and 5 ms on a virtual machine if its host has to find memory, too. Two such pages made the first repair of a
-/// process up to 12 ms slower. The allocator keeps the memory freed here; other threads may have taken it when they
-/// have planned.
+/// The manager's thread reads and writes in a fabric of any size, but plans next to nothing before the first fault.
+/// Memory that no thread has used yet comes from the system in huge pages, each cleared first. A page takes 0.1 ms, and
+/// 5 ms on a virtual machine if its host has to find memory, too. Two such pages made the first repair of a process up
+/// to 12 ms slower. The allocator keeps the memory freed here; other threads may have taken it when they have planned.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pieces: Vec<Vec<u8>>,

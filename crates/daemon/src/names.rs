@@ -65,7 +65,7 @@ impl Names {
         cache.by_guid.get(&guid).cloned()
     }
 
-    /// A text of the manager's with the operator's names in place of quoted descriptions.
+    /// Returns a text of the manager with the operator's names in place of quoted descriptions.
     ///
     /// Descriptions that several nodes share stay as they are: the text does not identify the node.
     #[must_use]

@@ -36,7 +36,7 @@ pub enum Notice {
     RecordBroken(std::io::Error),
     /// A fault was injected.
     Fault {
-        /// What.
+        /// The completed action.
         done: String,
     },
     /// The operator's configuration was read again.

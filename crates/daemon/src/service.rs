@@ -1,4 +1,4 @@
-//! What front ends can ask of a running process.
+//! The requests of front ends to a running process.
 
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -31,11 +31,11 @@ use crate::reload::Aside;
 use crate::shared::Shared;
 use crate::worker::Note;
 
-/// What front ends can ask of a running process. Each refusal has a code.
+/// The requests of front ends to a running process. Each refusal has a code.
 pub trait Service: Send + Sync {
     /// How it is doing.
     fn status(&self) -> Result<Status, Error>;
-    /// The verdict, and what is wrong.
+    /// Returns the verdict, and the conditions behind it.
     fn health(&self) -> Result<Health, Error>;
     /// Lists something as missing no longer, that was there and is gone.
     fn forget(&self, request: &ForgetRequest) -> Result<Forgotten, Error>;
@@ -76,8 +76,8 @@ pub trait Service: Send + Sync {
     /// Ends the process's work.
     fn stop(&self);
 
-    /// Returns the number of the state behind lists, plan and findings: they are unchanged while it is the same. `None`
-    /// if they may differ at each request.
+    /// Returns a number for the state behind lists, plan and findings: as long as the number is the same, so are they.
+    /// `None` if they may differ at each request.
     fn state_number(&self) -> Option<u64> {
         None
     }

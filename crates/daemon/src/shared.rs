@@ -112,13 +112,13 @@ impl Shared {
         }
     }
 
-    /// Takes what is otherwise than the expected topology has it.
+    /// Stores the deviations from the expected topology.
     pub(crate) fn take_deviations(&self, deviations: Vec<Deviation>) {
         let now = self.clock.now();
         self.report(now, self.health.take_deviations(now, deviations));
     }
 
-    /// Takes that the manager's own port is gone, or that it is open again.
+    /// Handles that the manager's own port is gone, or that it is open again.
     pub(crate) fn port_gone(&self, error: Option<&PortError>) {
         let now = self.clock.now();
         self.report(now, self.health.take_port_gone(now, error.map(ToString::to_string)));
@@ -154,8 +154,8 @@ impl Shared {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).number
     }
 
-    /// Takes the result of an attempt to store, with the failures so far. Updates the status, and reports the change if
-    /// there is one.
+    /// Handles the result of an attempt to store, with the failures so far. Updates the status, and reports the change
+    /// if there is one.
     pub(crate) fn store_ended(&self, now: Time, what: Promise, retry: &Retry, result: Result<(), StoreError>) {
         let mut storing = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
         if result.is_ok() && storing.is_empty() {

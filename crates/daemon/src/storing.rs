@@ -53,7 +53,7 @@ impl fmt::Display for Promise {
 pub(crate) struct Storing(BTreeMap<Promise, (Retry, String)>);
 
 impl Storing {
-    /// Takes the result of an attempt, with the failures so far. Returns the notice to report.
+    /// Handles the result of an attempt, with the failures so far. Returns the notice to report.
     pub(crate) fn ended(
         &mut self,
         now: Time,

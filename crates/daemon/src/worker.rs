@@ -22,7 +22,7 @@ use crate::DaemonError;
 use crate::attached::PortNews;
 use crate::clock::Clock;
 
-/// What reaches the core's thread from others.
+/// A message to the manager's thread from another thread.
 #[derive(Debug)]
 pub(crate) enum Note {
     /// A job is done.
@@ -37,7 +37,7 @@ pub(crate) enum Note {
     Persisted { id: u64, result: Result<(), StoreError> },
     /// The nodes and links that were found are stored, or could not be.
     KnownStored { id: u64, result: Result<(), StoreError> },
-    /// What hosts have registered is stored, or could not be.
+    /// The registrations of hosts are stored, or could not be.
     Kept {
         revision: u64,
         result: Result<(), StoreError>,
@@ -46,11 +46,11 @@ pub(crate) enum Note {
     Dumped(Result<(), (PathBuf, std::io::Error)>),
     /// The changes of the last plan.
     Compared(Reroute),
-    /// What is otherwise than the expected topology has it.
+    /// The deviations from the expected topology.
     Deviations(Vec<Deviation>),
-    /// The port went, or came back.
+    /// The port was lost, or is back.
     Port(PortNews),
-    /// The operator wants something.
+    /// A command of the operator.
     Command(Command),
     /// The operator proposes a policy; the change is the answer.
     Propose(Arc<Policy>, Sender<PolicyChange>),
@@ -244,7 +244,7 @@ pub(crate) enum ToStore {
     State(u64, Arc<PersistentState>),
     /// The nodes and links that were found, with the number of the request.
     Known(u64, Arc<Known>),
-    /// What hosts have registered, with its revision.
+    /// The registrations of hosts, with their revision.
     Registrations(u64, Box<Registrations>),
 }
 

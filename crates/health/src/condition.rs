@@ -16,15 +16,15 @@ pub enum Severity {
 /// The kind of a condition. Each kind has a stable code, a severity, and an event that clears it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
-    /// A node that was there is gone.
+    /// A known node is missing.
     NodeMissing,
-    /// A link that was there is gone, and both of its nodes are there.
+    /// A known link is missing, although both of its nodes are there.
     LinkMissing,
     /// A management agent does not answer.
     AgentSilent,
     /// The judge accepted no plan for the fabric.
     PlanRefused,
-    /// Ports are guarded by another M_Key.
+    /// Ports have another M_Key, so the manager cannot set them.
     MKeyForeign,
     /// Ports still have a former M_Key although it was changed.
     MKeyFormer,
@@ -40,15 +40,15 @@ pub enum What {
     Disabled,
     /// A node or link of the expected topology is missing.
     ExpectedMissing,
-    /// A node or link is there that the expected topology does not have.
+    /// A node or link is not in the expected topology.
     Additional,
-    /// A link is slower than the expected topology has it.
+    /// A link is slower than in the expected topology.
     Slow,
-    /// A link has fewer lanes than the expected topology has it.
+    /// A link has fewer lanes than in the expected topology.
     Narrow,
-    /// A cable is plugged into another port than the expected topology has it.
+    /// A cable is plugged into another port than in the expected topology.
     WrongPort,
-    /// The expected topology is of another fabric.
+    /// The expected topology belongs to another fabric.
     OtherTopology,
     /// The last change of policy was refused and rolled back.
     ChangeRolledBack,

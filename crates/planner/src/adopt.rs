@@ -59,8 +59,8 @@ pub(crate) fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> 
     routed.notes.iter().any(is_mended).then_some(routed.tables)
 }
 
-/// Removes entries that form a loop which no host sends into. For LIDs without an owner, removes every entry at a
-/// switch on the path into the loop. For LIDs of switches, removes the loop itself if no host is attached to it.
+/// Removes entries that form a loop which no host sends into. For LIDs without an owner, every entry at a switch on the
+/// path into the loop is removed too. For LIDs of switches, the loop itself is removed if no host is attached to it.
 /// Otherwise stray packets could fill the links of the loop, and the judge would refuse all found tables. Loops of host
 /// LIDs, and loops that packets of hosts reach, stay: the judge decides on those.
 pub(crate) fn drop_idle_circles(fabric: &Fabric, lids: &Lids, tables: &mut Tables) {

@@ -1,9 +1,9 @@
 //! Finishes a plan that a sweep interrupted, if nothing has changed since.
 //!
-//! A sweep may begin between two steps of a plan, when half of the entries are new and half are old. An engine that
-//! starts from such a mix may make a third plan, and the next sweep may interrupt that one too. A trap repeats every
-//! second while its TrapRepress is lost because of the very entries that are not written yet. Without a stored aim (the
-//! interrupted plan) this could go on for ever.
+//! A sweep may begin between two steps of a plan, when some entries are new and some are old. An engine that starts
+//! from such a mix may make a third plan, and the next sweep may interrupt that one too. This could go on for ever: a
+//! trap repeats every second while its TrapRepress is lost, because the entries that would lead it to the agent are not
+//! written yet. So the interrupted plan is stored as the *aim*, and finished first.
 
 use std::sync::Arc;
 
@@ -27,8 +27,8 @@ pub struct Aim {
 }
 
 impl Aim {
-    /// True if the plan is still what the operator wants, with these LIDs, on the same fabric, and with at most `lanes`
-    /// lanes for routes.
+    /// True if the plan is still what the operator wants, for the same fabric and LIDs, and with at most `lanes` lanes
+    /// for routes.
     pub(crate) fn is_wanted(&self, basis: &Basis, lids: &Lids, lanes: u8) -> bool {
         self.plan.lids == *lids
             && self.plan.lanes <= lanes

@@ -76,10 +76,10 @@ pub struct Outcome {
     pub verdict: Arc<Verdict>,
     /// Hosts that the change set asks to register again.
     pub asks: Asks,
-    /// Fog: how long the transition waits for packets of unknown entries. A longer wait in the change set is for
-    /// packets of known entries.
+    /// How long the transition waits for packets of unknown entries (fog). If the change set waits longer, the rest is
+    /// for packets of known entries.
     pub fog: Duration,
-    /// The part of that wait that is for packets of entries which the change set itself drops first.
+    /// The part of that wait that is for packets of entries that the change set drops in its first step.
     pub out_of_sight: Duration,
 }
 

@@ -20,8 +20,9 @@ pub enum Changed {
 }
 
 impl Changed {
-    /// Routes around links, given by both their ends, in `tables`, which `standing` proves. `is_quiet`: no packets are
-    /// in flight by other entries. `None` if that is not possible: then `mender` must not be used again.
+    /// Changes `tables`, which `standing` proves, so that no entry leads over the given links (both ends of each).
+    /// `is_quiet`: no packets of other entries are in flight. `None` if that is not possible: then `mender` must not be
+    /// used again.
     pub fn by(
         mender: &mut Mender,
         (lids, tables): (&Lids, &mut Tables),
@@ -44,8 +45,9 @@ impl Changed {
         }
     }
 
-    /// Returns the Sets that write the entries. `quiet` goes before the first step that waits, or to the end. `before`
-    /// and `now` are the tables. `None` if the change must wait but a switch has an infinite packet lifetime.
+    /// Returns the Sets that write the entries. `quiet` are Sets that packets do not notice: they go before the first
+    /// step that waits, or to the end. `before` and `now` are the tables. `None` if the change must wait but a switch
+    /// has an infinite packet lifetime.
     pub fn phases(
         &self,
         quiet: Phase,
@@ -135,9 +137,9 @@ fn block_of(m: &Moved) -> Block {
     (m.lid.index() / BLOCK_LIDS, m.switch)
 }
 
-/// Moves some blocks of agents with many Sets into the first later step, if those blocks need not come before it. These
-/// agents then stay busy in that step, and the manager does not wait for them before it. A block may move if no LID of
-/// its entries has an entry in a later step: for such LIDs one step or two give the same mixes.
+/// Moves some blocks of agents with many Sets into the first later step, if those blocks need not be written earlier.
+/// These agents then have work in that step too, and the manager does not wait for them before it. A block may move if
+/// no LID of its entries has an entry in a later step: for such LIDs one step or two give the same mixes.
 fn fill_later_step(blocks: &mut [(Block, u8)], moved: &[Moved], switches: usize) {
     /// Number of agents that can be busy at once.
     const AT_ONCE: usize = 32;

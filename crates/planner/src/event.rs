@@ -47,7 +47,7 @@ pub enum PlanEvent {
         /// The port that gets another.
         loses: Guid,
     },
-    /// More LIDs are wanted than the subnet has.
+    /// The fabric needs more LIDs than a subnet has.
     OutOfLids {
         /// Number of LIDs wanted.
         wanted: usize,
@@ -57,7 +57,7 @@ pub enum PlanEvent {
         /// The properties it found, or the engine it selected and why, with a code of the engine's.
         note: String,
     },
-    /// The found tables are correct and stay.
+    /// The found tables are correct and stay in force.
     FoundKept {
         /// The engine that will plan when the fabric changes.
         engine: String,
@@ -185,18 +185,18 @@ impl fmt::Display for PlanEvent {
             Self::EngineChosen { note } => f.write_str(note),
             Self::FoundKept { engine } => write!(
                 f,
-                "the tables that the switches hold are right and stay; {engine} plans when the fabric changes or load \
-                 is rebalanced"
+                "the tables that the switches hold are correct and stay; {engine} plans when the fabric changes or \
+                 load is rebalanced"
             ),
             Self::FoundMended { engine, entries } => write!(
                 f,
-                "the tables that were found stay but for {entries} entries, as packets of their LIDs did not arrive; \
-                 {engine} plans when the fabric changes or load is rebalanced"
+                "the found tables stay, except {entries} entries: packets of their LIDs did not arrive; {engine} plans \
+                 when the fabric changes or load is rebalanced"
             ),
             Self::BackupsMade { links, lacking, kib } => {
                 write!(
                     f,
-                    "the repair of each of {links} links is worked out and judged, {kib} KiB"
+                    "the repair of each of {links} links is planned and judged in advance, {kib} KiB"
                 )?;
                 match lacking {
                     0 => Ok(()),
@@ -233,12 +233,13 @@ impl PlanEvent {
             ),
             Self::LidsLater { ports } => write!(
                 f,
-                "{ports} ports keep fewer LIDs than the LMC asks for until the LIDs that other ports hold are free"
+                "{ports} ports get their full LMC range only when the LIDs that other ports hold are free"
             ),
             Self::PKeysFull { ports, what, room } => write!(
                 f,
                 "{ports} ports are in more partitions than their P_Key tables have room for, among them {what} with \
-                 room for {room} keys: they do not get the keys of the last ones; take them out of some partitions"
+                 room for {room} keys: they do not get the P_Keys of the last partitions; remove them from some \
+                 partitions"
             ),
             Self::LanesShort {
                 lanes,
@@ -247,7 +248,7 @@ impl PlanEvent {
             } => write!(
                 f,
                 "{links} links have fewer than {lanes} data lanes, the first is that of {what} with {has}: packets use \
-                 those that there are; VLCap of both ends, or used_lanes, would have to change"
+                 the lanes that exist; lower used_lanes, or use hardware with a higher VLCap at both ends"
             ),
             Self::LinksNeeded { links, first } => write!(
                 f,

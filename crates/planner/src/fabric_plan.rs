@@ -44,7 +44,7 @@ pub struct PlanFabric {
     pub declined: Arc<DeclinedByGuid>,
     /// Fog: how long packets of unknown entries may still be in flight.
     pub fog: Duration,
-    /// True if the operator asked for a sweep. A link without traffic is then enough reason to plan fresh, balanced
+    /// True if the operator asked for a sweep. Then a link without traffic is reason enough to plan fresh, balanced
     /// tables.
     pub rebalances: bool,
     /// Hosts to ask to register again.
@@ -78,7 +78,7 @@ pub struct PlanResult {
     pub copies_first: Option<Box<TakenApart>>,
     /// True if the plan's tables are those that were found.
     pub keeps_found: bool,
-    /// What the judge said of the last plan that it refused, if none was accepted.
+    /// The judge's verdict on the last refused plan, if none was accepted.
     pub refused: Option<Arc<Verdict>>,
 }
 
@@ -86,7 +86,7 @@ pub struct PlanResult {
 pub(crate) struct NotAccepted {
     /// In words.
     why: String,
-    /// What the judge said of it; `None`: the engine gave up.
+    /// The judge's verdict on it; `None`: the engine gave up.
     verdict: Option<Arc<Verdict>>,
 }
 
@@ -198,8 +198,8 @@ impl PlanFabric {
         result
     }
 
-    /// If the engine failed because it left one lane to multicast copies, plans again with all lanes: routes have
-    /// priority.
+    /// Plans again with all lanes for routes, if the engine failed because one lane was left to multicast copies:
+    /// routes have priority.
     fn on_all_lanes(
         &self,
         engine: &EngineName,
@@ -395,8 +395,8 @@ impl PlanFabric {
         })
     }
 
-    /// Returns the service levels found with the tables, if they are known for as many lanes as the policy asks for
-    /// now. Entries that still lead somewhere keep them, and the others are repaired.
+    /// Returns the service levels that belong to the found tables, if they are known for as many lanes as the policy
+    /// asks for now. LIDs with entries that still lead somewhere keep their level; the other entries are repaired.
     pub(crate) fn found_levels(&self, lids: &Lids, lanes: Option<u8>) -> Option<Arc<ServiceLevels>> {
         let known = self.told.relied_on(&self.basis.inventory.fabric, lids);
         let known = known.filter(|(_, of)| self.adopt == Adopt::Found && Some(*of) == lanes);

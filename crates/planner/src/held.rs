@@ -59,8 +59,8 @@ pub(crate) fn previous_tables(installed: &Installed, switches: usize, top: Lid) 
 }
 
 /// Extends tables until they cover all entries in force. If the highest LIDs are gone, a lower LinearFDBTop would only
-/// hide their entries, and raising it again would make them effective before they are rewritten. Within the blocks of
-/// the tables, entries that stay count too.
+/// hide their entries; raising it again would make these effective before they are rewritten. Entries of the last block
+/// above the highest LID count as well.
 pub(crate) fn covering(tables: Tables, installed: &Installed) -> Tables {
     let last_of = |block: usize, data: &[u8; BLOCK_LIDS]| {
         let last = data.iter().rposition(|&port| port != NO_PATH)?;
@@ -101,9 +101,9 @@ fn blocks_to_read(installed: &Installed, switch: SwitchIdx, linear_top: u16) -> 
 }
 
 /// True if a switch may have been powered off since its tables were known, and may have its old LID and LinearFDBTop
-/// from Sets that were in flight. That is so if none of its links has stayed ACTIVE since the last plan was made for
-/// the fabric `seen`. A switch that was new then got all its tables from that plan. For such a switch, the links that
-/// count are those activated after its tables, as in the fabric `left` by the plan.
+/// from Sets that were in flight. This is assumed if none of its links has stayed ACTIVE since the last plan was made,
+/// for the fabric `seen`. A switch that was new then got all its tables from that plan. For such a switch, the links
+/// count that were activated after its tables, as in the fabric `left` by the plan.
 pub fn may_have_been_off(now: &Fabric, node: NodeIdx, seen: &Fabric, left: &Fabric) -> bool {
     let guid = now.node(node).guid;
     let find = |fabric: &Fabric| fabric.find(guid).filter(|&at| fabric.switch_index(at).is_some());
@@ -159,8 +159,8 @@ pub fn carried(last: &LastKnown<'_>, inventory: &Inventory) -> Installed {
     installed
 }
 
-/// Returns the LFT blocks that must be read before a plan can be made. Take them from the end: consecutive ones are of
-/// different agents.
+/// Returns the LFT blocks that must be read before a plan can be made. Take them from the end of the list: consecutive
+/// blocks belong to different agents.
 pub fn unread(fabric: &Fabric, installed: &Installed) -> Vec<(SwitchIdx, usize)> {
     let mut todo = Vec::new();
     for switch in fabric.switches().indices() {

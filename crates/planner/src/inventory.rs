@@ -38,8 +38,8 @@ pub struct FoundPort {
     pub info: Option<PortInfo>,
     /// Its GUID, if NodeInfo showed it.
     pub guid: Guid,
-    /// The directed route in through this port, where it differs from that of the node (channel adapters do not
-    /// forward).
+    /// The directed route that enters the node by this port. Present only if it differs from the route of the node:
+    /// channel adapters do not forward, so their ports are reached separately.
     pub route: Option<DirectedRoute>,
     /// Its P_Keys.
     pub pkeys: Vec<PKey>,

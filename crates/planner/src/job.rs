@@ -76,8 +76,7 @@ pub enum JobResult {
 }
 
 impl Task {
-    /// Returns the basis of the task, so that tests can change it between the manager and its jobs. [`Task::Settle`]
-    /// has none.
+    /// Returns the basis of the task, so that tests can change it before the job runs. [`Task::Settle`] has none.
     #[must_use]
     pub const fn basis_mut(&mut self) -> Option<&mut Basis> {
         match self {
@@ -190,8 +189,8 @@ impl Job {
         self.fruitless(vec![PlanEvent::NoPlan])
     }
 
-    /// Returns the empty result of this job if it is not run, or if its run was cut short. `events` gives the reason,
-    /// if an operator should know it.
+    /// Returns the empty result of this job, for a job that was not run or not finished. `events` gives the reason, if
+    /// an operator should know it.
     #[must_use]
     pub fn fruitless(&self, events: Vec<PlanEvent>) -> JobResult {
         match &self.task {

@@ -98,8 +98,8 @@ pub(crate) fn to_use(fabric: &Fabric, policy: &Policy, in_force: u8) -> Use {
     }
 }
 
-/// Fewest lanes left to routes if one of theirs goes to copies. With two lanes `dfsssp` finds routes for a quarter of
-/// the fabrics that it can route with four; with three lanes, for three quarters.
+/// Fewest lanes that must remain for routes if one of their lanes goes to copies. With two lanes `dfsssp` finds routes
+/// for a quarter of the fabrics that it can route with four; with three lanes, for three quarters.
 const THREE: u8 = 3;
 
 /// Returns the smallest OperationalVLs code with this many lanes.
@@ -198,7 +198,7 @@ pub(crate) fn short(fabric: &Fabric, policy: &Policy, settings: &BTreeMap<PortRe
 }
 
 /// Returns the lane tables that must be read before a plan can be compared with them: those of switches that forward,
-/// those of hosts that send, and the row of each switch from port 0 to itself, which is never written. Tables of new
+/// those of hosts that send, and the row of each switch from port 0 to itself, which no plan writes. Tables of new
 /// nodes are written without reading.
 pub fn unread(fabric: &Fabric, policy: &Policy, held: &HeldLanes) -> Vec<LaneTable> {
     let mut todo = Vec::new();

@@ -38,8 +38,8 @@ pub fn assign(
     assign_sparing(fabric, policy, (known, &[]), resting, events)
 }
 
-/// Does the same if absent ports may have LIDs other than the known ones (`spared`). Those are given to other ports
-/// only if no other LID is left.
+/// Assigns LIDs as [`assign`] does. In addition, absent ports may have the LIDs in `spared`, which are not their known
+/// ones: those are given to other ports only if no other LID is left.
 pub(crate) fn assign_sparing(
     fabric: &Fabric,
     policy: &Policy,
@@ -181,7 +181,7 @@ fn keep(fabric: &Fabric, lids: &mut Lids, claim: Claim, events: &mut Vec<PlanEve
 }
 
 /// Gives a port with too few LIDs the missing ones, if they are free. If another port keeps one of them, this port must
-/// move. If they are only temporarily in use, they are reserved for this port.
+/// move. If they are in use only for now, they are reserved for this port.
 fn grow(lids: &mut Lids, held: &mut Held, claim: Claim) {
     let wanted = claim.wanted();
     if lids.range(claim.at).is_none_or(|range| range == wanted) {
@@ -198,8 +198,8 @@ fn grow(lids: &mut Lids, held: &mut Held, claim: Claim) {
     }
 }
 
-/// Gives switches that come back their known LID. A switch has one LID under any policy, so a growing port moves away
-/// as if the switch still had it.
+/// Gives switches that come back their known LID. A switch has one LID under any policy. So a port that grows over this
+/// LID must move away, as if the switch had never lost it.
 fn switches_first(ports: &[Claim], known: impl Fn(Guid) -> Option<Lid>, lids: &mut Lids, held: &mut Held) {
     for claim in ports.iter().filter(|claim| claim.at.port == PortNum::MANAGEMENT) {
         let base = known(claim.guid).filter(|_| lids.range(claim.at).is_none());

@@ -32,8 +32,8 @@ use self::taken::{Step, Written};
 pub use self::taken::{Taken, goes_unnoticed};
 pub use self::unanswered::Unanswered;
 
-/// Packet lifetimes after which packets to hosts are only at places where packets of the entries in force are too,
-/// whichever entries forwarded them.
+/// Number of packet lifetimes after which a packet to a host is where packets of the entries in force are too,
+/// whichever entries forwarded it.
 pub(crate) const FOG_LIFETIMES: u32 = 2;
 /// Time after which packets of an earlier change are assumed to be gone if switches have an infinite packet lifetime.
 /// There is no real bound in that case.
@@ -86,8 +86,8 @@ struct Recent {
 #[derive(Clone, Debug)]
 struct Seen {
     fabric: Arc<Fabric>,
-    /// The longest LifeTimeValue of the switches that changes were for. Some may be invisible now, but they still keep
-    /// packets for that long.
+    /// The longest LifeTimeValue of all switches that were changed. Some of them may be out of sight now, but they
+    /// still keep packets for that long.
     longest: u8,
     /// Links that had carried packets, and did not after some change.
     lost: BTreeSet<Lost>,
@@ -154,8 +154,8 @@ impl Past {
         !self.recent.written.is_empty() && !self.is_unsettled()
     }
 
-    /// Takes over results that were computed on a copy of this record. False, with nothing taken, if changes were added
-    /// since.
+    /// Replaces this record by a copy of it with computed results. Returns false, and changes nothing, if changes were
+    /// added to this record since the copy was made.
     pub fn take_settled(&mut self, settled: Self) -> bool {
         let is_of_this = settled.revision == self.revision;
         if is_of_this {
@@ -176,8 +176,8 @@ impl Past {
         }
     }
 
-    /// Computes the number of lifetimes for which packets in flight matter, unless known. Returns the state that it
-    /// used.
+    /// Computes for how many packet lifetimes packets in flight matter, unless that is known. Returns the state that
+    /// was used for it.
     fn know_lifetimes(&mut self) -> Option<After> {
         let after = self.recent.unknown()?.clone();
         let entry = |switch, lid| after.installed.get(switch, lid).unwrap_or(NO_PATH);
@@ -282,8 +282,8 @@ impl Recent {
         drain_time(self.longest(fabric), lifetimes)
     }
 
-    /// True if packets of a step acknowledged at this time count as in flight in any case, because every change of an
-    /// entry matters for at least this many lifetimes.
+    /// True if packets of a step that was acknowledged at time `at` are in flight under all circumstances, because
+    /// every change of an entry matters for at least [`FOG_LIFETIMES`] lifetimes.
     fn is_surely_under_way(&self, fabric: &Fabric, at: Time, now: Time) -> bool {
         now.since(at) < self.bound(fabric, FOG_LIFETIMES)
     }

@@ -34,7 +34,7 @@ pub enum PortReason {
     OutOfService,
     /// The port has no LID yet, and new LIDs cannot be stored. It gets one as soon as they can.
     NotStored,
-    /// None of the above: a defect of the manager.
+    /// No known reason: a defect of the manager.
     Unexplained,
 }
 

@@ -89,8 +89,8 @@ pub struct Step {
 const BLOCKS_MIN: usize = 64;
 /// Number of steps for all blocks together, if the policy does not set the size.
 const STEPS: usize = 100;
-/// Ratio of unevenness that is good enough to move entries, if the busiest link gets no better. Smaller gains are not
-/// worth packets out of order.
+/// Entries move if the new unevenness is at most this share of the old one, even if the load of the busiest link stays
+/// the same. Smaller gains are not worth packets out of order.
 const WORTH: f64 = 0.99;
 
 /// Returns how many LFT blocks a step may write.
@@ -127,8 +127,8 @@ pub fn preview(fabric: &Fabric, plan: &Plan, policy: &Policy, par: Par) -> Resul
     find_goal(fabric, plan, &options, par).map(preview)
 }
 
-/// Returns the best tables that the plan's engine makes afresh. If they are not better, returns the load in force
-/// instead.
+/// Returns the best tables that the plan's engine makes from scratch. If no such tables are better, returns the load in
+/// force instead.
 fn find_goal(fabric: &Fabric, plan: &Plan, options: &Options, par: Par) -> Result<Result<Goal, Load>, String> {
     let engine = Engine::try_from(&plan.engine).map_err(|e| e.to_string())?;
     let mut lids = plan.lids.clone();

@@ -110,8 +110,8 @@ impl Told {
         })
     }
 
-    /// Returns the levels and the number of lanes that the tables in force use, if they use several lanes and the
-    /// levels are known. No host sends to a new LID yet, so any level is valid for it.
+    /// Returns the service levels that the tables in force rely on, and the number of their lanes. `None` if the tables
+    /// use one lane, or if the levels are unknown. No host sends to a new LID yet, so any level is valid for it.
     pub fn relied_on(&self, fabric: &Fabric, lids: &Lids) -> Option<(ServiceLevels, u8)> {
         if self.lanes <= 1 || !self.is_any() {
             return None;

@@ -17,15 +17,15 @@ use crate::changed::Changed;
 use crate::engine::options;
 use crate::inventory::Inventory;
 
-/// Entries (switches × LIDs) up to which a search of the dependency graph repairs in place: 5 ms with 256 switches of
-/// two hosts.
+/// Largest number of entries (switches × LIDs) for which a repair in place may search the dependency graph. The search
+/// takes 5 ms with 256 switches of two hosts each.
 pub(crate) const SEARCHED_MAX: usize = 200_000;
 
-/// The same for repairs by a rule.
+/// Largest number of entries for which a repair by a rule is prepared.
 const ENTRIES_MAX: usize = 8_000_000;
 
-/// Returns true if repairs in place take a few milliseconds at most: with this number of entries, by a search or by a
-/// rule.
+/// Returns true if repairs in place take a few milliseconds at most with this number of entries. `searches`: the engine
+/// searches the dependency graph (`weave`); otherwise it repairs by a rule (`fat-tree`).
 #[must_use]
 pub const fn is_small(entries: usize, searches: bool) -> bool {
     entries <= if searches { SEARCHED_MAX } else { ENTRIES_MAX }
@@ -243,8 +243,8 @@ impl Prepare {
         warm
     }
 
-    /// Returns the mender of the plan in force: that of its engine. Found tables have an order of their own, whichever
-    /// engine is configured: if they are few enough for a search, that order is computed.
+    /// Returns the mender of the plan in force: the mender of its engine. Found tables have an order of their own,
+    /// whichever engine is configured. If they have few enough entries for a search, that order is computed.
     fn mender(&self, standing: &mut Standing, par: Par) -> Option<Mender> {
         let (basis, plan) = (&self.basis, &self.plan);
         let fabric = &basis.inventory.fabric;

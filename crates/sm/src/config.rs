@@ -10,7 +10,7 @@ use selvedge_wire::LocalPort;
 /// The shortest time in which a cable can be unplugged and plugged in elsewhere.
 pub const CABLE_MOVE_MIN: Duration = Duration::from_millis(100);
 
-/// What a manager may do to the fabric.
+/// The mode of a manager: what it may do to the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Manage: takes part in elections and, as master, brings the subnet to the plan.
@@ -44,8 +44,8 @@ pub struct Config {
     pub retries: u8,
     /// Time between light sweeps; `None`: no sweeps by time. Default 10 s, OpenSM's.
     pub sweep_interval: Option<Duration>,
-    /// Number of light sweeps in which every table block is read back once; each light sweep reads an equal share.
-    /// Blocks written since the last light sweep are read in each case. 0: only those. Default 360: an hour.
+    /// Number of light sweeps in which every table block is read back once; each light sweep reads an equal share. In
+    /// addition each light sweep reads the blocks written since the last one. 0: only those. Default 360: an hour.
     pub read_back_sweeps: u32,
     /// Time between a standby's polls of the master. Default 1 s.
     pub poll_interval: Duration,

@@ -66,13 +66,13 @@ pub struct Sm {
     lids: LidBook,
     /// The stored state, and when it is stored.
     persist: Persist,
-    /// What was there, and what of it is gone.
+    /// Known nodes and links, and those that are missing.
     presence: Presence,
     /// Tickets of jobs.
     tickets: Tickets,
     /// Tables that a heavy sweep reads.
     reading: Reading,
-    /// When sweeps are due, and what they remember.
+    /// Decides when sweeps are due.
     sweep: Sweep,
     /// Entries and LIDs by which packets may still be in flight.
     drain: Drain,
@@ -154,7 +154,7 @@ impl Sm {
         }
     }
 
-    /// Takes one input; appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
         if matches!(self.stage, Stage::Stopped) {
             return;
@@ -227,7 +227,7 @@ impl Sm {
         }
     }
 
-    /// A request ended: the stage that asked takes it. Without an answer it has failed.
+    /// Gives an ended request to the stage that sent it. Without an answer the request has failed.
     fn ended(&mut self, (token, smp): (Token, Smp), answer: Option<&Mad>, out: &mut Vec<Output>) {
         let mut events = Vec::new();
         if self.keys.is_open() {
@@ -287,7 +287,7 @@ impl Sm {
         out.extend(events.into_iter().map(Output::Event));
     }
 
-    /// Queues what discovery asks.
+    /// Queues the requests of discovery.
     pub(crate) fn submit(&mut self, requests: Vec<Request>) {
         for Request {
             agent,

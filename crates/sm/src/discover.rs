@@ -36,7 +36,7 @@ pub enum Ask {
     PKeys(usize, PortNum, u16),
 }
 
-/// A request to make: to which agent, what.
+/// A request, and the agent that it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     /// The agent: a found node, or unknown.
@@ -131,7 +131,7 @@ impl Discovery {
         });
     }
 
-    /// Takes what became of a question; may ask more.
+    /// Handles the end of a request; may add further requests.
     pub fn ended(
         &mut self,
         ask: Ask,
@@ -154,7 +154,7 @@ impl Discovery {
         self.failed(ask, route, events);
     }
 
-    /// Takes an answer; may ask more.
+    /// Handles an answer; may add further requests.
     pub fn answered(
         &mut self,
         ask: Ask,
@@ -208,7 +208,7 @@ impl Discovery {
         Ok(())
     }
 
-    /// No answer came, or an error.
+    /// Handles a request without an answer, or with an error.
     pub fn failed(&mut self, ask: Ask, route: &DirectedRoute, events: &mut Vec<Event>) {
         let what = match ask {
             Ask::Node { from: None } => "the local node".to_owned(),
@@ -305,8 +305,8 @@ impl Discovery {
         }
     }
 
-    /// Rejects an answer: one GUID at two places that cannot be one node, or an unknown node entered by a port that it
-    /// does not have (such an answer counts as unreadable).
+    /// Rejects an answer if one GUID is at two places that cannot be one node, or if an unknown node was entered by a
+    /// port that it does not have. (In the second case the answer counts as unreadable.)
     fn reject(
         &mut self,
         from: Option<(usize, PortNum)>,
@@ -400,10 +400,10 @@ impl Discovery {
         }
     }
 
-    /// Asks a node again if an end port has extended speeds (FDR to NDR) and shows none: it shows them if bit 31 of the
-    /// modifier is set, and without them its rate is taken for QDR. Further nodes of the same make are asked with that
-    /// bit at once. It is not set in every request, because older agents do not define it. Source: linux-rdma/opensm,
-    /// issue 38.
+    /// Requests PortInfo of a node again if an end port supports extended speeds (FDR to NDR) and shows none. Such
+    /// agents show them only if bit 31 of the modifier is set; without them their rate is taken for QDR. Further nodes
+    /// of the same make get requests with that bit at once. Not every request has the bit, because older agents do not
+    /// define it. Source: linux-rdma/opensm, issue 38.
     fn ask_the_shy(&mut self, node: usize, port: PortNum, info: &PortInfo, out: &mut Vec<Request>) {
         let found = &self.found[node].info;
         let is_shy = info.capabilities.contains(CapabilityMask::EXTENDED_SPEEDS) && info.ext_speed_supported.is_none();

@@ -1,4 +1,4 @@
-//! What an operator may want to know: each kind has a stable code.
+//! Events for operators; each kind has a stable code.
 
 mod manager;
 mod reason;
@@ -40,12 +40,12 @@ pub enum Event {
         /// Cables.
         links: usize,
     },
-    /// A difference of the fabric since the last sweep.
+    /// The fabric has changed since the last sweep.
     FabricChanged {
         /// The first difference.
         change: String,
     },
-    /// The judged plan is in every agent.
+    /// Every agent has acknowledged the judged plan.
     SubnetUp {
         /// Sets sent.
         sets: usize,
@@ -72,7 +72,7 @@ pub enum Event {
         /// Why.
         why: String,
     },
-    /// Two nodes with one GUID.
+    /// Two nodes have the same GUID.
     DuplicateGuid {
         /// The GUID.
         guid: Guid,
@@ -84,7 +84,7 @@ pub enum Event {
         /// The ports.
         what: String,
     },
-    /// A trap came in.
+    /// A trap arrived.
     Trap {
         /// Its one-line text.
         what: String,
@@ -157,7 +157,7 @@ pub enum Event {
         blocks: usize,
         /// The time that planning took; with a virtual clock, the modelled time of planning and judging.
         took: Duration,
-        /// What judging took; 0 on a virtual clock.
+        /// Time of the judgement; 0 on a virtual clock.
         judged: Duration,
         /// It was planned and judged before, in case they would be lost.
         was_known: bool,
@@ -184,7 +184,7 @@ pub enum Event {
         /// Which table.
         table: &'static str,
     },
-    /// A switch goes on to acknowledge table blocks that it does not hold: packets take other routes than planned.
+    /// A switch repeatedly acknowledges table blocks that it does not hold: packets take other routes than planned.
     SwitchLies {
         /// The switch.
         what: String,
@@ -245,7 +245,7 @@ pub enum Event {
         /// Both ends.
         what: String,
     },
-    /// A better manager has come: it is offered the subnet.
+    /// A better manager (higher priority, then lower GUID) was found: it is offered the subnet.
     HandingOver {
         /// That manager.
         to: ManagerName,

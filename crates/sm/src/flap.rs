@@ -37,16 +37,16 @@ struct Record {
     until: Option<Time>,
 }
 
-/// What flaps are counted by.
+/// The state of other sub-machines that this one may read.
 #[derive(Debug)]
 pub struct Ctx<'a> {
-    /// When the input came.
+    /// The time of the input.
     pub now: Time,
     /// The operator's policy.
     pub policy: &'a Policy,
 }
 
-/// What can happen.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In {
     /// Links of a fabric went down: one port of each, or both.
@@ -57,7 +57,7 @@ pub enum In {
     Cleared,
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
     /// Report this event.
@@ -67,7 +67,7 @@ pub enum Effect {
 }
 
 impl Flaps {
-    /// Takes one input. Appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In, effects: &mut Vec<Effect>) {
         match input {
             In::Lost(fabric, ports) => {

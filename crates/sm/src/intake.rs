@@ -43,7 +43,7 @@ const FLOWS_MAX: usize = 4_096;
 /// The least time between two calls of [`Intake::wake`], which checks all flows.
 const WAKE: Duration = Duration::from_millis(50);
 
-/// What the datagrams of a flow have in common, apart from their source.
+/// The kind of a flow: what its datagrams have in common, apart from their source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A trap of the standard, by its number.
@@ -56,7 +56,7 @@ pub enum Kind {
     Unserved,
 }
 
-/// What shares a limit.
+/// A flow: datagrams of one kind from one source, which share a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Flow {
     lid: Lid,
@@ -65,12 +65,12 @@ struct Flow {
     kind: Kind,
 }
 
-/// What an intake wants done.
+/// The effects of the intake.
 #[derive(Clone, Debug)]
 pub enum IntakeOut {
     /// Send the answer to a trap that the manager does not get.
     Repress(Datagram),
-    /// Something an operator may want to know.
+    /// Report this event.
     Event(Event),
 }
 
@@ -89,15 +89,15 @@ pub struct Babbler {
     pub came: u64,
 }
 
-/// What came of one flow in this interval.
+/// The datagrams of one flow in this interval.
 #[derive(Clone, Debug)]
 struct Count {
     began: Time,
     length: Duration,
     came: u32,
-    /// Of these: handed to the manager.
+    /// Number of these handed to the manager.
     handed: u32,
-    /// Of these: named in the log.
+    /// Number of these named in the log.
     told: u32,
     /// Datagrams that the manager may get at once.
     tokens: u32,

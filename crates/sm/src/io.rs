@@ -68,19 +68,19 @@ pub enum Command {
     SetSmKey(SecretKey),
     /// What hosts registered is lost: the next plan asks them to register again.
     Reregister,
-    /// The registrations of these ports were dropped when the ports were gone, by this manager or, while it stands by,
-    /// by the master: a port that is present at the next plan is asked. A later message for a master replaces the ports
-    /// of an earlier one.
+    /// Registrations of these ports were dropped when the ports were gone, by this manager or, while it stands by, by
+    /// the master. Such a port is asked to register again if it is present at the next plan. A later message for a
+    /// master replaces the ports of an earlier one.
     ReregisterThese(BTreeSet<Guid>),
-    /// Ports with these GUIDs in the plan in force call themselves otherwise: the next light sweep asks them.
+    /// Ports with these GUIDs in the plan in force name themselves by other GUIDs: the next light sweep reads them.
     Doubt(BTreeSet<Guid>),
     /// Hosts' registrations are known after all: no host is asked.
     Registered,
-    /// Hosts' registrations with the master were known, but the master's administrator no longer confirms that nothing
-    /// is new. Hosts are asked if the master answers after this, because it may have registered more.
+    /// The copy of the master's registrations was complete, but the master's administrator no longer confirms that
+    /// nothing is new. If the master answers a poll after this, it may have registered more, so hosts are asked.
     Unproven,
-    /// The environment of this manager copies registrations from the master: whenever the manager begins to stand by,
-    /// it does not accept the subnet before [`Self::Ready`].
+    /// The process of this manager copies registrations from the master. So whenever the manager begins to stand by, it
+    /// does not accept the subnet before [`Self::Ready`].
     HoldBack,
     /// The copy is complete, or cannot be had.
     Ready,
@@ -127,7 +127,7 @@ pub enum Output {
     SetIsSm(bool),
     /// The manager has done something that other programs act upon.
     Milestone(Milestone),
-    /// Something an operator may want to know. Nothing is decided by it.
+    /// An event for operators. No program decides by it.
     Event(Event),
 }
 
@@ -148,8 +148,8 @@ pub struct ToldLevels {
 pub struct PersistentState {
     /// LIDs by port GUID (OpenSM's guid2lid).
     pub lids: BTreeMap<Guid, LidRange>,
-    /// Former LIDs of ports that have not been read with their LIDs in the map above, and of ports without LIDs above
-    /// because another port was read with them.
+    /// Former LIDs of two kinds of ports: ports that have not been read to hold their LIDs in `lids`, and ports without
+    /// LIDs there because another port was read to hold them.
     pub lids_before: BTreeMap<Guid, LidRange>,
     /// LIDs of ports that were taken to belong to another fabric, because none of these ports was found.
     pub lids_aside: BTreeMap<Guid, LidRange>,

@@ -91,7 +91,7 @@ pub fn taken(held: &mut HeldLanes, fabric: &Fabric, op: &Op, data: &SmpData) -> 
     }
 }
 
-/// Takes a Set without an answer, or one that was refused: the contents of the table are unknown.
+/// Handles a Set without an answer, or one that was refused: the contents of the table are unknown.
 pub fn forget(held: &mut HeldLanes, fabric: &Fabric, op: &Op) {
     match op {
         Op::SlToVl { port, rows, .. } => held.forget_rows(fabric.node(port.node).guid, port.port, *rows),

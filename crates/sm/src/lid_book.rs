@@ -19,11 +19,11 @@ use crate::io::PersistentState;
 pub struct LidBook {
     /// Every port that this run, or the state it started with, has known by some LIDs.
     claims: BTreeMap<Guid, Claim>,
-    /// What an earlier run has stored, until it is known whether that is this fabric's.
+    /// The LIDs that an earlier run has stored, until it is known whether they belong to this fabric.
     earlier: Earlier,
 }
 
-/// What one port is known by.
+/// The knowledge about the LIDs of one port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Claim {
     /// LIDs of the last plan that included the port. `None`: another port holds them, and this one was not seen to.
@@ -34,8 +34,8 @@ struct Claim {
     before: Option<LidRange>,
     /// LIDs of `before` when the port acknowledged others, until it is read to hold those that are assigned.
     replaced: Option<LidRange>,
-    /// LIDs that an earlier run has stored and another port was read to hold: that port may give them up again. The
-    /// next heavy sweep drops them if the port has others assigned by then.
+    /// LIDs that an earlier run has stored for this port, and that another port was read to hold. The other port may
+    /// give them up again. The next heavy sweep drops them if this port has other LIDs assigned by then.
     yielded: Option<LidRange>,
     /// The port in the last plan.
     last_plan: LastPlan,
@@ -49,8 +49,8 @@ enum Evidence {
     /// None: no LIDs are assigned.
     #[default]
     None,
-    /// An earlier run has stored them, and no plan of this run included the port: a Set of the earlier run may have
-    /// gone to another port.
+    /// An earlier run has stored the LIDs, and no plan of this run has included the port: a Set of the earlier run may
+    /// have reached another port.
     Stored,
     /// A plan of this run assigned them, and no answer shows whether the port took them.
     Planned {
@@ -65,7 +65,7 @@ enum Evidence {
     Read,
 }
 
-/// What the last plan has for a port.
+/// The port in the last plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LastPlan {
     /// Nothing: the port was away or left out.
@@ -77,19 +77,19 @@ enum LastPlan {
     InPlaceOf(LidRange),
 }
 
-/// What an earlier run has stored.
+/// The state that an earlier run has stored.
 #[derive(Clone, Debug, Default)]
 struct Earlier {
     /// LIDs that were taken to belong to another fabric. They are not part of a claim, because a port may get other
-    /// LIDs meanwhile, and because one port of the set that is found restores them all.
+    /// LIDs meanwhile. If one port of this set is found, all of them are restored.
     aside: BTreeMap<Guid, LidRange>,
     /// How many ports were stored, until some are met.
     stored: usize,
-    /// None of those has been met, and too few others to decide that they are another fabric's.
+    /// True if none of these ports was found, and too few others to decide that they belong to another fabric.
     is_doubted: bool,
 }
 
-/// What happened.
+/// The inputs of this sub-machine.
 #[derive(Clone, Copy, Debug)]
 pub enum In<'a> {
     /// A sweep found this fabric.
@@ -106,7 +106,7 @@ pub enum In<'a> {
     OfAnother(&'a Fabric),
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
     /// Ports hold other LIDs than they are known by, and did not in the sweep before.
@@ -141,7 +141,7 @@ impl LidBook {
         Self { claims, earlier }
     }
 
-    /// Takes one input; appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
             In::Found(fabric) => effects.extend(self.note_strangers(fabric).then_some(Effect::Strangers)),
@@ -172,8 +172,9 @@ impl LidBook {
         claims.filter_map(|(&guid, claim)| Some((guid, claim.assigned?)))
     }
 
-    /// How many ports an earlier run has stored, if this one has met none of them and none is in the fabric. Once
-    /// other ports have LIDs this is no longer decided, unless they were too few to decide it.
+    /// Returns the number of ports with LIDs stored by an earlier run, if this run has found none of them and none is
+    /// in the fabric. `None` as soon as other ports have LIDs, unless these were too few to show that the stored state
+    /// belongs to another fabric.
     fn none_met(&self, fabric: &Fabric) -> Option<usize> {
         let is_untried = |guid: &Guid| {
             self.claims
@@ -235,7 +236,7 @@ impl LidBook {
         self.of_port(port).any(|known| known.base == port.settings.lids.base)
     }
 
-    /// True if a port holds just that, with the same LMC.
+    /// True if a port holds exactly its known LIDs, with the same LMC.
     pub fn is_known(&self, port: &Port) -> bool {
         self.of_port(port).any(|known| known == port.settings.lids)
     }
@@ -255,7 +256,7 @@ impl LidBook {
         ports.map(|(_, port)| port.guid).collect()
     }
 
-    /// Notes which ports hold other LIDs than they are known by. True if one did not in the sweep before.
+    /// Records which ports hold other LIDs than they are known by. True if one did not in the sweep before.
     fn note_strangers(&mut self, fabric: &Fabric) -> bool {
         let strangers = self.strangers(fabric);
         let mut is_news = false;
@@ -306,21 +307,21 @@ impl LidBook {
         befores
     }
 
-    /// What an earlier run has stored and was taken for another fabric's.
+    /// Returns the stored LIDs that were taken to belong to another fabric.
     pub const fn aside(&self) -> &BTreeMap<Guid, LidRange> {
         &self.earlier.aside
     }
 
-    /// Ports with LIDs that belong to another port for a later run. A port that never answered cedes nothing: its
-    /// former LIDs are stored with its claim.
+    /// Returns the ports with LIDs that belong to another port in the eyes of a later run. A port that never answered
+    /// is not among them: its former LIDs are stored with its claim.
     fn ceded(&self) -> impl Iterator<Item = (Guid, &Claim)> {
         let doubtful = self.doubtful(|claim| claim.assigned, None).into_iter();
         doubtful.filter(|(_, claim)| (claim.evidence, claim.last_plan) == (Evidence::Acknowledged, LastPlan::Omitted))
     }
 
-    /// Ports with known LIDs that rest on a plan or an acknowledgement alone, while another port claims the same LIDs
-    /// and was read to hold them: the Set was meant for the first port and reached the second. If that second port
-    /// holds others in this fabric, neither port has them.
+    /// Returns the ports with LIDs that were never read from them, only planned or acknowledged, while another port was
+    /// read with the same LIDs: the Set was meant for the first port and reached the second. If the second port has
+    /// other LIDs in this fabric, the first is not returned.
     fn doubtful(&self, known: impl Fn(&Claim) -> Option<LidRange>, fabric: Option<&Fabric>) -> Vec<(Guid, &Claim)> {
         let ranges = || {
             let claims = self.claims.iter();
@@ -407,9 +408,9 @@ impl LidBook {
         }
     }
 
-    /// Withdraws a plan that was dropped before any Set of it was sent: ports hold the same LIDs as before. A port that
-    /// holds none has its known LIDs from before the plan: perhaps those of an earlier plan, which it took without an
-    /// answer, and not older ones.
+    /// Withdraws a plan that was dropped before any Set of it was sent: ports hold the same LIDs as before it. A port
+    /// that holds no LID gets back the LIDs that were known before the plan. These may be those of an earlier plan that
+    /// the port took without an answer.
     fn withdraw(&mut self, fabric: &Fabric, lids: &Lids) {
         for (at, range) in lids.iter() {
             let Some(port) = fabric.port(at) else { continue };
@@ -429,7 +430,7 @@ impl LidBook {
         }
     }
 
-    /// What ports hold, as far as their answers show, after a plan was applied, or a part of it.
+    /// Records the LIDs that answers show, after a plan or a part of it was applied.
     fn acknowledge(&mut self, fabric: &Fabric, lids: &Lids) {
         for (at, range) in lids.iter() {
             let port = fabric.port(at).filter(|port| port.settings.lids == range);
@@ -443,7 +444,7 @@ impl LidBook {
         }
     }
 
-    /// Takes the LIDs of ports that another master manages. If this manager planned a LID for a port that was never
+    /// Handles the LIDs of ports that another master manages. If this manager planned a LID for a port that was never
     /// read with it, the other manager has assigned it to another port: a later run, which reads claims without their
     /// evidence, could not decide between the two ports.
     fn of_another(&mut self, fabric: &Fabric) {
@@ -489,8 +490,8 @@ impl Claim {
         (self.before, self.replaced, self.evidence) = (None, None, Evidence::Read);
     }
 
-    /// Returns the known LIDs of the port, and others that it may hold instead. It may have taken the assigned LIDs
-    /// without an answer. If their LMC is not the wanted one, the former LIDs are the known ones.
+    /// Returns the known LIDs of the port, and other LIDs that it may hold instead. The port may have taken the
+    /// assigned LIDs without an answer. If these do not have the wanted LMC, the former LIDs are the known ones.
     fn known(&self, lmc: Lmc) -> Option<(LidRange, Option<LidRange>)> {
         let assigned = self.assigned?;
         Some(match self.before {

@@ -242,8 +242,9 @@ impl SetByOne {
         }
     }
 
-    /// True if that manager has set a port: the port names it, and no other port holds the LIDs of either. If another
-    /// subnet was joined, and its manager had the same LID, LIDs would be held twice.
+    /// True if the manager in `self.manager` has set this port: its LID is the port's MasterSMLID, and no other port
+    /// holds the LIDs of the manager or of this port. (If two subnets with the same manager LID are joined, two ports
+    /// hold the same LIDs.)
     fn is_of(&self, port: &Port) -> bool {
         let lids = port.settings.lids;
         let is_single = |lid| !self.twice.contains(&lid);
@@ -264,8 +265,8 @@ mod tests {
     /// A port's LID, the manager that it names, and its M_Key.
     type Held = (u16, u16, u64);
 
-    /// Three ports that hold LIDs 1 to 3 from manager 1 with this manager's key, and these: how many of them belong to
-    /// another manager.
+    /// Checks how many of the ports in `more` belong to another manager. Beside them are three ports with LIDs 1 to 3,
+    /// set by manager 1 with this manager's key.
     fn check(more: &[Held], want: usize) {
         let mut builder = FabricBuilder::new();
         let ours: [Held; 3] = [(1, 1, KEY), (2, 1, KEY), (3, 1, KEY)];

@@ -1,4 +1,4 @@
-//! What a manager is in the middle of: one value, so that impossible combinations cannot be written down.
+//! The stage of a manager: one value, so that impossible combinations cannot be written down.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ pub enum Token {
     SmInfo(election::Ask),
 }
 
-/// What a manager is in the middle of.
+/// The stage of a manager: its present work.
 #[derive(Debug, Default)]
 pub enum Stage {
     /// Idle until a timer is due or an input arrives.
@@ -71,13 +71,13 @@ pub enum Stage {
         inventory: Arc<Inventory>,
         /// Tables as read.
         installed: Arc<Installed>,
-        /// What will be applied.
+        /// The plan to be applied.
         outcome: Arc<Outcome>,
     },
     /// Sending Sets.
     Applying(Box<Apply>, Arc<Inventory>),
-    /// A light sweep, or the check after a plan; also without any Get, to reach [`Stage::Idle`] through the outer
-    /// machine.
+    /// A light sweep, or the check after a plan. It is also entered without any Get, so that the outer machine reaches
+    /// [`Stage::Idle`].
     LightSweep,
     /// Probing the ports of switches that reported a change.
     Probing(Box<Probe>),

@@ -41,7 +41,7 @@ pub enum Timer {
     /// One second after a plan came into force: the check for changes during the plan. It waits until packets that may
     /// use unknown entries are gone.
     SecondLook,
-    /// A probe asks more ports: the trap of the link's other end has not come, or the likely ports have explained
+    /// A probe asks more ports: the trap of the link's other end has not arrived, or the likely ports have explained
     /// nothing, or a switch behind a lost link may be dead.
     Doubt,
     /// A trap is repressed: at once, or during a repair at most 5 ms after the trap came.

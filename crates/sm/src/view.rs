@@ -19,7 +19,7 @@ use crate::election::Role;
 use crate::rebalance::BalanceView;
 use crate::report::{PortReport, beyond_reach};
 
-/// What a manager is doing.
+/// The stage of a manager, as status shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StageName {
     /// Nothing, until something happens.
@@ -56,7 +56,7 @@ impl fmt::Display for StageName {
     }
 }
 
-/// How far a stage is.
+/// The progress of a stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Steps done.
@@ -107,7 +107,7 @@ pub struct ReadBackFigures {
     pub lying: Vec<Guid>,
 }
 
-/// What a manager shows of itself.
+/// The state of a manager, as other programs see it.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// Its role.
@@ -116,7 +116,7 @@ pub struct View {
     pub master: Option<Guid>,
     /// The current stage.
     pub stage: StageName,
-    /// How far that is.
+    /// The progress of that stage.
     pub progress: Progress,
     /// The current pause, until packets in flight are gone.
     pub wait: Option<Wait>,
@@ -142,7 +142,7 @@ pub struct View {
     pub plan: Option<Arc<Plan>>,
     /// The judge's verdict on it.
     pub verdict: Option<Arc<Verdict>>,
-    /// What the judge said of the plan that it refused, if the last sweep ended without a plan.
+    /// The judge's verdict on the refused plan, if the last sweep ended without a plan.
     pub refused: Option<Arc<Verdict>>,
     /// The tables that switches hold, as far as known.
     pub installed: Arc<Installed>,
@@ -158,7 +158,7 @@ pub struct View {
     pub ports: Arc<Vec<PortReport>>,
     /// Multicast groups that have members.
     pub groups: Arc<MulticastGroups>,
-    /// What switches copy of multicast, as far as known: blocks by switch GUID.
+    /// The known MFT blocks of switches, by GUID.
     pub copies: Arc<BTreeMap<Guid, MftBlocks>>,
     /// Findings of the read-back.
     pub read_back: ReadBackFigures,

@@ -5,7 +5,7 @@ use super::exits::{EXIT_STATUS, Exits, OF_NAGIOS};
 /// A file that a page names.
 #[derive(Clone, Copy, Debug)]
 pub struct File {
-    /// Its path, or what its path is made of.
+    /// Its path, or the form of its path.
     pub path: &'static str,
     /// Its contents.
     pub what: &'static str,

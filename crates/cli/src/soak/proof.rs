@@ -14,7 +14,7 @@ use crate::exit::{CliError, Exit};
 use crate::load;
 use crate::out::{Grid, Out, thousands};
 
-/// What became of one schedule.
+/// The outcome of one schedule.
 struct Replayed {
     line: DigestLine,
     /// The violation that a checker found.

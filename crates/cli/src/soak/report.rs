@@ -1,4 +1,4 @@
-//! What `selvedge soak` prints and writes of a run.
+//! The output of `selvedge soak` about a run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

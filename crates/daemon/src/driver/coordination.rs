@@ -59,7 +59,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Takes the result of storing the manager's state. Sets that depend on it wait until it is stored.
+    /// Handles the result of storing the manager's state. Sets that depend on it wait until it is stored.
     pub(super) fn state_stored(&mut self, id: u64, result: Result<(), StoreError>) -> Result<(), DaemonError> {
         let is_stored = result.is_ok();
         let mut desk = self.seat.desk();
@@ -72,7 +72,7 @@ impl Driver {
         self.do_what_is_left()
     }
 
-    /// Takes the result of storing the nodes and links that were found.
+    /// Handles the result of storing the nodes and links that were found.
     pub(super) fn known_stored(&mut self, id: u64, result: Result<(), StoreError>) -> Result<(), DaemonError> {
         let is_stored = result.is_ok();
         let mut desk = self.seat.desk();

@@ -24,7 +24,7 @@ use super::bytes::{Reader, put_datagram, put_text};
 /// What every record begins with: name and version of the format.
 pub(super) const MAGIC: &[u8; 8] = b"SLVREC05";
 
-/// What a recorded manager was made of.
+/// The start of a recorded manager: its configuration and state.
 #[derive(Clone, Debug)]
 pub struct Header {
     /// The mode: what the manager is allowed to do.
@@ -96,7 +96,7 @@ pub enum RecordedInput {
     Said(Datagram),
 }
 
-/// One input, and what came of it.
+/// One input, and the digest of its outputs.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// When.

@@ -34,8 +34,8 @@ pub struct Torn {
     pub bytes: usize,
 }
 
-/// Most bytes that a process leaves of an entry when it is killed: more than an entry with a datagram has. Entries with
-/// a policy or a list can have more. They are rare, so a longer remainder counts as damage.
+/// Largest incomplete entry, in bytes, that counts as left by a killed process: more than an entry with a datagram has.
+/// Entries with a policy or a list can be longer, but they are rare, so a longer remainder counts as damage.
 const REST_MAX: usize = 512;
 
 impl Torn {

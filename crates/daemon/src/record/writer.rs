@@ -22,7 +22,7 @@ pub struct Recorder {
     bytes: u64,
     limit: u64,
     entry: Vec<u8>,
-    /// Of these, datagrams between hosts and the administrator.
+    /// Number of these that are datagrams between hosts and the administrator.
     said: u64,
     /// Time of the last write to the file.
     flushed_at: Time,

@@ -110,8 +110,8 @@ impl Beside {
         Self { routes, is_free }
     }
 
-    /// Returns whether to plan trees with a check of the routes' dependencies, attempt by attempt: first without, if
-    /// that is likely to succeed.
+    /// Returns the attempts in order: false plans trees without a check of the routes' dependencies, true with it. The
+    /// attempt without comes first if it is likely to succeed.
     fn attempts(&self, groups: &MulticastGroups) -> impl Iterator<Item = bool> + use<> {
         let is_free = |sl: Sl| self.is_free.get(usize::from(self.routes.lane(sl))) == Some(&true);
         let first = groups.iter().all(|group| is_free(group.sl)).then_some(false);

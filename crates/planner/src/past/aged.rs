@@ -14,8 +14,8 @@ use super::taken::{Change, Step};
 use super::{After, FOG_LIFETIMES, Recent};
 
 impl Recent {
-    /// Forgets changes with packets that are gone, LID by LID, although other changes were made since. When faults
-    /// follow each other closely, there is no moment at which all packets are gone.
+    /// Removes changes with packets that are gone, LID by LID, although other changes were made since. When faults
+    /// follow each other closely, there is no moment at which the packets of all changes are gone.
     pub(super) fn forget_aged(&mut self, now: Time, after: &After) {
         let longest = self.longest(&after.fabric);
         // Number of steps, from the first on, that are this many lifetimes old.

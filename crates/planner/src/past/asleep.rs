@@ -30,8 +30,8 @@ pub fn with_links_asleep(
     (known || !under_way.before.is_empty()).then_some(under_way)
 }
 
-/// Counts blocks with entries over such links as changed. These entries have no effect now (see
-/// [`selvedge_verify::phases::Wake`]), but had one before the links were lost.
+/// Counts blocks with entries over lost links as changed. These entries have no effect now (see
+/// [`selvedge_verify::phases::Wake`]), but they had one before the links were lost.
 fn note_what_led_there(under_way: &mut UnderWay, fabric: &Fabric, installed: &Installed) {
     let known: BTreeSet<_> = under_way.before.iter().map(|(at, block, _)| (*at, *block)).collect();
     let mut before = Vec::new();

@@ -49,9 +49,9 @@ impl Lost {
     }
 }
 
-/// Returns the links into switches that carried packets before and do not now, as far as they can be seen. Also returns
-/// the links of senders that were never seen. Links of a switch that is not visible are kept, because the packets it
-/// has taken in are still there when it comes back.
+/// Returns the links into switches that carried packets before and do not now, as far as they can be seen, and the
+/// links of senders that were never seen. Links of a switch that cannot be seen are kept, because the packets that it
+/// has received are still there when it comes back.
 pub(super) fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<Lost> {
     match std::ptr::eq(Arc::as_ptr(before), now) {
         true => Vec::new(),
@@ -107,9 +107,10 @@ fn names_of_lost<'a>(before: &'a Fabric, now: &'a Fabric) -> impl Iterator<Item 
     })
 }
 
-/// Returns the links into switches on which an unknown node may have sent, and which no longer count for any host. An
-/// ACTIVE port without an answering node behind it counts as one of a host, which sends. It no longer does once it is
-/// known to lead to a switch, or has gone down. But the unknown node has sent until now, and may not be visible yet.
+/// Returns the links into switches on which an unknown node may have sent, and which no longer count for any host.
+///
+/// An ACTIVE port without an answering node behind it counts as a port to a host, which sends. This ends when the port
+/// is known to lead to a switch, or has gone down. But the unknown node has sent until now, and may not be visible yet.
 fn unseen_senders<'a>(before: &'a Fabric, now: &'a Fabric) -> impl Iterator<Item = Lost> + 'a {
     let unseen = switch_ports(before).filter(|&(at, peer)| peer.is_none() && is_active(before, at));
     unseen.filter_map(|(PortRef { node, port }, _)| {

@@ -142,8 +142,8 @@ impl Written {
         is_new
     }
 
-    /// Merges the two earliest consecutive steps without a common entry: a step writes no entry twice. False if there
-    /// are none.
+    /// Merges the two earliest consecutive steps without a common entry, because a step writes no entry twice. Returns
+    /// false if there are no such steps.
     fn join_two(&mut self) -> bool {
         let entries = |changes: Vec<Change>| changes.iter().map(|change| (change.lid, change.switch)).collect();
         let changed: Vec<BTreeSet<(Lid, Guid)>> = self.changes_by_step().map(entries).collect();
@@ -245,9 +245,11 @@ impl Written {
     }
 }
 
-/// True if packets do not notice that a block was written: it had the same contents (`met`), or the switch drops
-/// packets to all its LIDs because they are above LinearFDBTop. Each sweep empties the tables of a switch that was off
-/// until they are in force. If that counted, a repeating trap could delay for ever what waits for packets to drain.
+/// True if no packet is affected by the writing of a block: it had the same contents (`met`), or the switch drops
+/// packets to all its LIDs because they are above LinearFDBTop.
+///
+/// This matters because each sweep empties the tables of a switch that was off, until they are in force. If these
+/// writes counted, a repeating trap could delay all work that waits for packets to drain.
 pub fn goes_unnoticed(met: Option<&[u8; BLOCK_LIDS]>, is_looked_up: bool, data: &[u8; BLOCK_LIDS]) -> bool {
     match met {
         Some(met) => met == data,

@@ -50,8 +50,8 @@ impl Unanswered {
         }
     }
 
-    /// Removes blocks that have been read since. Returns their contents in order, and whether the contents of others
-    /// are unknown.
+    /// Removes the blocks that have been read since. Returns the contents that each of them has had, in order, and
+    /// whether the contents of some block are unknown.
     fn take_read(&mut self, fabric: &Fabric, read: &Installed) -> (Late, bool) {
         let (mut late, mut is_any_unknown) = (Late::new(), false);
         self.blocks.retain(|&(guid, block), Sets { met, sent }| {

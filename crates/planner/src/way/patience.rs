@@ -13,8 +13,8 @@ use super::{Step, Way, WayOptions, What};
 /// switches one after another, each wait is as many lifetimes of 1.07 s.
 const PATIENCE_NS: u64 = 20_000_000_000;
 
-/// Sets the waits of the same steps to sufficient lengths. The steps were planned as if links that come up carried
-/// packets from the start.
+/// Gives the waits of these steps sufficient lengths. The steps were planned as if links that come up carried packets
+/// from the start.
 pub(super) fn with_waits(
     mut set: ChangeSet,
     (fabric, installed): (&Fabric, &Installed),

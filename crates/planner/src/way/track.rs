@@ -56,7 +56,7 @@ impl<'a> Track<'a> {
         });
     }
 
-    /// Does the same until `f` returns false. True if it never did.
+    /// Loads LIDs in the same way until `f` returns false. True if it never did.
     pub fn load_until(
         &mut self,
         tables: &Tables,
@@ -106,8 +106,8 @@ impl<'a> Track<'a> {
         true
     }
 
-    /// Loads a LID with packets in flight since these tables were in force and these steps were taken. False if all
-    /// that makes a cycle.
+    /// Loads the tables of one LID, together with the packets in flight since these tables were in force and these
+    /// steps were taken. Returns false if all that together makes a cycle.
     pub fn replay(
         &mut self,
         (tables, lost): (&Tables, &[LostLink]),

@@ -82,10 +82,11 @@ pub fn drop_first(
     Some((after, phase))
 }
 
-/// Returns how long packets of entries that are dropped first may be in flight out of sight. If two switches each have
-/// a port behind which no agent answers, a cable may connect them. Packets that one switch has just sent over it follow
-/// the entries of the other, and no proof considers a cable that is not seen. A port that led only to LIDs of no known
-/// port is assumed to lead to a host.
+/// Returns how long packets of entries that are dropped first may be in flight where no proof follows them.
+///
+/// If two switches each have a port behind which no agent answers, a cable may connect these ports. Packets that one
+/// switch has just sent over it follow the entries of the other, and no proof considers a cable that is not seen. A
+/// port is assumed to lead to a host if its entries were only for LIDs of no known port.
 pub fn out_of_sight(fabric: &Fabric, installed: &Installed, plan: &Plan) -> Duration {
     let silent = silent_ports(fabric);
     let switches: BTreeSet<SwitchIdx> = silent.iter().map(|(switch, _)| *switch).collect();

@@ -341,8 +341,8 @@ fn move_on(
     });
 }
 
-/// Assigns the writes of one LID to steps. Returns them, and those that must wait. `by_rank`: no write comes before
-/// those that it leads to.
+/// Assigns the writes of one LID to steps. Returns these, and the writes that must wait. `by_rank`: a write comes only
+/// after the writes of all switches further along its new path.
 fn try_task(
     track: &mut Track<'_>,
     order: &mut Order,
@@ -377,8 +377,8 @@ fn try_task(
     (steps, left)
 }
 
-/// Drops the LIDs that cannot stay unchanged while the others get their new entries: as few as a greedy choice finds,
-/// or all that are left.
+/// Drops LIDs that cannot keep their entries while the others get new ones: as few as a greedy choice finds, or all
+/// that are left.
 fn drop_first((ground, rest): (&Ground<'_>, &Rest), tables: &mut Tables, left: &mut [Task], all: bool) -> Vec<Write> {
     if all || !choose((ground, rest), tables, left) {
         left.iter_mut().for_each(|task| task.dropped = true);

@@ -5,7 +5,7 @@ use std::fmt;
 use selvedge_planner::Severity;
 use selvedge_types::Guid;
 
-/// Something about alias GUIDs that an operator may want to know.
+/// An event about alias GUIDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AliasEvent {
@@ -33,7 +33,7 @@ pub enum AliasEvent {
         /// The block.
         block: u8,
     },
-    /// An alias is the own GUID of a port that has come: it is taken away.
+    /// An alias is the own GUID of a new port: it is removed from the port that had it.
     Taken {
         /// The GUID.
         guid: Guid,

@@ -66,12 +66,12 @@ struct Next {
     done: Vec<Guid>,
 }
 
-/// What alias GUIDs may read.
+/// The state of other sub-machines that this one may read.
 #[derive(Debug)]
 pub struct Ctx<'a> {
-    /// When the input came.
+    /// The time of the input.
     pub now: Time,
-    /// What the manager may do.
+    /// The mode of the manager.
     pub mode: Mode,
     /// Judges each change before it is sent.
     pub judge: &'a dyn Judge,
@@ -79,10 +79,10 @@ pub struct Ctx<'a> {
     pub inventory: Option<&'a Inventory>,
 }
 
-/// What can happen to alias GUIDs.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
-    /// New wanted aliases of these ports.
+    /// The administrator wants these aliases at these ports.
     Changed(Vec<PortAliases>),
     /// A plan with these changes is in force. A port with a PortInfo Set in it may have been off, and may have lost its
     /// aliases.
@@ -116,14 +116,14 @@ pub enum In<'a> {
     Unknown(Place),
     /// A Set to this port has failed for good.
     GaveUp(Guid),
-    /// Something else came first, while blocks were being read or written.
+    /// Other work interrupted the reading or writing of blocks.
     Interrupted,
 }
 
-/// What alias GUIDs want done.
+/// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
-    /// Tell operators.
+    /// Report this event.
     Event(AliasEvent),
     /// Read these blocks.
     Read(Vec<(PortRef, Place)>),
@@ -132,7 +132,7 @@ pub enum Effect {
 }
 
 impl AliasGuids {
-    /// Takes one input. Appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
         let now = ctx.now;
         match input {
@@ -176,7 +176,7 @@ impl AliasGuids {
         }
     }
 
-    /// Returns what ports hold as far as known.
+    /// Returns the known GUIDInfo of ports.
     pub const fn held(&self) -> &HeldGuids {
         &self.held
     }

@@ -162,8 +162,8 @@ impl Work for Blocks {
         self.phases[phase].len()
     }
 
-    /// Removes a block's entries from one table before they are added to another: an alias that is not yet removed must
-    /// not be given to another port.
+    /// Begins a phase. If a request has failed before, leaves out this phase and all later ones: an alias that is not
+    /// removed from one port must not be given to another port.
     fn begin(&mut self, _: &Ctx<'_>, phase: usize, so_far: Counts, effects: &mut Vec<Effect>) -> Result<(), usize> {
         if so_far.failed == 0 {
             return Ok(());
@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// Two phases of one block each: it shall hold 5 and then 6, or is read twice.
+    /// Returns work of two phases with one block each: the block is written with 5, then with 6, or is read twice.
     fn begun(is_mft: bool, writes: bool) -> Apply<Blocks> {
         let inventory = Arc::new(inventory(row()));
         let at = place(&inventory, if is_mft { FIRST } else { NEAR }, u8::from(!is_mft));
@@ -291,8 +291,8 @@ mod tests {
         }
     }
 
-    /// The first entry that each request is answered with; `None`: not answered, 0: with an error. An interruption ends
-    /// what is left.
+    /// Checks the effects if agents answer each request with a block that begins with this entry. `None`: no answer; 0:
+    /// an answer with an error. After the last answer the work is interrupted.
     fn check(writes: bool, answers: &[Option<u16>], want: &[&str]) {
         for is_mft in [true, false] {
             let (mut apply, mut found, mut answers) = (begun(is_mft, writes), Vec::new(), answers.iter());

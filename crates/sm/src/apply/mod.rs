@@ -53,16 +53,16 @@ pub struct Counts {
     pub failed: usize,
 }
 
-/// What requests depend on.
+/// The state of other sub-machines that this one may read.
 #[derive(Debug)]
 pub struct Ctx<'a> {
-    /// When the input came.
+    /// The time of the input.
     pub now: Time,
     /// How the manager behaves.
     pub config: &'a Config,
 }
 
-/// What can happen.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
     /// There is room for one more request.
@@ -73,18 +73,18 @@ pub enum In<'a> {
     LeftOut(SetId),
     /// The manager's own port has answered, or not.
     OwnPort(Option<&'a Mad>),
-    /// Something else comes first: requests in flight may be carried out or not.
+    /// Other work interrupts: agents may or may not execute the requests in flight.
     Interrupted,
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
     /// Ask the manager's own port for its PortInfo.
     AskOwnPort,
     /// Sweep: the fabric has changed since the plan was made.
     Sweep(SweepReason),
-    /// Tell operators.
+    /// Report this event.
     Event(Event),
     /// A block was read, or a Set of it was `acknowledged`.
     Holds {
@@ -113,12 +113,12 @@ pub struct Request {
     pub agent: AgentId,
     /// The SMP.
     pub smp: Smp,
-    /// It is sent before requests to other agents: this agent has the most requests of the phase, so its requests
-    /// decide how long the phase takes.
+    /// True if the request is sent before requests to other agents: its agent has the most requests of the phase, so
+    /// they decide how long the phase takes.
     pub is_first: bool,
 }
 
-/// A list of requests in phases, and what their answers teach.
+/// A list of requests in phases, with the knowledge from their answers.
 pub trait Work {
     /// Returns how many phases there are.
     fn phases(&self) -> usize;
@@ -126,8 +126,8 @@ pub trait Work {
     /// Returns how many requests a phase has.
     fn requests(&self, phase: usize) -> usize;
 
-    /// Begins a phase, or ends after the last one. `Err` with the number of requests left out if this phase and all
-    /// later ones are left out.
+    /// Begins a phase, or ends the work after the last one. `Err` has the number of requests that are left out, if this
+    /// phase and all later ones are left out.
     fn begin(&mut self, ctx: &Ctx<'_>, phase: usize, so_far: Counts, effects: &mut Vec<Effect>) -> Result<(), usize>;
 
     /// Returns true while the phase that has begun must wait.
@@ -138,13 +138,13 @@ pub trait Work {
     /// Builds a request; `None` if it cannot or should not be sent.
     fn request(&mut self, ctx: &Ctx<'_>, id: SetId) -> Option<Request>;
 
-    /// Takes the end of a request. Returns true if the agent did what was requested.
+    /// Handles the end of a request. Returns true if the agent did what was requested.
     fn ended(&mut self, id: SetId, answer: Option<&Mad>, effects: &mut Vec<Effect>) -> bool;
 
     /// A request was not sent, as its agent has not answered others.
     fn left_out(&mut self, _: SetId) {}
 
-    /// Takes the answer of the local port.
+    /// Handles the answer of the local port.
     fn own_port_answered(&mut self, _: Option<&Mad>, _: &mut Vec<Effect>) {}
 
     /// The work is interrupted with these requests in flight.
@@ -162,7 +162,7 @@ impl<W: Work> Apply<W> {
         }
     }
 
-    /// Takes one input. Appends the effects, and returns the request to send: at most one, only after [`In::Room`]. A
+    /// Handles one input. Appends the effects, and returns the request to send: at most one, only after [`In::Room`]. A
     /// bring-up has a million requests, so they are not among the effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) -> Option<(SetId, Request)> {
         match input {
@@ -204,8 +204,8 @@ impl<W: Work> Apply<W> {
         self.counts
     }
 
-    /// Returns the next request of the current phase: none until its wait is over, or the answers of the phase before
-    /// are in, or if everything is done.
+    /// Returns the next request of the current phase. `None` while its wait lasts, while answers of the phase before
+    /// are missing, and when everything is done.
     fn next_request(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) -> Option<(SetId, Request)> {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.begin(0, ctx, effects);

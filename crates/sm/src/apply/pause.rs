@@ -36,7 +36,7 @@ impl Wait {
 pub(super) struct Pause {
     /// The one that it is in.
     wait: Option<Wait>,
-    /// When the own port was asked in it.
+    /// When PortInfo of the local port was last requested during the pause.
     asked: Time,
     /// The own port has not answered yet.
     is_open: bool,
@@ -77,7 +77,7 @@ impl Pause {
         is_due
     }
 
-    /// Takes the answer of the local port, or its absence. Returns true if the port differs from `known`.
+    /// Handles the answer of the local port, or its absence. Returns true if the port differs from `known`.
     pub fn answered(&mut self, known: Option<&Port>, answer: Option<&Mad>) -> bool {
         self.is_open = false;
         let answer = answer.filter(|mad| mad.status().0 == 0);

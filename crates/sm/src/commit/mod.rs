@@ -44,7 +44,7 @@ pub struct InForce {
     ports: Arc<Vec<PortReport>>,
     /// Sets of the last change.
     change: Change,
-    /// What ports declined to take.
+    /// Settings that ports have declined.
     declined: DeclinedByGuid,
     /// The tables of the plan in force are those that another manager left.
     keeps_found: bool,
@@ -59,7 +59,7 @@ pub enum NoPlan {
     Refused {
         /// Why, in words: an engine each, with the first finding.
         why: Arc<str>,
-        /// What the judge said of the last plan that it refused, if it refused one.
+        /// The judge's verdict on the last plan that it refused, if any.
         verdict: Option<Arc<Verdict>>,
     },
     /// These ports are guarded by another M_Key.
@@ -82,7 +82,7 @@ struct Sweeps {
 /// Sets of a change, by what became of them.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
-    /// All of them.
+    /// All of these, in order.
     pub count: ChangeCount,
     /// Those that are acknowledged.
     pub acknowledged: usize,
@@ -92,7 +92,7 @@ pub struct Change {
     pub would_send: Option<Arc<Outcome>>,
 }
 
-/// What a change of plan depends on.
+/// The state of other sub-machines that this one may read.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx<'a> {
     /// How the manager runs; a standby only watches.
@@ -108,19 +108,19 @@ pub struct Ctx<'a> {
 pub struct Known<'a> {
     /// The inventory.
     pub inventory: &'a Inventory,
-    /// The same fabric with what its agents have taken.
+    /// The fabric with the settings that its agents have acknowledged.
     pub fabric: &'a Arc<Fabric>,
     /// Tables as far as known.
     pub installed: &'a Arc<Installed>,
-    /// What went wrong.
+    /// The failed Sets.
     pub failures: &'a Failures,
-    /// It comes at the end of a sweep or of a sweep's plan.
+    /// True at the end of a sweep or of a sweep's plan.
     pub is_of_sweep: bool,
     /// Nothing can be reached: it does not count as a sweep.
     pub is_cut_off: bool,
 }
 
-/// What happened.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
     /// A new policy of the operator; `Ctx` has the former one.
@@ -146,24 +146,24 @@ pub enum In<'a> {
     Applied {
         /// The plan.
         outcome: &'a Outcome,
-        /// The fabric with what its agents have taken.
+        /// The fabric with the settings that its agents have acknowledged.
         fabric: &'a Fabric,
-        /// What ports declined to take.
+        /// Settings that ports have declined.
         declined: BTreeMap<PortRef, Declined>,
         /// Sets that are acknowledged, and Sets that failed.
         sent: (usize, usize),
     },
-    /// A sweep interrupts a plan that is applied in part: the next plan leads to the same tables where the fabric is
-    /// unchanged.
+    /// A sweep interrupts a plan of which some Sets were sent. The next plan then leads to the same tables where the
+    /// fabric is unchanged.
     LeftHalfWay {
         /// The plan.
         plan: &'a Arc<Plan>,
-        /// The fabric with what its agents have taken.
+        /// The fabric with the settings that its agents have acknowledged.
         fabric: &'a Arc<Fabric>,
     },
     /// Drop the plan in force and an interrupted one.
     Dropped,
-    /// The same; and nothing is sent, for this reason.
+    /// A plan is needed but nothing is sent, for this reason.
     NothingSent(NoPlan),
     /// The state that is known now.
     Known(Known<'a>),
@@ -179,7 +179,7 @@ pub enum In<'a> {
     Copies(&'a Arc<BTreeMap<Guid, MftBlocks>>),
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
     /// Report this event.
@@ -191,7 +191,7 @@ pub enum Effect {
 }
 
 impl InForce {
-    /// Takes one input; appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
             In::Wanted(policy) => self.keeps_found &= route_alike(policy, ctx.policy),
@@ -347,7 +347,7 @@ impl InForce {
         &self.ports
     }
 
-    /// Returns what became of the Sets of the last change.
+    /// Returns the outcomes of the Sets of the last change.
     pub const fn change(&self) -> &Change {
         &self.change
     }
@@ -362,7 +362,7 @@ impl InForce {
         self.change.failed
     }
 
-    /// Returns what ports declined to take.
+    /// Returns the settings that ports have declined.
     pub const fn declined(&self) -> &DeclinedByGuid {
         &self.declined
     }

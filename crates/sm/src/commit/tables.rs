@@ -26,9 +26,9 @@ impl InForce {
         }
     }
 
-    /// Records a lane table of a port that differs from what was written. If the node was off while it was written, the
-    /// port's other lane tables may be lost as well, and their turn in the read-back may be many light sweeps away: the
-    /// sweep that is due reads them all.
+    /// Records a lane table of a port that differs from what was written. If the node was off when the table was
+    /// written, the port's other lane tables may be lost as well. Their turn in the read-back may be many light sweeps
+    /// away, so the sweep that is due reads all of them.
     pub(super) fn lanes_differ(&mut self, ctx: &Ctx<'_>, at: PortRef) {
         if let Some(found) = ctx.found {
             self.lanes().forget_port(found.fabric.node(at.node), at.port);
@@ -42,9 +42,9 @@ impl InForce {
         }
     }
 
-    /// Returns an effect if a table differs from what this manager believed it had written: for example a Set crossed a
-    /// moved cable and another switch took it, or a switch acknowledged a Set that it did not take. The table becomes
-    /// unknown, so that the next sweep reads it again if it takes the place of this one.
+    /// Returns an effect if a table differs from what this manager believed it had written. Examples: a Set crossed a
+    /// moved cable and another switch stored it, or a switch acknowledged a Set that it did not store. The table
+    /// becomes unknown, so that the next sweep reads it again if that sweep replaces the present one.
     pub(super) fn take_read(&mut self, fabric: &Fabric, read: &Installed) -> Option<Effect> {
         let old = self.fabric()?;
         let mut astray = Vec::new();

@@ -1,4 +1,4 @@
-//! What becomes of the plan in force.
+//! Checks how the plan in force changes with each input.
 
 use super::*;
 use crate::made::{empty_plan, inventory, outcome, row};

@@ -10,7 +10,7 @@ use crate::stage::{MftWork, Stage, Token};
 use crate::{aliases, commit, multicast, readback};
 
 impl Sm {
-    /// Hands an input to the executor; returns its effects, and the request that it wants sent.
+    /// Gives an input to the executor; returns its effects, and the request to send.
     fn tell_apply(&mut self, input: In<'_>) -> (Vec<Effect>, Option<(SetId, Request)>) {
         let ctx = Ctx {
             now: self.now,
@@ -151,7 +151,7 @@ impl Sm {
         self.note_copies(out);
     }
 
-    /// Takes over what switches copy now.
+    /// Stores the MFT contents that switches hold now.
     fn note_copies(&mut self, out: &mut Vec<Output>) {
         let held = Arc::clone(self.multicast.held());
         self.update_in_force(commit::In::Copies(&held), out);
@@ -170,8 +170,8 @@ impl Sm {
         }
     }
 
-    /// Interrupts the work on blocks of MFTs and GUIDInfo. Returns true if routes were to follow: they are no longer
-    /// known to be correct.
+    /// Interrupts the work on blocks of MFTs and GUIDInfo. Returns true if new routes were to follow it: the plan of
+    /// these routes is then no longer known to be correct.
     pub(crate) fn interrupt_blocks(&mut self) -> bool {
         self.run_apply(In::Interrupted, &mut Vec::new());
         match std::mem::take(&mut self.stage) {

@@ -54,7 +54,7 @@ impl Sm {
         }
     }
 
-    /// Has the next of them made, as things are now.
+    /// Hands out the job for the next backups, for the present state.
     fn make_backups(&mut self, mut task: BackUp, inventory: &Arc<Inventory>, out: &mut Vec<Output>) {
         task.basis = self.basis(inventory, self.in_force.installed(), None);
         task.adopt = self.adopt();

@@ -63,7 +63,7 @@ impl Sm {
         !self.tell_in_force(In::Read(fabric, read)).is_empty()
     }
 
-    /// Takes the state at the end of a sweep or of a change of tables.
+    /// Handles the state at the end of a sweep or of a change of tables.
     pub(crate) fn finish(
         &mut self,
         inventory: &Inventory,
@@ -216,8 +216,9 @@ impl Sm {
         self.run_election(election::In::Foreign(Foreign::Applied), out);
     }
 
-    /// Reads tables of switches after a plan for the fabric `seen` is in force: if a switch may have been off since,
-    /// and the plan activated all its links, only its tables show it, once its LID and its LinearFDBTop are set again.
+    /// Reads the tables of switches that may have been off after a plan for the fabric `seen` came into force. Once
+    /// such a switch has its LID and LinearFDBTop again, and the plan has activated all its links, only its tables show
+    /// that it was off.
     pub(super) fn read_who_may_have_been_off(&mut self, seen: &Fabric, now: &Fabric, installed: &Installed) {
         for (switch, &node) in now.switches().iter_enumerated() {
             let mut ports = now.node(node).external_ports();

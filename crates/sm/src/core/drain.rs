@@ -48,8 +48,8 @@ impl Sm {
         is_known_live || self.drain.has_carried(fabric, self.now)
     }
 
-    /// A heavy sweep has read all tables: records tables that differ from what this manager left, because packets may
-    /// be in flight by their entries.
+    /// Records, after a heavy sweep has read all tables, those tables that differ from what this manager left: packets
+    /// may be in flight by their entries.
     pub(crate) fn note_what_was_done_unseen(
         &mut self,
         inventory: &Inventory,
@@ -67,7 +67,7 @@ impl Sm {
         self.drain.handle(self.now, input, &mut Vec::new());
     }
 
-    /// Has a job compute for how long packets in flight matter, and by which entries they may go, if that is unknown.
+    /// Hands out a job that computes how long packets in flight matter, and which entries they may use, if unknown.
     pub(crate) fn settle(&mut self, now: Time, out: &mut Vec<Output>) {
         let Some(inventory) = self.inventory.clone() else {
             return;
@@ -77,8 +77,8 @@ impl Sm {
         self.compute(Task::Settle(Box::new(task)), out);
     }
 
-    /// Takes the result of that job. The next repair is faster if the effects of packets in flight are computed before
-    /// it.
+    /// Handles the result of that job. The next repair is faster if the effects of packets in flight are computed
+    /// before it.
     pub(crate) fn settled(&mut self, settled: Box<Past>, out: &mut Vec<Output>) {
         if !self.tell_drain(In::Settled(settled)).is_empty() {
             self.prepare_for_what_is_under_way(out);

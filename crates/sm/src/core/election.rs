@@ -154,7 +154,7 @@ impl Sm {
         self.finish(&inventory, fabric, installed, &report::Failures::none());
     }
 
-    /// This manager stands by from now on.
+    /// Begins to stand by.
     fn stood_by(&mut self, out: &mut Vec<Output>) {
         if let Some(inventory) = &self.inventory {
             let fabric = Arc::clone(&inventory.fabric);

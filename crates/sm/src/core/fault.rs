@@ -60,7 +60,7 @@ impl Sm {
         }
     }
 
-    /// Hands an input to repairs that wants nothing done.
+    /// Gives the repairs an input that has no effect.
     fn tell_repairs(&mut self, input: In<'_>) {
         self.repair(input, &mut Vec::new());
     }
@@ -161,7 +161,7 @@ impl Sm {
         }
     }
 
-    /// Takes a trap of a switch about a changed link. False if only a sweep can find the link.
+    /// Handles a trap of a switch about a changed link. False if only a sweep can find the link.
     pub(crate) fn suspect_lid(&mut self, lid: Lid, reason: SweepReason) -> bool {
         if self.is_sweep_due() {
             return false;
@@ -252,7 +252,7 @@ impl Sm {
         self.stage = Stage::Probing(Box::new(probe));
     }
 
-    /// Takes the answer of the local port during a probe.
+    /// Handles the answer of the local port during a probe.
     pub(crate) fn own_port_looked_at(&mut self, answer: Option<&Mad>, out: &mut Vec<Output>) {
         let Stage::Probing(probe) = &self.stage else { return };
         let inventory = &probe.start().inventory;
@@ -274,13 +274,13 @@ impl Sm {
         matches!(&self.stage, Stage::Probing(probe) if probe.waits(self.now))
     }
 
-    /// Takes the answer of a probed port.
+    /// Handles the answer of a probed port.
     pub(crate) fn port_looked_at(&mut self, at: PortRef, answer: Option<&Mad>, out: &mut Vec<Output>) {
         let info = ok(answer).and_then(|mad| PortInfo::parse(mad.smp_data()).ok());
         self.probe(probe::In::Port(at, info.as_ref()), out);
     }
 
-    /// Takes the answer of the node behind a port with a link that came back.
+    /// Handles the answer of the node behind a port with a link that came back.
     pub(crate) fn behind_looked_at(&mut self, at: PortRef, what: Behind, answer: Option<&Mad>, out: &mut Vec<Output>) {
         let data = ok(answer).map(Mad::smp_data);
         self.probe(probe::In::Behind(at, what, data), out);
@@ -359,7 +359,7 @@ impl Sm {
         self.tell_repairs(In::Forget);
     }
 
-    /// Takes what a job prepared.
+    /// Stores the data that a job has prepared.
     pub(crate) fn prepared(&mut self, warm: Option<Box<Warm>>, out: &mut Vec<Output>) {
         self.repair(In::Prepared(warm), out);
     }
@@ -386,12 +386,12 @@ impl Sm {
         self.repairs.is_under_way()
     }
 
-    /// Keeps what a repair gives back.
+    /// Stores the data that a repair returns.
     pub(crate) fn keep_warm(&mut self, warm: Option<Box<Warm>>) {
         self.tell_repairs(In::Warm(warm));
     }
 
-    /// A plan is in force: prepares the next repair, and probes again what was repaired.
+    /// A plan is in force: prepares the next repair, and probes the repaired switches again.
     pub(crate) fn after_apply(&mut self, inventory: &Inventory, out: &mut Vec<Output>) {
         self.multicast_after_apply();
         self.withdraw_after_apply();
@@ -399,7 +399,7 @@ impl Sm {
         self.repair(In::Applied { has_switches }, out);
     }
 
-    /// Completes the preparation with the effects of packets in flight, once it is known for how long they matter.
+    /// Completes the preparation with the dependencies of packets in flight, once it is known how long they matter.
     pub(crate) fn prepare_for_what_is_under_way(&mut self, out: &mut Vec<Output>) {
         let is_free = matches!(
             self.stage,
@@ -437,7 +437,7 @@ impl Sm {
         self.want_sweep(self.sweep_reason());
     }
 
-    /// Takes an answer to a request that has ended already.
+    /// Handles an answer to a request that has ended already.
     pub(crate) fn straggles(&mut self, mad: &Mad) {
         let (Stage::Planning { inventory, .. }, Some(mad), false) = (&self.stage, ok(Some(mad)), self.is_sweep_due())
         else {

@@ -53,7 +53,7 @@ impl Sm {
         id
     }
 
-    /// Returns true if a job's result would be taken if it came now. Otherwise a driver that has not run the job may
+    /// Returns true if the manager still waits for the result of a job. If not, a driver that has not run the job may
     /// hand in [`Job::fruitless`].
     #[must_use]
     pub fn awaits(&self, job: &Job) -> bool {

@@ -27,8 +27,9 @@ impl Sm {
         }
     }
 
-    /// Takes the fabric of a sweep. True if ports that this master manages hold other LIDs than the known ones, and did
-    /// not in the sweep before. A LID that a port shows is kept and not set again, so one more sweep confirms it.
+    /// Handles the fabric of a sweep. Returns true if ports that this master manages hold other LIDs than the known
+    /// ones, and did not in the sweep before. A LID that a port shows is kept and not set again, so one more sweep
+    /// confirms it.
     pub(crate) fn must_see_lids_again(&mut self, fabric: &Fabric) -> bool {
         let is_news = !self.tell_lids(In::Found(fabric)).is_empty();
         self.config.mode == Mode::Manage && is_news

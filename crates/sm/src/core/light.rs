@@ -92,8 +92,8 @@ impl Sm {
             .submit(AgentId(at.node.0), (Token::Look(Ask::Held(at)), get));
     }
 
-    /// Returns when the check is due if the manager is idle. While packets may be in flight by unknown entries, the
-    /// check waits until they are gone.
+    /// Returns when the check after a plan is due if the manager is idle. While packets may be in flight by unknown
+    /// entries, the check waits until they are gone.
     pub(crate) fn second_look_due(&self) -> Option<Time> {
         let fog = self.drain.fog(self.now);
         let due = self.sweep().check().due()?;
@@ -110,8 +110,8 @@ impl Sm {
         }
     }
 
-    /// Asks for the nodes behind links, if that is due. It waits for a wake-up: a process that manages only until the
-    /// subnet is up must not be delayed by a check without a repair after it.
+    /// Requests NodeInfo behind links if that is due. It is called at a wake-up only: a process that ends when the
+    /// subnet is up must not be delayed by a check after which no repair would follow.
     pub(super) fn look_behind_links_at_once(&mut self, out: &mut Vec<Output>) {
         if self.may_look_again() {
             self.run_sweep(In::Woken, out);

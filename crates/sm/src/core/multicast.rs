@@ -109,7 +109,7 @@ impl Sm {
         self.multicast.is_planning(id)
     }
 
-    /// Takes trees that were planned.
+    /// Handles trees that were planned.
     pub(crate) fn multicast_planned(&mut self, result: MulticastResult, out: &mut Vec<Output>) {
         let is_free = matches!(self.stage, Stage::Idle) && !self.is_sweep_due() && !self.has_suspects();
         self.run_multicast(In::Planned { result, is_free }, out);
@@ -121,7 +121,7 @@ impl Sm {
         self.multicast.left_apart()
     }
 
-    /// Returns what jobs have to know of copies.
+    /// Returns the multicast state that jobs need.
     pub(crate) fn copies(&self) -> Arc<Copies> {
         Arc::new(self.multicast.copies())
     }
@@ -136,8 +136,8 @@ impl Sm {
         self.tell_multicast(In::TakeApartFirst(first));
     }
 
-    /// Begins to apply a plan, a repair or a step towards balance: all of them pass here. Groups that could deadlock
-    /// beside it are taken apart first.
+    /// Begins to apply a plan, a repair or a rebalancing step: every such change begins here. Multicast groups that
+    /// could deadlock with it are taken apart first.
     pub(crate) fn begin_applying(&mut self, apply: Apply, inventory: Arc<Inventory>, out: &mut Vec<Output>) {
         self.tell_read_back(readback::In::Writing);
         let apply = apply.with_traffic_of_late(self.carried_lately(&inventory.fabric));

@@ -102,7 +102,7 @@ impl Sm {
         }
     }
 
-    /// A plan was applied: stores what it brought into force.
+    /// Stores the engines, lanes and levels of a plan that came into force.
     pub(crate) fn store_in_force(&mut self, out: &mut Vec<Output>) {
         let input = In::Committed {
             is_whole: !self.is_repairing() && !self.is_sweep_due(),
@@ -112,7 +112,7 @@ impl Sm {
         self.carry_out_persist(effects, out);
     }
 
-    /// Another manager is master: what this one knew of tables and service levels is void.
+    /// Another manager is master: knowledge of tables and service levels is no longer valid.
     pub(crate) fn forget_told(&mut self, out: &mut Vec<Output>) {
         let input = In::StoodBy(known_lids(&self.lids));
         let effects = handled(&mut self.persist, &ctx(&self.config, &self.in_force), input);

@@ -1,5 +1,5 @@
-//! Has a plan of the whole fabric made when tables are read, and takes plans and repairs from their jobs. They go on to
-//! `core/persist.rs` and to `Sm::begin_applying`.
+//! Requests a plan of the whole fabric when tables are read, and handles the plans and repairs that jobs return. They
+//! go on to `core/persist.rs` and to `Sm::begin_applying`.
 
 use std::sync::Arc;
 
@@ -128,7 +128,7 @@ impl Sm {
         }
     }
 
-    /// Takes a plan of the whole fabric.
+    /// Handles a plan of the whole fabric.
     pub(crate) fn planned(&mut self, result: PlanResult, out: &mut Vec<Output>) {
         let &Stage::Planning {
             job,

@@ -78,8 +78,8 @@ impl Sm {
         }
     }
 
-    /// Begins to read tables back after all switches have answered. Returns false if there are none to read, or if
-    /// something has `changed` and the read-back can wait.
+    /// Begins to read tables back after all switches have answered. Returns false if there are none to read, or if the
+    /// fabric has `changed` and the read-back can wait.
     pub(crate) fn begin_reading_back(&mut self, changed: bool) -> bool {
         if changed && !self.is_read_back_overdue() {
             return false;
@@ -119,8 +119,8 @@ impl Sm {
         }
     }
 
-    /// Keeps as many questions for tables of a kind open as the window allows. In light sweeps, directed routes by
-    /// which no agent answers are left out: a node has many tables.
+    /// Keeps as many Gets for tables of a kind in flight as the window allows. In light sweeps, directed routes by
+    /// which no agent answers are left out, because a node has many tables.
     pub(super) fn ask_back(&mut self, kind: Kind) {
         while self.exchange.open() < self.config.ready() {
             let Some(Effect::Ask { id, node, get }) = self.tell_read_back(In::Room(kind)).pop() else {
@@ -132,7 +132,7 @@ impl Sm {
         }
     }
 
-    /// Takes the end of a Get of a table. Returns true if the table differs from what was written.
+    /// Handles the end of a Get of a table. Returns true if the table differs from what was written.
     pub(crate) fn was_read_back(&mut self, id: ReadId, answer: Option<&Mad>, out: &mut Vec<Output>) -> bool {
         let mut differs = false;
         for effect in self.tell_read_back(In::Answered(id, ok(answer).map(Mad::smp_data))) {
@@ -189,8 +189,8 @@ impl Sm {
         Some(Output::Event(Event::Aliases(AliasEvent::Differs { what, block })))
     }
 
-    /// Marks tables as unknown before a heavy sweep reads the unknown ones: those that may differ from what was
-    /// acknowledged.
+    /// Marks tables as unknown that may differ from what was acknowledged, before a heavy sweep reads the unknown
+    /// tables.
     pub(crate) fn doubt_tables(&mut self, fabric: &Fabric, installed: &mut Installed) {
         for effect in self.tell_read_back(In::HeavySweepReads(fabric, installed)) {
             if let Effect::Doubt(blocks) = effect {

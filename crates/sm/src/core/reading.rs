@@ -46,8 +46,8 @@ impl Sm {
         self.stage = Stage::Reading;
     }
 
-    /// Tables that this manager wrote and that stay known. In any other mode than this, or if another master was met,
-    /// tables may have been written since.
+    /// Returns the tables that this manager wrote and that stay known. None stay known in another mode than Manage, or
+    /// if another master was found, because tables may have been written since.
     fn carried_tables(&self, inventory: &Inventory) -> Installed {
         let last = self.in_force.last_known();
         let may_be = self.config.mode == Mode::Manage && !self.election().has_met_another();

@@ -80,7 +80,7 @@ impl Sm {
         Some(In::Planning(self.compute(task, out), plan))
     }
 
-    /// Takes the result of the job that plans a step.
+    /// Handles the result of the job that plans a step.
     pub(crate) fn balance_planned(&mut self, result: RebalanceResult, out: &mut Vec<Output>) {
         let plan = self.in_force.plan();
         let is_same = plan.is_some_and(|plan| self.rebalancer.is_planning_from(plan));

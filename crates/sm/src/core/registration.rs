@@ -24,7 +24,7 @@ impl Sm {
         self.registration.handle(&ctx, input);
     }
 
-    /// Before a plan of the whole fabric is made: returns the hosts that it asks.
+    /// Returns the hosts that the next plan of the whole fabric asks to register again.
     pub(crate) fn plan_to_ask_hosts(&mut self, inventory: &Inventory) -> Asks {
         let strangers = self.hosts_with_unstored_lids(&inventory.fabric);
         self.update_registration(In::Planning {

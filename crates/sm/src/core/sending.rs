@@ -1,4 +1,4 @@
-//! What is sent and when: requests as the window allows, and datagrams without an answer.
+//! Decides what is sent and when: requests as the window allows, and datagrams without an answer.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::core::Sm;
 use crate::io::Output;
 use crate::smp::Smp;
 
-/// Factor by which `agent_window` grows while a lost link is repaired and probed again: four, as OpenSM's
-/// `max_wire_smps` often is. A few agents then have most of the work, and an answer takes longer on its way than the
-/// agent takes for a request.
+/// Factor by which `agent_window` grows while a lost link is repaired and probed again. The window is then four, as
+/// OpenSM's `max_wire_smps` often is. A few agents then have most of the work, and the way of an answer takes longer
+/// than the agent needs for a request.
 const AT_A_FAULT: usize = 2;
 
 impl Sm {

@@ -47,8 +47,8 @@ impl Sm {
         }
     }
 
-    /// Hands over the inventory of a heavy sweep. Returns true if no plan is made from it, because another sweep is
-    /// due.
+    /// Gives the sweep the inventory of a heavy sweep. Returns true if no plan is made from it, because another sweep
+    /// is due.
     pub(crate) fn repeats_sweep(&mut self, input: In<'_>) -> bool {
         matches!(self.tell_sweep(input)[..], [Effect::Repeat])
     }
@@ -68,7 +68,7 @@ impl Sm {
         self.tell_sweep(In::WantedUnlessDue(reason));
     }
 
-    /// A repair begins for this reason: what follows from it, the check after it or a heavy sweep, has the same.
+    /// Records the reason of a repair. The check after it, or a heavy sweep in its place, has the same reason.
     pub(crate) fn repairs_for(&mut self, reason: SweepReason) {
         self.tell_sweep(In::RepairBegins(reason));
     }
@@ -98,13 +98,13 @@ impl Sm {
         self.tell_sweep(In::Rests(due.into_iter().flatten().min()));
     }
 
-    /// A sweep ends without a plan: what comes at the end of a light sweep is done, and then the manager rests.
+    /// Ends a sweep without a plan: the work at the end of a light sweep is done, and the manager is idle.
     pub(crate) fn end_without_plan(&mut self) {
         self.tell_sweep(In::NothingToAsk);
         self.stage = Stage::LightSweep;
     }
 
-    /// Ports with these GUIDs call themselves otherwise than they were seen: the next light sweep asks them.
+    /// Ports with these GUIDs name themselves by other GUIDs than the sweep saw: the next light sweep reads them.
     pub(crate) fn doubt(&mut self, ports: BTreeSet<Guid>) {
         self.tell_sweep(In::Doubted(ports));
     }
@@ -141,8 +141,8 @@ impl Sm {
         self.sweep.wires().recall(found);
     }
 
-    /// A plan is in force; `seen` is the fabric before it, `now` after it. Ports and links that may have changed
-    /// without a trap are to be read.
+    /// Handles a plan that came into force; `seen` is the fabric before it, `now` the fabric after it. Ports and links
+    /// that may have changed without a trap will be read.
     pub(crate) fn watch_ports(&mut self, seen: &Fabric, now: &Fabric) {
         let change = match (self.is_repairing(), self.is_balancing()) {
             (true, _) => Change::Repair {

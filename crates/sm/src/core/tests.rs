@@ -232,7 +232,7 @@ impl Bench {
         self.hand(Input::Wake);
     }
 
-    /// As after [`Bench::up`], when the check after the plan is over as well.
+    /// Returns the state after [`Bench::up`] and the check after the plan.
     fn at_rest() -> Self {
         let mut bench = Self::up(Mode::Manage);
         bench.until_due();

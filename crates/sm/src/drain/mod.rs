@@ -1,5 +1,5 @@
-//! Entries and LIDs by which packets may still be in flight: entries that are no longer in force, and LIDs that were
-//! given up. How long a plan must wait for these packets is computed in `selvedge_planner::past`.
+//! Entries and LIDs that packets in flight may still use: entries that are no longer in force, and LIDs that were given
+//! up. `selvedge_planner::past` computes how long a plan must wait for these packets.
 
 mod given_up;
 
@@ -31,7 +31,7 @@ pub type Known<'a> = (&'a Fabric, &'a Installed);
 /// A change of tables, from its first Set or the last wait on.
 #[derive(Debug)]
 pub struct Step {
-    /// What agents took.
+    /// The blocks that agents have acknowledged.
     pub taken: Taken,
     /// Packets have drained while it was applied.
     pub has_drained: bool,
@@ -41,7 +41,7 @@ pub struct Step {
     pub after: After,
 }
 
-/// What happened.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
     /// A query for the packets in flight on a fabric.
@@ -92,7 +92,7 @@ pub enum In<'a> {
     LidsSwept,
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
     /// The answer to the query: packets that may be in flight. None: none.
@@ -102,7 +102,7 @@ pub enum Effect {
 }
 
 impl Drain {
-    /// Takes one input at this time; appends the effects.
+    /// Handles one input at this time; appends the effects.
     pub fn handle(&mut self, now: Time, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
             In::Asked(fabric) => effects.push(Effect::UnderWay(self.past.under_way(fabric, now))),
@@ -163,8 +163,8 @@ impl Drain {
         self.past.fog(now)
     }
 
-    /// Returns true if links between switches that are now out of sight carried packets a moment ago: packets are in
-    /// flight in spite of that, by the entries that the switches in sight had then.
+    /// Returns true if links between switches that are out of sight now carried packets a moment ago. Then packets are
+    /// in flight, by the entries that the visible switches had at that time.
     pub fn has_carried(&self, fabric: &Fabric, now: Time) -> bool {
         self.past.has_carried(fabric, now)
     }

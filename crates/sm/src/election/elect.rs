@@ -42,7 +42,7 @@ impl Election {
         };
     }
 
-    /// Takes another manager's SMInfo. A manager that shows IsSM but does not answer counts as gone, a manager with
+    /// Handles another manager's SMInfo. A manager that shows IsSM but does not answer counts as gone, a manager with
     /// another SM_Key is not considered.
     pub(super) fn manager_answered(
         &mut self,
@@ -138,7 +138,7 @@ impl Election {
         self.foreign.last = Some(now);
     }
 
-    /// Takes a sign of another master, or the end of what it left.
+    /// Records a sign of another master, or the end of the wait for its packets.
     pub(super) fn note_foreign(&mut self, now: Time, sign: Foreign, effects: &mut Vec<Effect>) {
         match sign {
             Foreign::OwnGuid => self.foreign.last = Some(now),
@@ -156,8 +156,8 @@ impl Election {
     }
 }
 
-/// True if another manager appears at a port that was not linked in the fabric of the plan in force: it may have been
-/// master there until a moment ago. Its Sets may have reached switches of this manager by a cable that was moved.
+/// True if another manager is found at a port that had no link in the fabric of the plan in force: it may have been
+/// master there until a moment ago, and its Sets may have reached switches of this manager over a moved cable.
 fn was_out_of_sight(ctx: &Ctx<'_>, at: PortRef) -> bool {
     let guid = ctx
         .inventory

@@ -22,20 +22,20 @@ const PUT_OFF: Duration = Duration::from_secs(2);
 /// The better manager that has not been given the subnet, and why. An election offers it to one manager at most.
 #[derive(Debug, Default)]
 pub(super) struct Offers {
-    /// What became of the offer of the last election.
+    /// The outcome of the offer of the last election.
     last: Offer,
     /// A better manager that had to wait, and the time of the next offer.
     waiting: Option<(Guid, Time)>,
 }
 
-/// What became of the offer of the subnet to a better manager, by its port GUID.
+/// The outcome of an offer of the subnet to a better manager, with its port GUID.
 #[derive(Debug, Default)]
 enum Offer {
     /// None was made, it was taken, or its manager is the one in `Offers::waiting` now.
     #[default]
     None,
-    /// No offer was made, because packets are in flight. Ends when this manager becomes idle; the other manager then
-    /// waits.
+    /// No offer was made, because packets are in flight. When this manager becomes idle, this ends, and the other
+    /// manager is recorded as waiting.
     PutOff(Guid),
     /// The manager refused it. Counts until the next heavy sweep: its election may offer the subnet again.
     Refused(Guid),
@@ -106,7 +106,7 @@ impl Election {
         self.phase = Phase::Offering { to, is_taken };
     }
 
-    /// Takes the answer to HANDOVER.
+    /// Handles the answer to HANDOVER.
     pub(super) fn handover_answered(&mut self, answer: Option<&Mad>) {
         if let Phase::Offering { is_taken, .. } = &mut self.phase {
             *is_taken |= ok(answer).is_some();

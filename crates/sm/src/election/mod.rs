@@ -36,7 +36,7 @@ use peers::Peers;
 use poll::{RegistrationCopy, Silent, Watch};
 pub use role::Role;
 
-/// What this manager knows of the other managers, and its own role among them.
+/// The known other managers, and the role of this one.
 #[derive(Debug, Default)]
 pub struct Election {
     /// SMInfo state of this manager.
@@ -49,11 +49,11 @@ pub struct Election {
     /// The manager that handed the subnet over: it counts as standby, whatever its SMInfo says, until the next election
     /// is decided or this manager stands by.
     handed_over_by: Option<Guid>,
-    /// What other masters may have written to the fabric.
+    /// Signs that another master has written to the fabric.
     foreign: ForeignWrites,
     /// The better manager that has not been given the subnet.
     offers: Offers,
-    /// The copy of what hosts registered with the master.
+    /// The state of the copy of the registrations at the master.
     copy: RegistrationCopy,
     /// How often other managers asked this one for its SMInfo.
     asked: Asked,
@@ -67,7 +67,7 @@ pub struct Election {
     is_sm_cleared: bool,
 }
 
-/// What this manager awaits of other managers.
+/// The answers of other managers that this one waits for.
 #[derive(Debug, Default)]
 enum Phase {
     /// Nothing.
@@ -102,7 +102,7 @@ pub struct Other {
     pub info: SmInfo,
 }
 
-/// What other masters may have written to the fabric.
+/// Signs that another master has written to the fabric.
 #[derive(Debug, Default)]
 struct ForeignWrites {
     /// Latest time at which another master may have sent a Set, until all tables have been read.
@@ -120,7 +120,7 @@ struct Asked {
     before_sweep: u32,
 }
 
-/// What the election reads.
+/// The state of other sub-machines that the election may read.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx<'a> {
     /// Now.
@@ -156,7 +156,7 @@ pub enum Ask {
     Handover,
 }
 
-/// What can happen.
+/// The inputs of this sub-machine.
 #[derive(Clone, Copy, Debug)]
 pub enum In<'a> {
     /// The manager starts.
@@ -218,7 +218,7 @@ pub enum Foreign {
     Applied,
 }
 
-/// What becomes of the copy of what hosts registered with the master.
+/// News about the copy of the registrations at the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyNews {
     /// From now on there must be a copy whenever this manager stands by.
@@ -227,7 +227,7 @@ pub enum CopyNews {
     Complete,
     /// The administrator beside the master does not answer: hosts may register what the copy lacks.
     Doubtful,
-    /// What hosts registered is known.
+    /// The registrations of hosts are known.
     Known,
 }
 
@@ -297,7 +297,7 @@ pub enum Effect {
 }
 
 impl Election {
-    /// Takes one input; appends the effects.
+    /// Handles one input; appends the effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
             In::Start => {

@@ -66,7 +66,7 @@ fn nodes_between(
     crossed.collect()
 }
 
-/// The copy, beside this standby, of what hosts registered with the master.
+/// The state of this standby's copy of the registrations at the master.
 #[derive(Debug, Default)]
 pub(super) struct RegistrationCopy {
     /// There must be a copy whenever this manager stands by.
@@ -75,10 +75,10 @@ pub(super) struct RegistrationCopy {
     is_awaited: bool,
     /// The master with a copy that is complete, or cannot be had. It may have been out of sight since.
     of: Option<Guid>,
-    /// The copy was complete when the master's administrator last answered. If the master still runs, it may be
-    /// incomplete now.
+    /// True if the master's administrator no longer answers: the copy was complete when it last did, but may be
+    /// incomplete now if the master still runs.
     is_doubtful: bool,
-    /// Since this manager was last master, it knows what hosts registered by a copy only, if at all.
+    /// True if this manager knows registrations from a copy only: it has not been master since.
     is_relied_on: bool,
 }
 
@@ -88,13 +88,13 @@ impl RegistrationCopy {
         self.is_awaited
     }
 
-    /// Returns true if hosts may have registered something that the copy lacks, should the master still have run. From
-    /// now on these hosts count as asked.
+    /// Returns true if the copy may lack registrations of hosts, in case the master still ran after its last answer.
+    /// From now on these hosts count as asked.
     pub(super) const fn take_doubt(&mut self) -> bool {
         std::mem::replace(&mut self.is_doubtful, false)
     }
 
-    /// True if what hosts registered is known by a copy only.
+    /// True if the registrations of hosts are known from a copy only.
     pub(super) const fn is_relied_on(&self) -> bool {
         self.is_relied_on
     }
@@ -148,8 +148,8 @@ impl Election {
         self.notify_worse_master(ctx, info, effects);
     }
 
-    /// Polls the master. A poll without an answer until now is missed: the poll interval may be shorter than the time
-    /// that repeats take.
+    /// Polls the master. If the previous poll has no answer yet, it counts as missed: the poll interval may be shorter
+    /// than the time that all repeats of a request take.
     pub(super) fn poll(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         if ctx.is_waiting {
             effects.push(Effect::ClearRequests);
@@ -163,7 +163,7 @@ impl Election {
         }
     }
 
-    /// Takes the answer of the master. After enough missed polls, or if it is no longer master, a sweep follows.
+    /// Handles the answer of the master. After enough missed polls, or if it is no longer master, a sweep follows.
     pub(super) fn master_answered(&mut self, ctx: &Ctx<'_>, answer: Option<&Mad>, effects: &mut Vec<Effect>) {
         let info = ok(answer).and_then(|mad| SmInfo::parse(mad.smp_data()).ok());
         // A manager with another SM_Key is not the one that was elected.
@@ -231,7 +231,7 @@ impl Election {
         is_lost
     }
 
-    /// Takes the state of the copy of hosts' registrations with the master.
+    /// Handles the state of the copy of hosts' registrations with the master.
     pub(super) fn note_copy(&mut self, ctx: &Ctx<'_>, news: CopyNews) {
         match news {
             CopyNews::Wanted => self.copy.is_wanted = true,

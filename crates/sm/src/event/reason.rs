@@ -8,9 +8,9 @@ pub enum SweepReason {
     /// The manager started.
     #[default]
     Start,
-    /// The operator asked.
+    /// The operator requested it.
     Command,
-    /// A trap came in.
+    /// A trap arrived.
     Trap(u16),
     /// A light sweep found a difference.
     LightSweep,
@@ -39,8 +39,8 @@ pub enum SweepReason {
 }
 
 impl SweepReason {
-    /// Returns the reason of a repeated sweep, from that of the first: the next sweep must also know how the manager
-    /// became master, and that the operator requested a rebalance.
+    /// Returns the reason of a sweep that repeats this one. It still says how the manager became master, and that the
+    /// operator requested a rebalance.
     pub(crate) const fn again(self) -> Self {
         match self {
             Self::MasterLost | Self::HandedOver | Self::Told | Self::Command => self,

@@ -1,5 +1,5 @@
-//! Backups: repairs of links that are up, planned when nothing happens for some time. When they are made, and which are
-//! kept.
+//! Backups: repairs of links that are up, planned while the fabric is quiet. This module decides when they are planned,
+//! and which are kept.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,10 +34,10 @@ struct Making {
     inventory: Arc<Inventory>,
 }
 
-/// What backups are made by.
+/// The state of other sub-machines that this one may read.
 #[derive(Debug)]
 pub struct Ctx<'a> {
-    /// When the input came.
+    /// The time of the input.
     pub now: Time,
     /// How long nothing must happen before backups are made; `None`: none are.
     pub quiet: Option<Duration>,
@@ -49,7 +49,7 @@ pub struct Ctx<'a> {
     pub knows_the_fabric: bool,
 }
 
-/// What can happen.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In {
     /// Repairs are prepared.
@@ -62,7 +62,7 @@ pub enum In {
     Made(Option<Box<BackUp>>),
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
     /// Report this event.
@@ -86,7 +86,7 @@ pub enum Effect {
 }
 
 impl BackupBook {
-    /// Takes one input. Appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In, effects: &mut Vec<Effect>) {
         match input {
             In::Ready => self.due = ctx.quiet.map(|quiet| ctx.now + quiet),
@@ -137,7 +137,7 @@ impl BackupBook {
         Some(Effect::Begin { inventory, plan, known })
     }
 
-    /// Takes the backups that a job made, and continues if the state is unchanged.
+    /// Handles the backups that a job made, and continues if the state is unchanged.
     fn made(&mut self, ctx: &Ctx<'_>, made: Option<Box<BackUp>>) -> Option<Effect> {
         let (making, mut task) = self.making.take().zip(made)?;
         let found = task.take_found();

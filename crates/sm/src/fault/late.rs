@@ -11,7 +11,7 @@ use selvedge_types::{PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, Class, DirectedRoute, Mad, PortInfo};
 
 /// Returns true if an answer without an error shows that a port which was ACTIVE is up but no longer ACTIVE, and the
-/// repair is not for that port.
+/// current repair does not concern that port.
 pub(super) fn is_news(inventory: &Inventory, repaired: &BTreeSet<PortRef>, mad: &Mad) -> bool {
     if mad.class() != Class::SubnDirected || mad.attribute() != AttributeId::PORT_INFO {
         return false;

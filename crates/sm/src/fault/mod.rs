@@ -19,8 +19,8 @@ pub mod repair;
 #[derive(Clone, Debug, Default)]
 pub struct Suspects {
     nodes: BTreeSet<NodeIdx>,
-    /// Those of them that show PortStateChange: something did happen. The others only sent a trap, which may be an old
-    /// one.
+    /// The suspects that show PortStateChange: a port of these has changed. The other suspects only sent a trap, which
+    /// may be an old one.
     flagged: BTreeSet<NodeIdx>,
     /// The reason for the probe of the first one.
     reason: Option<SweepReason>,

@@ -20,7 +20,7 @@ use crate::event::SweepReason;
 #[derive(Debug, Default)]
 pub struct Repairs {
     suspects: Suspects,
-    /// What makes a repair fast, between jobs.
+    /// The prepared data, while no job uses it.
     warm: Option<Box<Warm>>,
     /// The job that prepares it.
     preparing: Option<JobId>,
@@ -41,11 +41,11 @@ struct Current {
     links: (usize, usize),
     /// Nodes at the ends of those that were lost.
     ends: BTreeSet<NodeIdx>,
-    /// Both ends of all of them.
+    /// Both ends of all these links.
     ports: BTreeSet<PortRef>,
 }
 
-/// What repairs are decided by.
+/// The state of other sub-machines that this one may read.
 #[derive(Debug)]
 pub struct Ctx {
     /// The state in force is fully known.
@@ -56,7 +56,7 @@ pub struct Ctx {
     pub sweep_reason: SweepReason,
 }
 
-/// What can happen.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
     /// A switch has reported a changed link.
@@ -107,7 +107,7 @@ pub enum Chance {
     },
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
     /// These are probed together with the others.
@@ -132,7 +132,7 @@ pub enum Effect {
 }
 
 impl Repairs {
-    /// Takes one input. Appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, ctx: &Ctx, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
             In::Suspected(node, reason) => self.suspect(node, reason),
@@ -184,7 +184,7 @@ impl Repairs {
         self.preparing == Some(id)
     }
 
-    /// Returns true if what makes a repair fast is there.
+    /// Returns true if the prepared data is there.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.warm.as_ref().is_some_and(|warm| warm.can_repair())

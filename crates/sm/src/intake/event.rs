@@ -16,7 +16,7 @@ pub enum IntakeEvent {
     More {
         /// LID of the source.
         lid: Lid,
-        /// What came.
+        /// The kind of the datagrams.
         kind: Kind,
         /// How many more.
         more: u32,
@@ -40,7 +40,7 @@ pub enum IntakeEvent {
         lid: Lid,
         /// The kind of its datagrams.
         kind: Kind,
-        /// How many came in all.
+        /// Number of datagrams in all.
         came: u64,
         /// For how long it babbled.
         lasted: Duration,

@@ -33,7 +33,7 @@ fn request(lid: u16, method: Method, attribute: AttributeId) -> Datagram {
     Datagram { address, mad }
 }
 
-/// What an intake did.
+/// Records what an intake did.
 #[derive(Default)]
 struct Bench {
     intake: Intake,

@@ -54,8 +54,8 @@ fn book_of(guid: u64, range: LidRange, before: Option<LidRange>) -> LidBook {
     book
 }
 
-/// Plans one after another, each with the LIDs that the port holds before and after it: the known LIDs in the end,
-/// under some LMC, and others that it may hold instead.
+/// Applies plans one after another. Each is (LIDs that the port holds before, LIDs of the plan, LIDs that it holds
+/// after). At the end, compares the known LIDs under some LMC, and the others that the port may hold instead.
 fn check(plans: &[(LidRange, LidRange, LidRange)], lmc: u8, want: LidRange, spared: &[LidRange]) {
     let mut book = LidBook::default();
     for &(before, planned, after) in plans {
@@ -473,7 +473,7 @@ fn a_port_is_known_by_what_it_held_until_it_has_the_new() {
     check(&[(old, range(9, 0), old)], 0, range(9, 0), &[old]);
 }
 
-/// What holds of every claim, and of what a later run makes of it.
+/// Checks invariants of every claim, and of the state that a later run makes of it.
 fn check_claims(book: &LidBook) {
     for (guid, claim) in &book.claims {
         assert!(claim.assigned.is_some() || claim.before.is_none(), "{claim:?}");

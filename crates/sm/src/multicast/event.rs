@@ -5,7 +5,7 @@ use std::fmt;
 use selvedge_planner::Severity;
 use selvedge_types::{Guid, Lid};
 
-/// Something about multicast that an operator may want to know.
+/// An event about multicast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MulticastEvent {
@@ -30,14 +30,14 @@ pub enum MulticastEvent {
         /// Its position.
         position: u8,
     },
-    /// Groups are taken apart for a moment: beside new routes, or while trees move, their copies could deadlock.
+    /// Groups are taken apart for a moment, because their copies could deadlock while routes or trees change.
     TakenApart {
         /// How many.
         groups: usize,
         /// The first.
         mlid: Lid,
     },
-    /// Members are outside the tree of their group, as every tree that joins them could deadlock with routes.
+    /// Members are outside the tree of their group, because every tree that includes them could deadlock with routes.
     Apart {
         /// How many.
         members: usize,
@@ -53,7 +53,7 @@ pub enum MulticastEvent {
         /// How many could be moved after them.
         left: usize,
     },
-    /// No tree can reach members.
+    /// No multicast tree reaches some members of groups.
     Unreached {
         /// How many.
         members: usize,
@@ -128,8 +128,8 @@ impl fmt::Display for MulticastEvent {
             }
             Self::Unreached { members, mlid, member } => write!(
                 f,
-                "no multicast tree reaches {members} members, one of them {member} of group {:#06x}: is its link \
-                 ACTIVE, and has its switch room for this number of groups?",
+                "no multicast tree reaches {members} members, one of them {member} of group {:#06x}: check that its \
+                 link is ACTIVE and that its switch has room for this number of groups",
                 mlid.0
             ),
         }

@@ -88,7 +88,7 @@ struct Trees {
     apart: Vec<(Lid, Guid)>,
     /// Dependencies of multicast copies: of the trees in force, and of those when the current change is written.
     turns: (Arc<CopyTurns>, Arc<CopyTurns>),
-    /// What trees have to fit beside, with the fabric and the plan that it is for.
+    /// The routes that trees must cause no credit loop with, and the fabric and plan that they belong to.
     beside: Option<(Arc<Fabric>, Arc<Plan>, Arc<Beside>)>,
 }
 
@@ -99,12 +99,12 @@ struct Planning {
     stale: BTreeSet<Lid>,
 }
 
-/// What multicast may read.
+/// The state of other sub-machines that this one may read.
 #[derive(Debug)]
 pub struct Ctx<'a> {
-    /// When the input came.
+    /// The time of the input.
     pub now: Time,
-    /// What the manager may do.
+    /// The mode of the manager.
     pub mode: Mode,
     /// The operator's policy.
     pub policy: &'a Policy,
@@ -114,7 +114,7 @@ pub struct Ctx<'a> {
     pub plan: Option<&'a Arc<Plan>>,
 }
 
-/// What can happen to multicast.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
     /// Groups have changed.
@@ -156,7 +156,7 @@ pub enum In<'a> {
         /// The contents, if the switch answered.
         holds: Option<MftBlock>,
     },
-    /// A block differs from its known contents: these contents are known from now on, and all trees are planned again
+    /// A block differs from its known contents. The new contents become the known ones, and all trees are planned again
     /// from there.
     HoldsOtherwise(Guid, Place, MftBlock),
     /// All blocks that had to be read have been requested.
@@ -167,11 +167,11 @@ pub enum In<'a> {
     WrittenInPart,
     /// A block may have been written or not.
     Unknown(Guid, Place),
-    /// Something else came first, while blocks were being read or written.
+    /// Other work interrupted the reading or writing of blocks.
     Interrupted,
 }
 
-/// What multicast wants done.
+/// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
     /// Report this event.
@@ -190,7 +190,7 @@ pub enum Effect {
 }
 
 impl Multicast {
-    /// Takes one input. Appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
         let now = ctx.now;
         match input {
@@ -275,7 +275,7 @@ impl Multicast {
         &self.trees.apart
     }
 
-    /// Returns what jobs have to know of copies.
+    /// Returns the multicast state that jobs need.
     pub fn copies(&self) -> Copies {
         Copies {
             groups: Arc::clone(&self.groups),
@@ -355,7 +355,7 @@ impl Multicast {
         Arc::make_mut(&mut self.held).retain(|guid, _| is_kept(guid));
     }
 
-    /// Has trees planned, or what must be known for that read.
+    /// Requests a plan of trees, or first the reading of blocks that it needs.
     fn serve(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         let (Some(inventory), Some(_)) = (ctx.inventory, ctx.plan) else {
             return;
@@ -393,7 +393,7 @@ impl Multicast {
         (self.stale.iter().copied().chain(apart).collect(), false)
     }
 
-    /// Takes planned trees, if the state is unchanged.
+    /// Handles planned trees, if the state is unchanged.
     fn planned(&mut self, ctx: &Ctx<'_>, result: MulticastResult, is_free: bool, effects: &mut Vec<Effect>) {
         let Some(planning) = self.planning.take() else {
             return;

@@ -32,8 +32,8 @@ impl Persist {
         &self.state.lanes
     }
 
-    /// Returns true if the tables in force were made for another wish than the operator's: other engines, or other
-    /// lanes.
+    /// Returns true if the operator now wants other routes than those of the tables in force: other engines, or another
+    /// number of lanes.
     pub fn wants_other_routes(&self, policy: &Policy) -> bool {
         let state = &self.state;
         let others = |known: u8| known != 0 && known != wanted(policy);
@@ -56,7 +56,7 @@ impl Persist {
         })
     }
 
-    /// Takes the service levels that the master has given to senders, while this manager stands by.
+    /// Stores the service levels that the master has given to senders, while this manager stands by.
     pub(super) fn take_levels(&mut self, told: ToldLevels) {
         self.levels_by = Some(told.by);
         self.state.lanes.clear();
@@ -64,9 +64,9 @@ impl Persist {
         self.state.lane_count = told.lanes;
     }
 
-    /// Returns how many lanes the tables in force rely on, if the plan that is about to be stored gives senders no new
-    /// levels; else 0: until the plan is in force it is unknown which levels are used, and [`Self::take_in_force`] sets
-    /// the number then.
+    /// Returns the number of lanes that the tables in force rely on, if the plan to be stored gives senders no new
+    /// levels. Otherwise 0: until that plan is in force it is unknown which levels are used, and
+    /// [`Self::take_in_force`] sets the number then.
     pub(super) fn lanes_known_with(&mut self, ctx: &Ctx<'_>, inventory: &Inventory, plan: &Plan) -> u8 {
         let told = self.told_levels(ctx, inventory);
         let is_same = match told.relied_on(&inventory.fabric, &plan.lids) {
@@ -79,7 +79,7 @@ impl Persist {
         if is_same { plan.lanes } else { 0 }
     }
 
-    /// Takes a plan that came into force: the tables are those of the operator's engines, and senders get its levels.
+    /// Handles a plan that came into force: the tables are those of the operator's engines, and senders get its levels.
     /// Returns true if that must be stored. A manager that dies half way through a plan then resumes it, and never
     /// mistakes a half-applied plan for a finished one.
     pub(super) fn take_in_force(&mut self, ctx: &Ctx<'_>) -> bool {

@@ -46,7 +46,7 @@ pub struct Persist {
     levels_by: Option<Lid>,
 }
 
-/// What storing depends on.
+/// The state of other sub-machines that this one may read.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx<'a> {
     /// The configuration.
@@ -66,7 +66,7 @@ pub struct KnownLids<'a> {
     pub aside: &'a BTreeMap<Guid, LidRange>,
 }
 
-/// What happened.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
     /// The judge accepted a plan, which may give out LIDs and service levels.
@@ -110,7 +110,7 @@ pub enum In<'a> {
     NotStored(u64),
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
     /// Store a state.
@@ -141,7 +141,7 @@ impl Persist {
         }
     }
 
-    /// Takes one input; appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
             In::Accepted { inventory, plan, lids } => self.store_first(ctx, (inventory, plan), lids, effects),
@@ -222,7 +222,7 @@ impl Persist {
     }
 
     /// Stores the LIDs and service levels of a plan before any Set of it is sent. If the state cannot be stored, a plan
-    /// without new ones does not wait.
+    /// without new LIDs or levels does not wait.
     fn store_first(
         &mut self,
         ctx: &Ctx<'_>,
@@ -279,7 +279,7 @@ impl Persist {
         }
     }
 
-    /// Takes the LIDs of ports; true if any differ from the stored ones. A port that has taken its LIDs must not get
+    /// Handles the LIDs of ports; true if any differ from the stored ones. A port that has taken its LIDs must not get
     /// its former ones back after a restart, even if no further plan is made for a long time.
     fn take_lids(&mut self, lids: &KnownLids<'_>) -> bool {
         let state = &mut self.state;
@@ -306,7 +306,7 @@ impl Persist {
         }
     }
 
-    /// Notes that a state is on the disk. If it is the newest one, ports that were left out can get their LIDs.
+    /// Records that a state is on the disk. If it is the newest one, ports that were left out can get their LIDs.
     fn stored(&mut self, id: u64, effects: &mut Vec<Effect>) {
         self.on_disk = self.on_disk.max(id);
         if self.on_disk < self.newest {

@@ -36,7 +36,7 @@ pub struct Presence {
 /// The context of an input.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx {
-    /// The time when the input came.
+    /// The time of the input.
     pub now: Time,
 }
 
@@ -78,7 +78,7 @@ impl Presence {
         }
     }
 
-    /// Takes one input. Appends its effects.
+    /// Handles one input. Appends its effects.
     pub fn handle(&mut self, ctx: &Ctx, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
             In::Swept(inventory) => self.found(ctx, inventory, &Reach::all(), effects),

@@ -1,5 +1,5 @@
-//! Compares a fabric with the known nodes and links. Both are walked once, in order of GUID: a fabric may have 100,000
-//! links.
+//! Compares a fabric with the known nodes and links. Both lists are read once, in order of GUID, because a fabric may
+//! have 100,000 links.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Compares an answer with what its table is known to hold.
+//! Compares an answer with the known contents of its table.
 
 use selvedge_plan::{BLOCK_LIDS, HeldLanes, LaneTable};
 use selvedge_planner::Inventory;
@@ -10,7 +10,7 @@ use super::{Ctx, Effect, Table, lft_place};
 use crate::event::Event;
 use crate::lane_smp;
 
-/// Returns true if a table has its known contents, or if those are unknown; none if the answer cannot be decoded.
+/// Returns true if a table has its known contents, or if these are unknown. `None` if the answer cannot be decoded.
 /// Appends the effects of a difference.
 pub(super) fn is_as_known(
     ctx: &Ctx<'_>,

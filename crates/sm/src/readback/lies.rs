@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_types::Guid;
 
-/// Light sweeps in a row with a block that differs from the acknowledged one, until SLV-SM-0043 is reported for the
-/// switch.
+/// Number of light sweeps in a row with a block that differs from the acknowledged one, after which SLV-SM-0043 is
+/// reported for the switch.
 const LIES: u32 = 3;
 
 /// Switches that acknowledge LFT blocks and hold something else.
@@ -26,13 +26,13 @@ impl Lies {
         self.right.clear();
     }
 
-    /// Notes that a switch holds a block as it should.
+    /// Records that a switch holds the block that it acknowledged.
     pub(super) fn holds(&mut self, switch: Guid) {
         self.right.insert(switch);
     }
 
-    /// Records a differing block of a switch. Returns the number of light sweeps in a row with this finding, if the
-    /// switch is reported for it from now on.
+    /// Records a differing block of a switch. If the switch is to be reported for it from now on, returns the number of
+    /// light sweeps in a row with this finding.
     pub(super) fn differs(&mut self, switch: Guid) -> Option<u32> {
         let is_first = self.wrong.insert(switch);
         let times = self.in_row.get(&switch).copied().unwrap_or(0) + 1;

@@ -14,7 +14,7 @@ pub(super) struct List {
     tables: Vec<Table>,
     /// Which of them have been read.
     is_read: Vec<bool>,
-    /// How many of them, from the first on, were unread; the rest are read because of their turn.
+    /// Number of tables, from the first on, that were written and not read since; the others are read in turn.
     urgent: usize,
     /// The next to ask for.
     next: usize,
@@ -80,7 +80,7 @@ impl List {
         self.tables.get(number).copied()
     }
 
-    /// Notes that a table has been read.
+    /// Records that a table has been read.
     pub(super) fn note_read(&mut self, number: usize) {
         if let Some(is_read) = self.is_read.get_mut(number) {
             *is_read = true;

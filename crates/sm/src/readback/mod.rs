@@ -59,13 +59,13 @@ pub struct ReadBack {
     lists: [List; Kind::COUNT],
     /// The places of the turns.
     turns: Turns,
-    /// Whether a light sweep is at its questions for tables.
+    /// True while a light sweep reads tables.
     is_open: bool,
     /// Since when an LFT block that was written has not been read.
     since: Option<Time>,
     /// When a light sweep was due last.
     tried: Option<Time>,
-    /// Switches that do not hold what they acknowledge.
+    /// Switches that do not hold the blocks that they acknowledge.
     lies: Lies,
     /// LFT blocks with a repeated Set, and the time until which an earlier copy may arrive.
     repeated: BTreeMap<Table, Time>,
@@ -96,7 +96,7 @@ type Believed = (SwitchIdx, usize, [u8; BLOCK_LIDS]);
 /// The inputs of the read-back.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx<'a> {
-    /// When the input came in.
+    /// The time of the input.
     pub now: Time,
     /// How the manager behaves.
     pub config: &'a Config,
@@ -104,17 +104,17 @@ pub struct Ctx<'a> {
     pub inventory: Option<&'a Inventory>,
     /// The plan in force, and the fabric that it is for.
     pub in_force: Option<(&'a Plan, &'a Fabric)>,
-    /// What switches hold as far as known.
+    /// The known tables of switches.
     pub installed: &'a Installed,
-    /// What switches copy of multicast as far as known, by their GUIDs.
+    /// The known MFT blocks of switches, by GUID.
     pub copies: &'a BTreeMap<Guid, MftBlocks>,
-    /// What ports hold of GUIDs as far as known.
+    /// The known GUIDInfo of ports.
     pub guids: &'a HeldGuids,
     /// Blocks of GUIDs that may be others by now.
     pub unread_guids: &'a BTreeSet<(Guid, u8)>,
 }
 
-/// What happens to the read-back.
+/// The inputs of this sub-machine.
 #[derive(Clone, Debug)]
 pub enum In<'a> {
     /// Sets go out from now on.
@@ -147,7 +147,7 @@ pub enum In<'a> {
     LightSweepDue,
     /// A light sweep begins.
     LightSweepBegins,
-    /// The light sweep has asked what else it has to ask: it asks for tables from now on.
+    /// The light sweep has sent its other requests: from now on it reads tables.
     Open,
     /// A question for a table of this kind can be asked.
     Room(Kind),
@@ -196,7 +196,7 @@ pub enum Effect {
 }
 
 impl ReadBack {
-    /// Takes an input and appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
             In::Writing => _ = self.since.get_or_insert(ctx.now),
@@ -392,7 +392,7 @@ impl ReadBack {
         }
     }
 
-    /// Takes the end of a Get. A table without an answer is read again later.
+    /// Handles the end of a Get. A table without an answer is read again later.
     fn answered(&mut self, ctx: &Ctx<'_>, id: ReadId, data: Option<&SmpData>, effects: &mut Vec<Effect>) {
         let (Some(table), Some(data), Some(inventory)) = (self.list(id.kind).get(id.number), data, ctx.inventory)
         else {

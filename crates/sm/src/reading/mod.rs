@@ -44,7 +44,7 @@ struct Tables {
     round: u32,
 }
 
-/// What reading depends on.
+/// The state of other sub-machines that this one may read.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx<'a> {
     /// How the manager runs.
@@ -62,7 +62,7 @@ pub enum Table {
     Lanes(LaneTable),
 }
 
-/// What happened.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
     /// A sweep found this inventory, and these tables are known.
@@ -75,7 +75,7 @@ pub enum In<'a> {
     AllAsked(Vec<(SwitchIdx, usize, [u8; BLOCK_LIDS])>),
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
     /// Ask a node for a table.
@@ -89,7 +89,7 @@ pub enum Effect {
 }
 
 impl Reading {
-    /// Takes one input; appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
         match (input, &mut self.tables) {
             (In::Begin(inventory, installed), tables) => {
@@ -106,8 +106,8 @@ impl Reading {
         }
     }
 
-    /// Requests tables without an answer again, because nothing is proved about a switch that forwards by unknown
-    /// entries.
+    /// Requests the tables without an answer again. As long as a switch forwards by unknown entries, nothing is proved
+    /// about it.
     fn all_asked(&mut self, mode: Mode) -> Option<Effect> {
         let mut tables = self.tables.take()?;
         let todo = unread(&tables.inventory.fabric, &tables.installed);

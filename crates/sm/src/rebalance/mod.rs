@@ -32,7 +32,7 @@ pub struct Rebalancer {
     load_max: Option<(u64, u64, u64)>,
 }
 
-/// What an operator asks for.
+/// The kind of rebalancing that an operator asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// In one change, whatever waits that takes, instead of steps.
@@ -57,9 +57,9 @@ enum State {
 /// The inputs of the rebalancer.
 #[derive(Debug)]
 pub struct Ctx<'a> {
-    /// When the input came.
+    /// The time of the input.
     pub now: Time,
-    /// What the manager may do.
+    /// The mode of the manager.
     pub mode: Mode,
     /// The operator's policy.
     pub policy: &'a Policy,
@@ -67,7 +67,7 @@ pub struct Ctx<'a> {
     pub busiest: u64,
 }
 
-/// What can happen to the rebalancer.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In {
     /// A sweep or a repair begins: steps begin anew after it.
@@ -111,7 +111,7 @@ pub enum Effect {
     MoveTrees,
 }
 
-/// What a manager shows of its state of rebalancing.
+/// The state of rebalancing, as status shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balancing {
     /// Nothing is to be done.
@@ -128,7 +128,7 @@ pub enum Balancing {
     Applying,
 }
 
-/// What a manager shows of rebalancing.
+/// Rebalancing, as status shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BalanceView {
     /// The current state.
@@ -142,7 +142,7 @@ pub struct BalanceView {
 }
 
 impl Rebalancer {
-    /// Takes one input. Appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In, effects: &mut Vec<Effect>) {
         match input {
             In::Interrupted => self.interrupt(effects),

@@ -35,8 +35,8 @@ pub struct Registration {
     served: Option<BTreeMap<Guid, Served>>,
     /// Hosts that plans wrote to without asking them, since an election in which no other manager was master.
     renamed: BTreeSet<Guid>,
-    /// The fabric in which the manager stood by last, in this run; `None`: never, or since then it was master, and met
-    /// another one without a plan in force or was cut off.
+    /// The fabric in which the manager last stood by, in this run. `None`: it never stood by; or it became master
+    /// since, and then found another master while it had no plan in force, or was cut off.
     stood_by_in: Option<Arc<Fabric>>,
 }
 
@@ -70,7 +70,7 @@ impl Served {
 /// The inputs that decide which hosts must register again.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx<'a> {
-    /// What the manager may do.
+    /// The mode of the manager.
     pub mode: Mode,
     /// The role of the manager.
     pub role: Role,
@@ -78,14 +78,14 @@ pub struct Ctx<'a> {
     pub in_force: Option<(&'a Fabric, &'a Plan)>,
 }
 
-/// What happened.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
-    /// What hosts registered is lost.
+    /// The registrations of hosts are lost.
     AllLost,
     /// The registrations of these ports are lost. Sent to a manager that is not master, it replaces an earlier list.
     Lost(BTreeSet<Guid>),
-    /// What hosts registered is known after all.
+    /// The registrations of hosts are known after all.
     Known,
     /// The plan in force is about to be dropped, and there was no other master: the registrations of its hosts stay.
     Dropped,
@@ -125,7 +125,7 @@ pub enum In<'a> {
 }
 
 impl Registration {
-    /// Takes one input. There is no immediate effect: the next plan asks hosts.
+    /// Handles one input. There is no immediate effect: the next plan asks hosts.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>) {
         match input {
             In::AllLost => self.all = AllHosts::Lost,

@@ -1,4 +1,4 @@
-//! What answers mean in a light sweep and in the check after a plan. All of them have status 0, or are none.
+//! Evaluates answers of a light sweep and of the check after a plan. A missing answer is `None`; others have status 0.
 
 use std::collections::BTreeSet;
 

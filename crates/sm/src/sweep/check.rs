@@ -1,14 +1,14 @@
-//! The check after a sweep's plan is in force: finds changes during the plan of which no trap reached the manager.
+//! The check after a sweep's plan is in force: finds changes during the plan about which no trap reached the manager.
 //!
 //! Traps are lost until their switch knows the manager and the tables lead to it. A plan that clears PortStateChange
-//! also clears changes that came after the sweep. So one second after the plan the check asks:
+//! also clears changes that came after the sweep. So one second after the plan the check reads:
 //!
-//! - every switch: whether a port changed (SwitchInfo);
-//! - ports that were DOWN when their switch got the manager's LID, and all ports of a switch that had the LID and
-//!   showed PortStateChange (PortInfo);
-//! - the node behind every link of such a switch, and of a new switch (NodeInfo, which alone shows a moved cable);
-//! - such a switch itself for its LID. If it was off meanwhile, the plan has set its LinearFDBTop again, but it does
-//!   not know where to send traps.
+//! - SwitchInfo of every switch: whether a port changed;
+//! - PortInfo of ports that were DOWN when their switch got the manager's LID, and of all ports of a switch that had
+//!   the LID and showed PortStateChange;
+//! - NodeInfo behind every link of such a switch, and of a new switch: only this shows a moved cable;
+//! - the LID of such a switch itself. If it was off meanwhile, the plan has set its LinearFDBTop again, but the switch
+//!   does not know where to send traps.
 //!
 //! That is a tenth of the requests of a bring-up. Repairs need no such check, as they begin where traps arrive. If a
 //! link changes before the check has ended, a sweep takes the place of the repair, as the known cables may be old ones.
@@ -26,8 +26,8 @@ use selvedge_types::PortNum;
 
 use crate::config::CABLE_MOVE_MIN;
 
-/// Time from the plan to the check: a host that has just come up is busy at first, and late reports have arrived by
-/// then.
+/// Time from a plan in force to the check. A host that has just come up is busy at first, and late traps have arrived
+/// by then.
 const AFTER: Duration = Duration::from_secs(1);
 /// Checks in a row that were interrupted, or led to another sweep. After that the light sweep at its interval does the
 /// check, so that a switch that shows PortStateChange for ever does not cause one sweep after another.
@@ -42,7 +42,7 @@ pub struct Check {
     since: Time,
     /// Cables may have been moved before its plan was in force, and NodeInfo behind the links has not been read since.
     may_be_moved: bool,
-    /// How far it is.
+    /// The progress of the check.
     state: State,
     /// Switches to ask for their LID.
     switches: Vec<NodeIdx>,
@@ -54,7 +54,7 @@ pub struct Check {
     in_row: u32,
 }
 
-/// How far the check is. It stays so when something else interrupts it.
+/// The progress of the check. Other work may interrupt the check; its progress stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     /// The check has not begun.
@@ -173,15 +173,15 @@ impl Check {
         &self.switches
     }
 
-    /// Takes the next link with a node to ask, while that goes on.
+    /// Returns the next link with a node to ask, as long as there are some.
     pub fn next_link(&mut self) -> Option<PortRef> {
         let at = self.links.get(self.asked).copied().filter(|_| self.is_open())?;
         self.asked += 1;
         Some(at)
     }
 
-    /// Returns true if cables may have been moved, and not all nodes behind links have been asked: some known cables
-    /// may be old. While `is_asking`, the last answers are still to come.
+    /// Returns true if known cables may be old: cables may have been moved, and not all nodes behind links have been
+    /// asked. `is_asking`: the last answers are still to come.
     pub const fn is_owed(&self, is_asking: bool) -> bool {
         let has_asked = self.is_open() && self.asked >= self.links.len();
         self.due.is_some() && self.may_be_moved && (is_asking || !has_asked)

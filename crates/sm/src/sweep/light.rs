@@ -31,7 +31,7 @@ pub struct Light {
     has_changed: bool,
 }
 
-/// What questions are made of.
+/// The data that requests are made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// Where they go.
@@ -44,9 +44,9 @@ impl Light {
         self.unwatched.clear();
     }
 
-    /// Takes the GUIDs that a heavy sweep saw twice. Returns true if one of them was not seen twice in the sweep
-    /// before: a cable that is moved during a sweep shows a node at two places, and a second sweep shows whether there
-    /// are two nodes.
+    /// Records the GUIDs that a heavy sweep saw twice. Returns true if one of them was not seen twice in the sweep
+    /// before. A cable that is moved during a sweep shows a node at two places; a second sweep shows whether there are
+    /// two nodes.
     pub fn note_twins(&mut self, twins: BTreeSet<Guid>) -> bool {
         self.twins_before = std::mem::replace(&mut self.twins, twins);
         !self.twins.is_subset(&self.twins_before)
@@ -81,7 +81,7 @@ impl Light {
         self.unwatched.dedup();
     }
 
-    /// Questions begin.
+    /// Begins the requests of a light sweep.
     pub const fn begin(&mut self) {
         self.has_changed = false;
     }
@@ -96,7 +96,7 @@ impl Light {
         self.has_changed
     }
 
-    /// Takes what became of a question: an answer with status 0, or none.
+    /// Handles the end of a request: an answer with status 0, or none.
     pub fn answered(&mut self, known: Option<&Inventory>, ask: Ask, answer: Option<&Mad>, effects: &mut Vec<Effect>) {
         if let (Ask::Switch(node), Some(true)) = (ask, says_changed(answer)) {
             effects.push(Effect::Suspect(node));
@@ -104,9 +104,9 @@ impl Light {
         self.has_changed |= differs(ask, answer, known, &self.twins);
     }
 
-    /// Returns true if switches, and nodes behind them, are left out because two show one GUID. A switch with a wrong
-    /// GUID may be behind the other one, where no request of the light sweep leads. Also true if the switch that was
-    /// kept has no link any more.
+    /// Returns true if switches, and nodes behind them, are left out because two switches show one GUID. The switch
+    /// with the wrong GUID may be behind the other one, where no request of the light sweep leads. Also true if the
+    /// switch that was kept has no link any more.
     pub fn lacks_twins(&self, inventory: &Inventory) -> bool {
         let fabric = &inventory.fabric;
         let has_link = |node: NodeIdx| {
@@ -226,8 +226,8 @@ pub const fn own_port(port: PortNum) -> Smp {
     smp::get(AttributeId::PORT_INFO, port.get() as u32, &DirectedRoute::LOCAL)
 }
 
-/// Ends of links that are up while the other end is down: the node at the other end showed the GUID of another node, or
-/// its link was lost since.
+/// Returns ends of links that are up while the other end is down: the node at the other end showed the GUID of another
+/// node, or its link was lost since.
 fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
     let is_up = |at: PortRef| fabric.port(at).is_some_and(|port| port.is_up());
     fabric
@@ -239,9 +239,12 @@ fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
         })
 }
 
-/// DOWN ports of switches that named no manager or another one during discovery: no trap about changes before they got
-/// this manager's LID was sent to it, and clearing PortStateChange has removed that sign too. Also ports that were
-/// ACTIVE already, if PortStateChange has been cleared: the switch may have rebooted between two answers.
+/// Returns the ports of switches about which no trap may have reached this manager:
+///
+/// - DOWN ports of switches that named no manager or another one during discovery. They sent no trap to this manager
+///   before they got its LID, and clearing PortStateChange has removed that sign too.
+/// - Ports that were ACTIVE already, if PortStateChange has been cleared: the switch may have rebooted between two
+///   answers.
 fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     let new = now.switches().iter().filter(|&&node| learnt_of_us(node, seen, now));
     let ports = new.flat_map(|&node| {
@@ -258,9 +261,9 @@ fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     ports.collect()
 }
 
-/// Ports of switches that named this manager, and with PortStateChange cleared by a sweep's plan: the sign of changes
-/// after the sweep is lost with it. Traps may be missing: an agent sends no further trap of a kind while one is
-/// unrepressed, and the TrapRepress may belong to an earlier change.
+/// Returns the ports of switches that named this manager, if a sweep's plan has cleared their PortStateChange: the sign
+/// of changes after the sweep is then lost. Traps may be missing too: an agent sends no further trap of a kind while
+/// one is unrepressed, and the TrapRepress may belong to an earlier change.
 fn cleared(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     let is_cleared = |fabric: &Fabric, node| !fabric.node(node).switch_settings.port_state_change;
     let cleared = now

@@ -6,8 +6,8 @@ use selvedge_planner::{Inventory, PortReason};
 use selvedge_types::PortNum;
 use selvedge_verify::phases;
 
-/// Sweeps that a manager repeats after its start, or when it takes over, because an agent does not answer; after that,
-/// the agent counts as hung.
+/// Number of sweeps that a manager repeats after its start, or when it takes over, because an agent does not answer.
+/// After that, the agent counts as hung.
 const LOOKS_MAX: u32 = 2;
 /// The same if a switch answered, but not for one of its ports: the switch does not hang, the answer was lost.
 const LOOKS_AT_PORTS_MAX: u32 = 8;
@@ -21,10 +21,11 @@ pub struct Looks {
 }
 
 impl Looks {
-    /// True, a few times, if packets are in flight and an agent does not answer. After the first sweep, only these
-    /// cases count: the silent node is unknown, so it may be a switch; a switch is believed to hold its former tables,
-    /// or a cable to be at its former place, although neither end answers (another manager may have changed them). With
-    /// a plan in force for the fabric `known`, only ports of new switches count.
+    /// True if the sweep should be repeated, a few times at most: packets are in flight and an agent does not answer.
+    ///
+    /// After the first sweep, only two cases count. The silent node is unknown, so it may be a switch. Or a switch is
+    /// believed to hold its former tables, or a cable to be at its former place, although neither end answers: another
+    /// manager may have changed them. With a plan in force for the fabric `known`, only ports of new switches count.
     pub fn asks_again(&mut self, inventory: &Inventory, known: Option<&Fabric>, is_first: bool) -> bool {
         let is_silent = |at: PortRef| {
             let why = inventory

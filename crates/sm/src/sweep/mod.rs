@@ -43,7 +43,7 @@ mod schedule;
 mod silent;
 mod wires;
 
-/// When sweeps are due, and what they remember from one to the next.
+/// Decides when sweeps are due; keeps knowledge from one sweep to the next.
 #[derive(Debug, Default)]
 pub struct Sweep {
     /// When the next sweep is due, and its reason.
@@ -60,10 +60,10 @@ pub struct Sweep {
     wires: Wires,
 }
 
-/// What sweeps may read.
+/// The state of other sub-machines that this one may read.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx<'a> {
-    /// When the input came.
+    /// The time of the input.
     pub now: Time,
     /// How the manager behaves.
     pub config: &'a Config,
@@ -73,7 +73,7 @@ pub struct Ctx<'a> {
     pub planned: Option<&'a Fabric>,
 }
 
-/// What can happen.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
     /// A heavy sweep is wanted, for this reason rather than any before.
@@ -176,7 +176,7 @@ pub enum Ask {
     Whose(PortRef),
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
     /// The current heavy sweep has found too little, and another one is due: no plan is made from it.
@@ -198,7 +198,7 @@ pub enum Effect {
 }
 
 impl Sweep {
-    /// Takes one input. Appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
             In::Wanted(reason) => self.schedule.want(reason),
@@ -276,7 +276,7 @@ impl Sweep {
         &self.wires
     }
 
-    /// Takes the inventory of a heavy sweep; begins again if too many agents in it are silent.
+    /// Handles the inventory of a heavy sweep; begins again if too many agents in it are silent.
     fn found(&mut self, ctx: &Ctx<'_>, is_first: bool, effects: &mut Vec<Effect>) {
         let inventory = ctx.inventory.filter(|_| ctx.config.mode == Mode::Manage);
         if inventory.is_some_and(|inventory| self.looks.asks_again(inventory, ctx.planned, is_first)) {

@@ -12,7 +12,7 @@ use selvedge_wire::{NodeInfo, PortInfo};
 
 use crate::smp;
 
-/// Completes an inventory with earlier knowledge; nodes that the last sweep did not find come from the last completed
+/// Completes an inventory from earlier ones. Nodes that the `last` sweep did not find are taken from the last completed
 /// sweep (`ended`).
 pub fn recall(found: &mut Vec<Found>, last: &Inventory, ended: Option<&Inventory>) {
     for node in 0..found.len() {

@@ -24,7 +24,7 @@ pub struct Schedule {
     reason: SweepReason,
     /// When a light sweep is due.
     light: Option<Time>,
-    /// When a light sweep was due that other work came before.
+    /// The time at which a light sweep was due that other work has delayed.
     put_off: Option<Time>,
     /// Plans dropped in a row because a heavy sweep was due.
     dropped: u32,
@@ -109,8 +109,8 @@ impl Schedule {
         self.put_off = None;
     }
 
-    /// Puts the light sweep off: other work comes first that does not show the state of all switches. If traps come one
-    /// after another, the light sweep still begins between them.
+    /// Delays the light sweep, because other work comes first that does not show the state of all switches. If traps
+    /// come one after another, the light sweep still begins between them.
     pub fn put_off(&mut self) {
         self.put_off = self.light.take().into_iter().chain(self.put_off).min();
     }

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use selvedge_wire::DirectedRoute;
 
-/// This number of requests in a row. If every twelfth MAD is lost and each request is repeated once, one route in ten
-/// thousand is wrongly taken to be silent.
+/// Number of unanswered requests in a row after which a route counts as silent. If every twelfth MAD is lost and each
+/// request is repeated once, one route in ten thousand is wrongly taken to be silent.
 const IN_ROW: u32 = 3;
 
 /// Directed routes without an answer for some time.
@@ -30,7 +30,7 @@ impl Silent {
         self.in_row.get(route).is_some_and(|times| *times >= IN_ROW)
     }
 
-    /// Takes the end of a request; true if its directed route counts as silent from now on.
+    /// Handles the end of a request; true if its directed route counts as silent from now on.
     pub fn ended(&mut self, route: &DirectedRoute, is_answered: bool) -> bool {
         if is_answered {
             if !self.in_row.is_empty() {

@@ -42,7 +42,7 @@ enum Evidence {
 }
 
 impl Wires {
-    /// Takes the fabric of a sweep. Cables with both ends out of sight stay unchanged.
+    /// Handles the fabric of a sweep. Cables with both ends out of sight stay unchanged.
     pub fn note(&mut self, fabric: &Fabric) {
         // Whether a switch reports a port as lost or with another peer, unless the port is ACTIVE without a visible
         // peer.
@@ -79,8 +79,8 @@ impl Wires {
         place.is_ok_and(|at| self.cables[at].1 == Cable { far, evidence })
     }
 
-    /// True if a link between switches is ACTIVE `now`, and was not in the `known` fabric: another manager has made it
-    /// so. If neither end was in that fabric, the link counts unless its cable was ACTIVE when last seen.
+    /// True if a link between switches is ACTIVE `now` and was not ACTIVE in the `known` fabric: another manager has
+    /// made it ACTIVE. If neither end was in that fabric, the link counts unless its cable was ACTIVE when last seen.
     pub fn has_new_active(&self, known: &Fabric, now: &Fabric) -> bool {
         let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
         let is_switch = |at: PortRef| now.switch_index(at.node).is_some();

@@ -66,8 +66,8 @@ mod tests {
     use super::*;
     use crate::made::{FAR, FIRST, NEAR, SECOND, config, empty_plan, inventory, place, row};
 
-    /// The effect of babble: hops and port of the Set, or none, if there is no effect. LIDs 1 to 4 belong to a host,
-    /// two switches in a row, and a host; the manager is at LID 1.
+    /// Checks which port is disabled for a babbling LID: hops and port of the Set, or `None`. LIDs 1 to 4 belong to a
+    /// host, two switches in a row, and a host; the manager is at LID 1.
     fn check(is_wanted: bool, lid: u16, port: Option<u8>, want: Option<Option<(u8, u32)>>) {
         let (mut plan, mut config) = (empty_plan(), config());
         let known = inventory(row());

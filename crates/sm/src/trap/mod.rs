@@ -31,10 +31,10 @@ pub struct Traps {
     represses: Vec<(Time, Datagram)>,
 }
 
-/// What traps are judged by.
+/// The state of other sub-machines that this one may read.
 #[derive(Debug)]
 pub struct Ctx<'a> {
-    /// When the input came.
+    /// The time of the input.
     pub now: Time,
     /// How the manager behaves.
     pub config: &'a Config,
@@ -50,7 +50,7 @@ pub struct Ctx<'a> {
     pub m_key: SecretKey,
 }
 
-/// What can happen.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In {
     /// A trap came.
@@ -66,7 +66,7 @@ pub enum In {
     },
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
     /// Count a datagram that is not acted upon.
@@ -104,8 +104,8 @@ pub enum Effect {
     },
 }
 
-/// A trap that a repair is made for is repressed so long after it came at the latest. No switch repeats one sooner
-/// than after some tens of milliseconds: SubnetTimeOut of the port, 18 (1 s) by default.
+/// Longest time after which a trap that causes a repair is repressed. No switch repeats a trap sooner than after some
+/// tens of milliseconds: SubnetTimeOut of the port, 18 (1 s) by default.
 const REPRESS_WITHIN: Duration = Duration::from_millis(5);
 /// A port of a switch changed its link state. Source: IBA vol 1 §14.2.5.1.
 const LINK_STATE: u16 = 128;
@@ -113,7 +113,7 @@ const LINK_STATE: u16 = 128;
 const LOCAL_CHANGE: u16 = 144;
 
 impl Traps {
-    /// Takes one input. Appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In, effects: &mut Vec<Effect>) {
         match input {
             In::Received(datagram) if ctx.is_master => self.received(ctx, datagram, effects),

@@ -1,4 +1,4 @@
-//! What a trap is reason for, and when it is repressed.
+//! Checks the effect of a trap, and when it is repressed.
 
 use selvedge_wire::{
     Address, AttributeId, CapabilityMask, Class, LocalChange, Mad, Method, PRODUCER_CA, PRODUCER_SWITCH,

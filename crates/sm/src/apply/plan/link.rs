@@ -5,7 +5,7 @@ use std::sync::Arc;
 use selvedge_fabric::{LinkState, PortRef};
 use selvedge_plan::LinkOrder;
 use selvedge_types::{PhysState, PortState};
-use selvedge_wire::{PortInfo, SmpData};
+use selvedge_wire::{Attribute, PortInfo, SmpData};
 
 use super::{PlanSets, expect, is_anothers};
 

@@ -19,7 +19,7 @@ use selvedge_planner::held::has_silent_link;
 use selvedge_planner::past::{Taken, Unanswered};
 use selvedge_planner::{Declined, Inventory, Outcome, external_settings, port_settings};
 use selvedge_sim::Time;
-use selvedge_types::{PhysState, PortNum, PortState};
+use selvedge_types::{PortNum, PortState};
 use selvedge_verify::phases;
 use selvedge_wire::{Attribute, LinearForwardingTable, Mad, PKeyTable, PortInfo, SmpData, SwitchInfo};
 
@@ -31,7 +31,7 @@ use crate::smp::Smp;
 use crate::{lane_smp, smp};
 use answerer::is_anothers;
 
-/// The Sets of a plan, and what their answers have taught.
+/// The Sets of a plan, with the knowledge from their answers.
 #[derive(Debug)]
 pub struct PlanSets {
     outcome: Arc<Outcome>,
@@ -62,9 +62,9 @@ pub struct Traffic {
     pub has_drained: bool,
     /// Packets are in flight between switches.
     is_live: bool,
-    /// Packets may be in flight between switches: as `is_live`, or a port is ACTIVE but its peer does not answer (the
-    /// peer may forward), or links that are now out of sight carried packets a moment ago by entries that are replaced
-    /// now.
+    /// True if packets may be in flight between switches: as `is_live`; also if a port is ACTIVE but its peer, which
+    /// may forward, does not answer; also if links that are out of sight now carried packets a moment ago, by entries
+    /// that are replaced now.
     pub may_be_live: bool,
 }
 
@@ -123,7 +123,7 @@ impl Apply {
         }
     }
 
-    /// Returns the same, where links between switches `carried` packets a moment ago, as far as was known.
+    /// Sets whether links between switches `carried` packets a moment ago, as far as known.
     pub fn with_traffic_of_late(mut self, carried: bool) -> Self {
         self.work.traffic.may_be_live |= carried;
         self
@@ -149,8 +149,8 @@ impl Apply {
         self.work.pause.due(interval)
     }
 
-    /// Ends the application. Packets of entries that were dropped first because they lead out of sight may still be in
-    /// flight, unless the pauses were long enough.
+    /// Ends the application of a plan. Entries that lead to links out of sight were dropped first; unless the pauses
+    /// were long enough, packets of these entries may still be in flight.
     pub fn end(self) -> Applied {
         let counts = self.counts();
         let mut work = self.work;
@@ -271,7 +271,7 @@ impl Work for PlanSets {
 }
 
 impl PlanSets {
-    /// A port is not activated when what lies before it, at either end of its link, failed.
+    /// True for the activation of a port if an earlier Set at either end of its link has failed.
     fn is_pointless(&self, op: &Op) -> bool {
         let failed = |end: PortRef| self.failures.ports.contains(&end) || self.failures.nodes.contains(&end.node);
         match op {
@@ -390,7 +390,7 @@ impl PlanSets {
         };
     }
 
-    /// Takes the end of a Set without an answer: the agent may have executed it, so the contents are unknown.
+    /// Handles the end of a Set without an answer: the agent may have executed it, so the contents are unknown.
     fn forget(&mut self, op: &Op) {
         if let Op::SlToVl { .. } | Op::Arbitration { .. } = op {
             lane_smp::forget(Arc::make_mut(&mut self.installed.lanes), &self.fabric, op);
@@ -408,7 +408,7 @@ impl PlanSets {
         }
     }
 
-    /// Takes the block in a switch's answer. If it differs from the Set, the switch may hold either block, or the
+    /// Handles the block in a switch's answer. If it differs from the Set, the switch may hold either block, or the
     /// answer is corrupt: the block becomes unknown and is read.
     fn told(&mut self, (node, block): (NodeIdx, u16), op: &Op, (want, held): (&[u8; BLOCK_LIDS], [u8; BLOCK_LIDS])) {
         match held == *want {
@@ -417,7 +417,7 @@ impl PlanSets {
         }
     }
 
-    /// Takes the contents of a block as a switch reports them.
+    /// Handles the contents of a block as a switch reports them.
     fn learn(&mut self, node: NodeIdx, block: u16, ports: [u8; BLOCK_LIDS]) {
         let Some(switch) = self.fabric.switch_index(node) else {
             return;
@@ -517,7 +517,7 @@ impl PlanSets {
         })
     }
 
-    /// Takes a port that was ACTIVE and is not now: its node may have been off since the last answer, and a later Set
+    /// Handles a port that was ACTIVE and is not now: its node may have been off since the last answer, and a later Set
     /// may have given it its LID again. Its lane tables become unknown.
     fn forget_lanes(&mut self, at: PortRef) {
         if !self.installed.lanes.is_empty() {

@@ -9,7 +9,7 @@ use super::*;
 use crate::apply::In;
 use crate::made::{config, info, inventory, row};
 
-/// What becomes of a Set.
+/// The outcome of a Set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Done,

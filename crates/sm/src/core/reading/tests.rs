@@ -1,5 +1,5 @@
-//! Knowledge of tables when a plan is made: which are read again, which differ from what was believed, and which no
-//! longer count as known.
+//! Tests the knowledge of tables when a plan is made: which tables are read again, which differ from what was believed,
+//! and which no longer count as known.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::{BLOCK_LIDS, Plan};

@@ -106,8 +106,8 @@ fn a_standby_whose_link_was_down_asks_hosts() {
     assert!(!take_over(false));
 }
 
-/// Both hosts may be killed, and ports be off when this manager sweeps again: it knows the LIDs that they had under the
-/// master.
+/// Both hosts may be killed, and ports may be off when this manager sweeps again. It still knows the LIDs that they had
+/// under the master.
 #[test]
 fn the_lids_of_the_master_are_stored() {
     let single = |lid: u16| LidRange::single(Lid(lid));

@@ -91,8 +91,8 @@ impl Answers {
         from.take_while(|(at, _)| at.node == node).take(most).count()
     }
 
-    /// Returns the switches that have not answered yet, and when they are late, if others have answered anything and
-    /// these have not.
+    /// Returns the switches that have not answered yet, and the time at which they count as late. `None` unless other
+    /// switches have answered.
     pub(super) fn awaited(&self) -> Option<(BTreeSet<NodeIdx>, Time)> {
         let nodes: BTreeSet<NodeIdx> = self.open().map(|at| at.node).collect();
         let asked = self.open.values().max()?;

@@ -75,8 +75,8 @@ impl Probe {
         true
     }
 
-    /// True if no more can be found out about a doubted switch for now: a neighbour reports its link up, or all its
-    /// neighbours have been asked.
+    /// True if nothing more can be found out about a doubted switch for now: a neighbour reports its link up, or all
+    /// its neighbours have been asked.
     pub(super) fn is_resolved(&self, node: NodeIdx) -> bool {
         let is_open = |(_, peer): (PortRef, PortRef)| self.answers.is_open(peer) && !self.is_doubted(peer.node);
         self.vouched(node) || !self.links_to_switches(node).any(is_open) && self.facing(node).is_empty()
@@ -101,7 +101,7 @@ impl Probe {
         is_new
     }
 
-    /// Takes an answer of a switch: it is not dead.
+    /// Handles an answer of a switch: it is not dead.
     pub(super) fn hear(&mut self, node: NodeIdx) {
         if self.answers.hear(node) && self.doubts.doubted.remove(&node) {
             self.doubts.ways = None;

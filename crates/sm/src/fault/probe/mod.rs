@@ -62,7 +62,7 @@ pub struct Probe {
     is_strange: bool,
 }
 
-/// What a probe starts from.
+/// The start values of a probe.
 #[derive(Debug)]
 pub struct Start {
     /// The state before the probe.
@@ -98,11 +98,11 @@ pub enum In<'a> {
         /// It is.
         is_as_known: bool,
     },
-    /// Each agent that was asked has answered, or will not.
+    /// Every request has ended, with or without an answer.
     AllEnded,
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
     /// Ask for the PortInfo of a port.
@@ -111,8 +111,8 @@ pub enum Effect {
         at: PortRef,
         /// The directed route to its agent.
         route: DirectedRoute,
-        /// It is not the usual route. Requests by the usual route are lost, and must not count against the agent's
-        /// window.
+        /// True if the request is not sent by the usual route. Requests by the usual route are lost, and must not count
+        /// against the agent's window.
         is_detour: bool,
     },
     /// Ask about a link that came back.
@@ -165,7 +165,7 @@ impl Probe {
         probe
     }
 
-    /// Takes one input at a time. Appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, now: Time, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
             In::Suspected(more) => return self.suspect(&more),
@@ -220,7 +220,7 @@ impl Probe {
         self.damage.lost.contains(&at) || self.damage.lost.contains(&peer)
     }
 
-    /// Takes the answer of a port; `None`: no answer.
+    /// Handles the answer of a port; `None`: no answer.
     fn answered(&mut self, at: PortRef, info: Option<&PortInfo>, now: Time) {
         if !self.answers.end(at, info.is_some(), now) {
             return;

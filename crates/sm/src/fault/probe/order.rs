@@ -1,9 +1,9 @@
-//! Which ports are asked, and when: first those that most likely explain the trap.
+//! Decides which ports are asked first: those that most likely explain the trap.
 //!
 //! If a link goes down, the switches at both its ends send a trap, one a little later than the other. Both traps
 //! together name the link, or a few parallel links. So the first Gets wait for the second trap, about as long as an
-//! answer takes, and other Gets wait for their answers. An agent handles one SMP after another, and useless Gets delay
-//! the useful answer and the Sets that follow.
+//! answer takes, and other Gets wait for the answers to the first. An agent handles one SMP after another, and useless
+//! Gets delay the useful answer and the Sets that follow.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use selvedge_sim::Time;
 use super::answers::Answers;
 use super::{Effect, Probe};
 
-/// For so long after a trap the one of the other end is waited for.
+/// How long the first Gets wait for the trap of the link's other end.
 const SECOND_TRAP_WITHIN: Duration = Duration::from_micros(100);
-/// For so long the likely ports are asked alone.
+/// How long only the likely ports are asked.
 const LIKELY_ALONE: Duration = Duration::from_micros(400);
 
 /// Which ports may be asked now.
@@ -61,7 +61,7 @@ impl Probe {
         };
     }
 
-    /// Takes in links between suspects. With them nothing more is waited for.
+    /// Adds links between suspects. Once there are some, the Gets wait no longer.
     pub(super) fn note_likely(&mut self, new: &BTreeSet<NodeIdx>) {
         let links = new.iter().flat_map(|&node| self.links_to_switches(node));
         let both = links.filter(|(_, far)| self.suspects.nodes.contains(&far.node));
@@ -77,7 +77,7 @@ impl Probe {
         matches!(self.order.pace, Pace::Nobody(until) if now < until)
     }
 
-    /// Returns when more may be asked than now.
+    /// Returns the time from which more ports may be asked.
     pub const fn due(&self) -> Option<Time> {
         match self.order.pace {
             Pace::All => self.order.doubts_at,
@@ -217,7 +217,7 @@ impl Probe {
     }
 }
 
-/// Which agents have room for another Get. Gets are ordered by agent, so the last result usually holds for the next
+/// Tells which agents may get another Get. Gets are ordered by agent, so the last result usually holds for the next
 /// Get.
 struct Rooms<'a> {
     answers: &'a Answers,

@@ -40,8 +40,8 @@ impl Returns {
 }
 
 impl Probe {
-    /// Takes a link that is up and was not. Only a sweep helps if no cable was known there, if hosts of a new switch
-    /// are behind it, or if a switch was gone (its tables are unknown).
+    /// Handles a link that is up and was down. A sweep is needed if no cable was known there, if hosts of a new switch
+    /// are behind it, or if a switch was gone, because its tables are unknown.
     pub(super) fn came_back(&mut self, at: PortRef, info: &PortInfo) {
         let inventory = Arc::clone(&self.start.inventory);
         let is_right = |far: &PortRef| {
@@ -102,7 +102,7 @@ impl Probe {
         }
     }
 
-    /// Takes the answer of the far end of a link that came back; no answer or an implausible one needs a sweep.
+    /// Handles the answer of the far end of a link that came back; no answer or an implausible one needs a sweep.
     pub(super) fn behind(&mut self, at: PortRef, what: Behind, data: Option<&SmpData>) {
         let fabric = &self.start.inventory.fabric;
         let Some(back) = self.returns.links.get_mut(&at) else {
