@@ -221,7 +221,7 @@ fn check_spoilt(spec: &str, engine: &str, want: bool) {
     }
 }
 
-/// A dry run beside OpenSM, which stays master, says whose tables it found and keeps, and what its own engine would
+/// A dry run beside OpenSM, which stays master, says which engine's tables it found and keeps, and what its own engine would
 /// make.
 #[test]
 fn a_dry_run_says_whose_tables_it_found() {

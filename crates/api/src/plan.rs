@@ -207,7 +207,8 @@ mod tests {
         old.tables.set(SwitchIdx(1), Lid(1), 4);
         old.tables.set(SwitchIdx(1), Lid(2), 4);
         old.tables.set(SwitchIdx(1), Lid(3), 4);
-        // Switch 1 is gone, 3 is new, and 2 has become the first. LID 3 is gone and 70 is new: nothing is rerouted there.
+        // Switch 1 is gone, 3 is new, and 2 has become the first. LID 3 is gone and 70 is new: nothing is rerouted
+        // there.
         let (new_fabric, mut new) = planned(&[2, 3], &[1, 2, 70]);
         new.tables.set(SwitchIdx(0), Lid(1), 4);
         new.tables.set(SwitchIdx(0), Lid(2), 5);

@@ -97,10 +97,10 @@ mod tests {
         assert_eq!(
             lines(&found(1_000, 1_000, &["updn"])),
             [
-                "found     tables were found, and are kept: all 1,000 entries; they look like those of updn: 100.0 % are \
-                 equal",
-                "          without them fat-tree would plan: busiest link 18 pairs, now 24; 'selvedge rebalance' moves to \
-                 that",
+                "found     tables were found, and are kept: all 1,000 entries; they look like those of updn: 100.0 % \
+                 are equal",
+                "          without them fat-tree would plan: busiest link 18 pairs, now 24; 'selvedge rebalance' moves \
+                 to that",
             ]
         );
         let lines = lines(&found(900, 401, &[]));

@@ -4,6 +4,7 @@
 //! selvedge.toml(5) is made from the keys that the reader of the file knows ([`settings`]).
 
 mod exits;
+mod files;
 mod pages;
 mod settings;
 
@@ -14,7 +15,8 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, italic, roman};
 
 use self::exits::Exits;
-use self::pages::{File, Page};
+use self::files::File;
+use self::pages::Page;
 use crate::exit::{CliError, Exit};
 use crate::out::{Format, Out};
 use crate::{args, load};

@@ -200,12 +200,15 @@ fn row(fabric: &Fabric, op: &Op, before: impl Fn(NodeIdx, u16) -> Option<[u8; BL
         },
         Op::Link { port, order } => api::WouldSet {
             port: Some(port.port.get()),
-            ..set("PortInfo", match order {
-                LinkOrder::Down => "PortState Down",
-                LinkOrder::Disable => "PortPhysicalState Disabled",
-                LinkOrder::Poll => "PortPhysicalState Polling",
-            }
-            .to_owned())
+            ..set(
+                "PortInfo",
+                match order {
+                    LinkOrder::Down => "PortState Down",
+                    LinkOrder::Disable => "PortPhysicalState Disabled",
+                    LinkOrder::Poll => "PortPhysicalState Polling",
+                }
+                .to_owned(),
+            )
         },
         Op::Port { port, settings, state } => {
             let seen = fabric.port(*port).map(|port| port.settings).unwrap_or_default();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use selvedge_api::{
     Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest, Forgotten,
-    Health, OutOfService, OutOfServiceChange, OutOfServiceRequest, Partitions, Plan, PolicyChange, PolicyChanges, Ports,
-    Rebalance, RebalanceRequest, Status, WouldSend, ports,
+    Health, OutOfService, OutOfServiceChange, OutOfServiceRequest, Partitions, Plan, PolicyChange, PolicyChanges,
+    Ports, Rebalance, RebalanceRequest, Status, WouldSend, ports,
 };
 use selvedge_fabric::Fabric;
 use selvedge_sim::Time;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use selvedge_api::{
     Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest, Forgotten,
     Health, Links, LocalPort, Nodes, OutOfService, OutOfServiceChange, OutOfServiceRequest, Partitions, Plan,
-    PolicyChange, PolicyChanges, Ports, Progress, Rebalance, RebalanceRequest, RefusedPlan, Status, WouldSend, WouldSet,
-    links, nodes,
+    PolicyChange, PolicyChanges, Ports, Progress, Rebalance, RebalanceRequest, RefusedPlan, Status, WouldSend,
+    WouldSet, links, nodes,
 };
 use selvedge_config::{Against, Settings, SettingsFile, Sources, Verdict, admit};
 use selvedge_fabric::Fabric;

@@ -187,10 +187,10 @@ pub fn is_in_use((at, port): &(PortRef, &Port)) -> bool {
     at.port == PortNum::MANAGEMENT || port.is_up()
 }
 
-/// Returns the ports with an M_Key that is not among this manager's keys (`opens`); `None` if there is none. If most ports have this manager's key, two
-/// kinds of ports are not counted: a port with the LIDs that this manager gave it (`ours`), and a port that got its
-/// LIDs from the manager that set the key of the others. No other manager took these ports: a bit of a Set was flipped,
-/// and the port can be recovered.
+/// Returns the ports with an M_Key that is not among this manager's keys (`opens`); `None` if there is none. If most
+/// ports have this manager's key, two kinds of ports are not counted: a port with the LIDs that this manager gave it
+/// (`ours`), and a port that got its LIDs from the manager that set the key of the others. No other manager took these
+/// ports: a bit of a Set was flipped, and the port can be recovered.
 pub fn foreign_m_keys(fabric: &Fabric, opens: impl Fn(u64) -> bool, ours: impl Fn(&Port) -> bool) -> Option<Foreign> {
     let (mut foreign, free): (Vec<_>, Vec<_>) = fabric
         .end_ports()

@@ -193,15 +193,7 @@ pub fn print_plan_state(state: &PlanState) -> String {
             "# Lanes that the routes rely on, with the service levels below; 1: on none.\nlane_count = {lane_count}\n"
         ));
     }
-    for (name, keys, what) in [
-        ("m_keys", m_keys, "M_Keys that ports may hold"),
-        ("sm_keys", sm_keys, "SM_Keys that other managers may show"),
-    ] {
-        if !keys.is_empty() {
-            let keys: Vec<String> = keys.iter().map(|key| format!("\"{:#018x}\"", key.expose())).collect();
-            text.push_str(&format!("# {what}, newest first.\n{name} = [{}]\n", keys.join(", ")));
-        }
-    }
+    put_keys(&mut text, m_keys, sm_keys);
     if !lanes.is_empty() {
         text.push_str("\n# Lane of the LIDs behind each switch, by its GUID.\n[lanes]\n");
         for (guid, lane) in lanes {
@@ -227,6 +219,18 @@ pub fn print_plan_state(state: &PlanState) -> String {
         lids_aside,
     );
     text
+}
+
+fn put_keys(text: &mut String, m_keys: &[SecretKey], sm_keys: &[SecretKey]) {
+    for (name, keys, what) in [
+        ("m_keys", m_keys, "M_Keys that ports may hold"),
+        ("sm_keys", sm_keys, "SM_Keys that other managers may show"),
+    ] {
+        if !keys.is_empty() {
+            let keys: Vec<String> = keys.iter().map(|key| format!("\"{:#018x}\"", key.expose())).collect();
+            text.push_str(&format!("# {what}, newest first.\n{name} = [{}]\n", keys.join(", ")));
+        }
+    }
 }
 
 fn put_ranges(text: &mut String, title: &str, of: &BTreeMap<Guid, LidRange>) {

@@ -45,8 +45,8 @@ pub struct Question {
 }
 
 impl Question {
-    /// Compares the tables that the switches hold with the plan, and with those of each engine. `None`: the switches hold
-    /// no entry for a LID of the plan. A unit of work is an engine.
+    /// Compares the tables that the switches hold with the plan, and with those of each engine. `None`: the switches
+    /// hold no entry for a LID of the plan. A unit of work is an engine.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@
 //! | [`backups`] | What would be done about each single fault? |
 //! | [`failures`] | How many links can be lost, one after another and without repair? |
 //! | [`transition`] | In which steps and with which waits would tables be changed under traffic? |
-//! | [`found`] | Whose tables do the switches hold, and what would an own engine make? |
+//! | [`found`] | Which engine made the tables that switches hold, and what would an own engine make? |
 //! | [`simulate`] | What would this traffic do, packet by packet? |
 //! | [`model`] | What would bring-up and faults cost, ours and OpenSM's? |
 //! | [`published`] | Where does the published model differ from its own tables? |

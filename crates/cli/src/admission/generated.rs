@@ -436,11 +436,12 @@ fn manager(file: &Path, is_opensm: bool) -> selvedge_daemon::Running {
 }
 
 /// Waits until the judge has decided upon the last change.
-fn decided(manager: &selvedge_daemon::Manager) -> selvedge_api::PolicyChange {
+fn decided(manager: &selvedge_daemon::Manager, serial: u64) -> selvedge_api::PolicyChange {
     let begin = std::time::Instant::now();
     loop {
         let last = manager.policy_changes().unwrap().changes.pop().unwrap();
-        if last.state != "proposed" && last.state != "planned" {
+        // The list that is shown may be older than the answer to the reload.
+        if last.serial == serial && last.state != "proposed" && last.state != "planned" {
             return last;
         }
         assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{last:?}");
@@ -482,7 +483,7 @@ fn the_verdict_of_a_check_against_a_manager_is_that_of_its_reload() {
             match reloaded {
                 Ok(change) => {
                     assert_eq!(change.lines, told.findings, "{text}");
-                    let want = match decided(manager).is_refused() {
+                    let want = match decided(manager, change.serial).is_refused() {
                         true => before.policy,
                         false => start.settings.policy,
                     };

@@ -1,15 +1,10 @@
 //! Parts of manual pages beside flags: files, examples. Tests parse every example.
 
 use super::exits::{EXIT_STATUS, Exits, OF_NAGIOS};
-
-/// A file that a page names.
-#[derive(Clone, Copy, Debug)]
-pub struct File {
-    /// Its path, or the form of its path.
-    pub path: &'static str,
-    /// Its contents.
-    pub what: &'static str,
-}
+use super::files::{
+    EMULATOR, EXPECTED, FABRIC, File, GUID2LID, LFTS, LOG, NAMES, NO_FILE, OPENSM, OPTIONS, PAGES, RECORD, SOCKET,
+    STATE, TOML, file,
+};
 
 /// The parts of a page beside the definition of its command.
 #[derive(Clone, Copy, Debug)]
@@ -24,52 +19,7 @@ pub struct Page {
     pub see: &'static [&'static str],
 }
 
-const fn file(path: &'static str, what: &'static str) -> File {
-    File { path, what }
-}
-
 const SERVICE: &[&str] = &["selvedge(1)", "selvedge-status(1)", "selvedge-rebalance(1)"];
-const TOML: File = file("/etc/selvedge/selvedge.toml", "Settings; see selvedge.toml(5).");
-const OPTIONS: File = file(
-    "/etc/default/selvedge",
-    "Flags of the system service, in SELVEDGE_OPTIONS.",
-);
-const SOCKET: File = file(
-    "/run/selvedge/selvedge.sock",
-    "The manager's socket; without rights there, $XDG_RUNTIME_DIR/selvedge/selvedge.sock or \
-     /tmp/selvedge-UID/selvedge.sock.",
-);
-const EMULATOR: File = file(
-    "/run/selvedge/emulator.sock",
-    "The socket of selvedge emulate, in the same folders.",
-);
-const STATE: File = file(
-    "/var/lib/selvedge",
-    "State between runs (--state): LIDs in guid2lid, plan-state.toml, registrations.txt.",
-);
-const LOG: File = file(
-    "/var/log/selvedge",
-    "Log files of the system service; see daemon.log_file.",
-);
-const OPENSM: File = file("/etc/opensm/opensm.conf", "OpenSM's settings, with -F.");
-const FABRIC: File = file("SPEC", "A fabric: an ibsim net file, or the output of ibnetdiscover.");
-const LFTS: File = file(
-    "lfts.dump",
-    "Forwarding tables: OpenSM's dump, or the output of ibroute or dump_fts.",
-);
-const GUID2LID: File = file(
-    "guid2lid",
-    "LIDs by port GUID, as OpenSM writes them: 0xGUID 0xMIN 0xMAX.",
-);
-const NAMES: File = file("node-name-map", "Names of nodes: lines of 0xGUID \"name\".");
-const PAGES: File = file("/usr/share/man/man1", "Where packages install the pages of commands.");
-const RECORD: File = file("FILE", "A record of selvedge run --record; it holds the subnet's keys.");
-const EXPECTED: File = file(
-    "FILE",
-    "The expected topology, in the format of ibnetdiscover; replaced as a whole.",
-);
-const NO_FILE: File = file("(none)", "This command reads no file.");
-
 /// Files of selvedge.toml(5).
 pub const CONFIGURATION: &[File] = &[TOML, OPTIONS, STATE, LOG];
 const MANAGER: &[File] = &[TOML, OPTIONS, OPENSM, STATE, LOG, SOCKET];

@@ -1,5 +1,8 @@
 //! Changes of the policy: what a reload answers, waits for, and rolls back, and which Sets it would send.
 
+use std::thread;
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::support::{Lab, Process, wait_for};
@@ -109,9 +112,11 @@ fn a_dry_run_lists_the_sets_that_are_sent_then() {
     let lab = Lab::new("change-dry-run");
     let process = manager(&lab);
     // The check after a plan is over, and nothing is on its way.
-    wait_for("first light sweep", || {
+    wait_for("quiet second", || {
+        let before = sent(&lab);
+        thread::sleep(Duration::from_secs(1));
         let status = lab.run(&["status", "--json"]).json();
-        (status["stage"] == "idle" && status["repairs_ready"] == true).then_some(())
+        (status["stage"] == "idle" && sent(&lab) == before).then_some(())
     });
     let texts = [
         "[routing]\nengines = [\"updn\"]\n[fabric]\npacket_life = 17\n",
@@ -168,5 +173,5 @@ fn a_dry_run_of_a_first_plan_lists_its_sets() {
         shown["status"]["plan"]["changes"]["lft_blocks"].as_u64().unwrap()
     );
     let text = lab.run(&run);
-    text.says("what the plan would set").says("S-L1-0").says("lft blocks");
+    text.says("what the plan would set").says("S-L1-0").says("LFT BLOCKS");
 }

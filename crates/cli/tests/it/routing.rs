@@ -106,7 +106,7 @@ fn lists_of_engines_are_tried_in_order() {
     lab.run(&[&ring[..], &["minhop,fat-tree"]].concat())
         .exits(2)
         .complains("SLV-ROUTE-0011")
-        .complains("minhop is not taken");
+        .complains("minhop is not used");
     lab.run(&[&ring[..], &["updn,"]].concat())
         .exits(2)
         .complains("SLV-ROUTE-0001");

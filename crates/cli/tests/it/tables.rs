@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::support::{Lab, Process, wait_for};
 
 /// Commands that print neither table nor figures: text for a shell, a file format, prose, or nothing.
-const WITHOUT_TABLE: [&str; 17] = [
+const WITHOUT_TABLE: [&str; 18] = [
     "bench",
     "completions",
     "config check",
@@ -21,6 +21,7 @@ const WITHOUT_TABLE: [&str; 17] = [
     "man",
     "replay",
     "sweep",
+    "topology approve",
     "topology convert",
     "topology generate",
 ];

@@ -5,8 +5,8 @@ use selvedge_plan::Policy;
 use super::{Lost, Verdict};
 use crate::{ConfigError, Key, Settings, Treatment};
 
-const M_KEY: &str = "ports hold an M_Key, and the file names none: put the key back, or write m_key = 0 to take it from \
-    every port";
+const M_KEY: &str = "ports hold an M_Key, and the file names none: put the key back, or write m_key = 0 to take it \
+    from every port";
 
 const UNSTORED: &str = "there is no state folder (daemon.state_dir, --state): if the manager is killed while the M_Key \
     changes, ports may be left with a key that the next start does not know";

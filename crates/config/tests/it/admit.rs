@@ -72,9 +72,8 @@ fn every_key_is_taken_or_named_by_a_reload() {
         let verdict = reload(&text, &running);
         assert!(verdict.is_ok(), "{text}: {:?}", verdict.findings);
         let named: Vec<&str> = verdict.at_next_start().map(|found| found.name.as_str()).collect();
-        let is_key = key.name.starts_with("m_key") || key.name == "sm_key";
-        let is_policy = ["routing", "fabric"].contains(&key.section) || is_key;
-        let is_taken = is_policy || key.name == "node_name_map";
+        let is_policy = ["routing", "fabric"].contains(&key.section) || key.name.starts_with("m_key");
+        let is_taken = is_policy || ["node_name_map", "sm_key"].contains(&key.name);
         let want = if is_taken { Vec::new() } else { vec![key.path()] };
         assert_eq!(named, want, "{text}");
         let changed = verdict.settings.policy.changed_from(&running.policy);

@@ -7,7 +7,7 @@ use selvedge_coordinator::In;
 use selvedge_plan::{MulticastLane, Policy};
 use selvedge_sa::Snapshot;
 use selvedge_sm::{Command, Milestone, Role};
-use selvedge_types::{Lid, Sl};
+use selvedge_types::{Lid, SecretKey, Sl};
 use selvedge_wire::{
     Address, AttributeId, Class, Datagram, LocalChange, Mad, Method, Notice, PRODUCER_CA, PortInfo, Status, Trap,
 };
@@ -151,13 +151,9 @@ fn a_trap_that_the_master_takes_is_reported() {
 #[test]
 fn traps_above_the_limit_are_repressed_with_the_key_in_force() {
     let mut bench = Bench::up(Policy::default());
-    let policy = Policy {
-        m_key: 7,
-        ..Policy::default()
-    };
     let (lid, _) = bench.host(1);
-    // A proposal does not change the key in force; the plan that the judge accepts does.
-    bench.hand(In::Milestone(Milestone::PolicyChanged(Arc::new(policy))));
+    // A proposed policy does not change the key; the manager reports when most agents have another one.
+    bench.hand(In::Milestone(Milestone::KeyChanged(SecretKey::new(7))));
     bench.sent.clear();
     for _ in 0..40 {
         bench.hand(In::Arrived(trap(lid)));

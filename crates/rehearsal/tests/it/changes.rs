@@ -101,6 +101,13 @@ impl World {
         self.rehearsal.fault(&fault.parse().unwrap()).unwrap();
     }
 
+    /// Returns the last events of all managers, in words.
+    fn last_events(&self) -> Vec<String> {
+        let last = self.rehearsal.log().iter().rev().take(16);
+        last.map(|entry| format!("{} {:?} {}", entry.at, entry.manager, entry.event))
+            .collect()
+    }
+
     /// Lets time pass; after each step no plan in force is lost.
     fn run_for(&mut self, span: Duration, told: &str) {
         let end = self.rehearsal.now() + span;
@@ -125,9 +132,9 @@ impl World {
             let is_useful = matches!(in_force, Some("updn" | "weave"));
             assert!(
                 has_plan || !self.had_plan[which] || !is_useful,
-                "{told}: manager {which} lost its plan at {}: {:?}",
+                "{told}: manager {which} lost its plan at {}: {:#?}",
                 self.rehearsal.now(),
-                view.policy_changes
+                self.last_events()
             );
             self.had_plan[which] = has_plan;
             self.check_policy(which, &view, told);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use selvedge_plan::{Installed, Policy};
 use selvedge_planner::{Job, JobId, PlanFabric, Task};
+use selvedge_types::SecretKey;
 
 use super::{Sm, keys};
 use crate::change::{Ctx, Effect, In, Later, PlansWith, PolicyChange};
@@ -37,11 +38,17 @@ impl Sm {
 
     /// The operator proposes a policy: the next heavy sweep plans with it.
     pub(super) fn propose(&mut self, policy: Arc<Policy>, out: &mut Vec<Output>) {
+        let key = SecretKey::new(policy.m_key);
         self.change_policy(In::Proposed(policy), out);
-        match self.stage {
-            Stage::Standby => self.change_policy(In::NotNow(Later::Standby), out),
-            Stage::Disabled => self.change_policy(In::NotNow(Later::Disabled), out),
-            _ => {}
+        let later = match self.stage {
+            Stage::Standby => Some(Later::Standby),
+            Stage::Disabled => Some(Later::Disabled),
+            _ => None,
+        };
+        if let Some(later) = later {
+            self.change_policy(In::NotNow(later), out);
+            // The master may have given the key to some ports when this manager takes over.
+            self.want_key(key, out);
         }
         self.want_sweep(SweepReason::Command);
     }

@@ -132,8 +132,8 @@ fn shows_sm_key(ctx: &Ctx<'_>, info: &SmInfo) -> bool {
 mod tests {
     use selvedge_types::Guid;
 
-    use super::super::made::{Bench, far};
     use super::super::In;
+    use super::super::made::{Bench, far};
     use super::*;
 
     #[test]

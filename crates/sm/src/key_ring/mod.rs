@@ -4,9 +4,9 @@
 //! | what | how |
 //! |---|---|
 //! | a new key is wanted | it is stored with all former keys; plans give it to ports only then |
-//! | a request | it is sent with the key that its agent is known to have; without an answer, or with one that hides the M_Key, the other keys are tried, each once |
-//! | a Set that changes the key | its header has the agent's key, its data the new one; if its answer is lost, the next try has the new key in both |
-//! | a heavy sweep found the present key everywhere | former keys are forgotten, unless nodes are missing or another manager still asks with one |
+//! | a request | the key that its agent is known to have; after silence, or a hidden M_Key, the other keys once |
+//! | a Set that changes the key | agent's key in the header, new one in the data; after a lost answer the new key in both |
+//! | the present key is everywhere | former keys are forgotten, unless nodes are missing or a manager asks with one |
 //!
 //! Each agent checks the key of its own SMPs only, so ports change in any order. Source: IBA vol 1 §14.2.4.
 
@@ -242,7 +242,7 @@ impl KeyRing {
 
     /// Returns true if a request that ended in this way may have shown its agent a wrong key, and has another one to
     /// show. A Get from an agent with a known key is not repeated: its silence has another reason. A Set is: its agent
-    /// may have changed its key by an earlier Set whose answer was lost.
+    /// may have changed its key by an earlier Set, the answer of which was lost.
     pub fn tries_again(&self, smp: &Smp, answer: Option<&Mad>) -> bool {
         if self.former.is_empty() {
             return false;
@@ -254,8 +254,8 @@ impl KeyRing {
         is_refused && self.untried(smp).is_some()
     }
 
-    /// Returns the next key to try, the likeliest first; `None` after all. Another manager is asked with the present key
-    /// first: it may take both, and then learns that the former one is not needed.
+    /// Returns the next key to try, the likeliest first; `None` after all. Another manager is asked with the present
+    /// key first: it may take both, and then learns that the former one is not needed.
     fn untried(&self, smp: &Smp) -> Option<SecretKey> {
         let known = self.known.get(&place(smp)).copied();
         let first = match smp.is_to_manager() {

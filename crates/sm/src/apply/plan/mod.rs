@@ -333,11 +333,7 @@ impl PlanSets {
                 let seen = self.inventory.port_info(*port)?;
                 let held = &self.fabric.port(*port)?.settings;
                 let info = smp::link_order(seen, held, *order);
-                smp::set(
-                    &info,
-                    smp::port_modifier(seen, port.port),
-                    agent.route_to(port.port),
-                )
+                smp::set(&info, smp::port_modifier(seen, port.port), agent.route_to(port.port))
             }
         })
     }

@@ -86,8 +86,9 @@ impl Spread<'_> {
             .fold(false, |any, channel| self.exchange(channel, limit, &mut left) || any)
     }
 
-    /// Moves an entry off a channel onto a route with one channel that becomes too full by it, and then entries off that
-    /// channel until it has room again; false if no such exchange is found. `left`: exchanges that may still be tried.
+    /// Moves an entry off a channel onto a route with one channel that becomes too full by it, and then entries off
+    /// that channel until it has room again; false if no such exchange is found. `left`: exchanges that may still be
+    /// tried.
     fn exchange(&mut self, channel: usize, limit: u64, left: &mut usize) -> bool {
         let (from, egress) = (channel / self.stride, channel % self.stride);
         for d in 0..self.layer.to.len() {
@@ -128,14 +129,16 @@ impl Spread<'_> {
         let (column, to) = (self.column(d), self.layer.to[d]);
         let now = Way::new(column, column.hop(s), to);
         let links = self.rule.net.links.get(s).iter().filter(|k| k.alive && pairs > 0);
-        links.filter(|k| self.rule.leads(s, k.peer as usize, to as usize)).find_map(|link| {
-            let first = s * self.stride + usize::from(link.port);
-            let new = Way::new(column, Some((first, link.peer)), to);
-            let mut crowded = new.iter().filter(|&c| !now.contains(c) && self.load[c] + pairs > limit);
-            let one = crowded.next().filter(|&c| self.load[c] <= limit)?;
-            let is_good = crowded.next().is_none() && !new.contains(channel) && !now.contains(first);
-            (is_good && !self.is_taken(d, s, link.port)).then_some((link.port, one))
-        })
+        links
+            .filter(|k| self.rule.leads(s, k.peer as usize, to as usize))
+            .find_map(|link| {
+                let first = s * self.stride + usize::from(link.port);
+                let new = Way::new(column, Some((first, link.peer)), to);
+                let mut crowded = new.iter().filter(|&c| !now.contains(c) && self.load[c] + pairs > limit);
+                let one = crowded.next().filter(|&c| self.load[c] <= limit)?;
+                let is_good = crowded.next().is_none() && !new.contains(channel) && !now.contains(first);
+                (is_good && !self.is_taken(d, s, link.port)).then_some((link.port, one))
+            })
     }
 
     /// Moves entries until a channel carries no more than `limit`; false if it still does in the end.
