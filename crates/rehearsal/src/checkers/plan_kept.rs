@@ -52,13 +52,9 @@ impl PlanKept {
         let view = life.sm.view();
         let is_of_fabric = view.facts.own_port_down.is_some() || view.facts.m_key_foreign.is_some();
         let last = view.policy_changes.last()?;
-        let (is_refused, is_now) = match last.state {
-            ChangeState::RolledBack { .. } => (true, last.since == now),
-            ChangeState::Proposed | ChangeState::Planned => (true, false),
-            _ => (false, false),
-        };
+        let is_refused = matches!(last.state, ChangeState::RolledBack { .. });
         let is_cause = view.role == Role::Master && !is_of_fabric && is_refused;
-        (is_cause && (is_now || self.disturbed < last.proposed))
+        (is_cause && (last.since == now || self.disturbed < last.proposed))
             .then(|| format!("change {} of {}", last.serial, last.changed.join(", ")))
     }
 }

@@ -1,11 +1,14 @@
 //! The operator's changes: places out of service, policies that are refused, other M_Keys, two changes at once.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use selvedge_plan::out_of_service::{Notice, Place, Service};
+use selvedge_fabric::Fabric;
+use selvedge_plan::out_of_service::{Notice, Place, PortId, Service};
 use selvedge_plan::{EngineName, OutOfService};
 use selvedge_planner::Inventory;
 use selvedge_planner::out_of_service::{ends_of, port_id};
+use selvedge_types::Guid;
 
 use super::action::{Action, Setting};
 use super::event::{Happening, Kind};
@@ -67,7 +70,7 @@ impl World<'_> {
         if out.count() >= PLACES {
             return Ok(false);
         }
-        let places = places(&inventory);
+        let places = places(&inventory, self.ground.fabric);
         let tried = (0..TRIES.min(places.len())).map(|at| places[(pick as usize + at) % places.len()]);
         for place in tried {
             let has = before.get(place).is_some_and(|notice| notice.service == service);
@@ -75,7 +78,10 @@ impl World<'_> {
                 continue;
             }
             let since_ms = self.rehearsal.now().0 / 1_000_000;
-            let list = with(&before, place, (service, since_ms), &inventory);
+            let mut ends = ids(&inventory.fabric, place);
+            // The operator knows of cables that are unplugged now.
+            ends.extend(ids(self.ground.fabric, place));
+            let list = with(&before, place, (service, since_ms), ends);
             let effects = inventory.effects(&list, &[place]);
             if effects.behind.is_empty() && effects.cut.is_empty() {
                 self.act(Action::Policy(Setting::OutOfService(Arc::new(list))))?;
@@ -129,18 +135,29 @@ impl World<'_> {
     }
 }
 
-/// Returns the links between switches, and the switches.
-fn places(inventory: &Inventory) -> Vec<Place> {
+/// Returns the ends to disable of the links of a place.
+fn ids(fabric: &Fabric, place: Place) -> BTreeSet<PortId> {
+    let ends = ends_of(fabric, place).into_iter();
+    ends.map(|(near, _)| port_id(fabric, near)).collect()
+}
+
+/// Returns the links between switches, and the switches that were built without hosts.
+fn places(inventory: &Inventory, built: &Fabric) -> Vec<Place> {
     let fabric = &inventory.fabric;
     let links = fabric.links().map(|link| [link.a, link.b]);
     let between = links.filter(|ends| ends.iter().all(|end| fabric.switch_index(end.node).is_some()));
     let links = between.map(|[a, b]| Place::link(port_id(fabric, a), port_id(fabric, b)));
-    let own = [Some(inventory.local), fabric.peer(inventory.local)];
-    let is_own = |node| own.into_iter().flatten().any(|at| at.node == node);
-    let switches = fabric.switches().iter().filter(|node| !is_own(**node));
-    links
-        .chain(switches.map(|&node| Place::Switch(fabric.node(node).guid)))
-        .collect()
+    let has_hosts = |guid: Guid| {
+        let node = built.find(guid).map(|node| built.node(node));
+        let mut peers = node
+            .into_iter()
+            .flat_map(|node| node.external_ports())
+            .filter_map(|(_, port)| port.peer);
+        peers.any(|far| built.switch_index(far.node).is_none())
+    };
+    let switches = fabric.switches().iter().map(|&node| fabric.node(node).guid);
+    let switches = switches.filter(|guid| !has_hosts(*guid));
+    links.chain(switches.map(Place::Switch)).collect()
 }
 
 /// Returns a list with this place as well.
@@ -148,7 +165,7 @@ fn with(
     before: &OutOfService,
     place: Place,
     (service, since_ms): (Service, u64),
-    inventory: &Inventory,
+    ends: BTreeSet<PortId>,
 ) -> OutOfService {
     let mut list = before.clone();
     let mut disabled = before
@@ -156,8 +173,7 @@ fn with(
         .map(|notice| notice.disabled.clone())
         .unwrap_or_default();
     if service == Service::Isolate {
-        let ends = ends_of(&inventory.fabric, place).into_iter();
-        disabled.extend(ends.map(|(near, _)| port_id(&inventory.fabric, near)));
+        disabled.extend(ends);
     }
     let notice = Notice {
         service,

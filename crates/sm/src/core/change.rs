@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use selvedge_plan::{Installed, Policy};
 use selvedge_planner::{Job, JobId, PlanFabric, Task};
+use selvedge_types::SecretKey;
 
 use super::{Sm, keys};
 use crate::change::{Ctx, Effect, In, Later, PlansWith, PolicyChange};
@@ -22,6 +23,7 @@ impl Sm {
             in_force: &self.config.policy,
         };
         let mut effects = Vec::new();
+        let waits = matches!(input, In::NotNow(_));
         self.changes.handle(&ctx, input, &mut effects);
         for effect in effects {
             match effect {
@@ -32,6 +34,12 @@ impl Sm {
                     out.push(Output::Milestone(Milestone::PolicyChanged(policy)));
                 }
             }
+        }
+        // The M_Key does not wait for a plan of this manager: the master gives it to ports meanwhile, or it is the one
+        // that opens them.
+        let key = self.changes.wanted().map(|policy| SecretKey::new(policy.m_key));
+        if let Some(key) = key.filter(|key| waits && *key != self.keys.wanted()) {
+            self.want_key(key, out);
         }
     }
 

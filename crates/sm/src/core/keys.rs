@@ -78,7 +78,7 @@ impl Sm {
         }
     }
 
-    fn want_key(&mut self, key: SecretKey, out: &mut Vec<Output>) {
+    pub(super) fn want_key(&mut self, key: SecretKey, out: &mut Vec<Output>) {
         let stores = self.config.mode == Mode::Manage;
         self.run_keys(In::Wanted { key, stores }, out);
         self.keys_stored(out);
