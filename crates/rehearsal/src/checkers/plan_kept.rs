@@ -15,14 +15,15 @@ use crate::manager::Life;
 pub(super) struct PlanKept {
     /// Numbers of the processes that were master with a plan in force at the last check.
     have: Vec<u64>,
-    /// When a fault last struck, or the fabric last changed otherwise than by a Set.
-    disturbed: Time,
+    /// Those of them that have come to rest with it since a fault last struck, or the fabric last changed otherwise than
+    /// by a Set: the fabric is none of the reasons to lose it.
+    rested: Vec<u64>,
 }
 
 impl Check for PlanKept {
     fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
         match seen {
-            Seen::Fault(_) | Seen::Happened { .. } => self.disturbed = ctx.now,
+            Seen::Fault(_) | Seen::Happened { .. } => self.rested.clear(),
             Seen::Step => return self.kept(ctx),
             _ => {}
         }
@@ -42,6 +43,12 @@ impl PlanKept {
         self.have.clear();
         let have = masters(scene.managers).filter(|(_, life)| life.sm.has_plan());
         self.have.extend(have.map(|(_, life)| life.number));
+        let rest = lives(scene.managers).filter(|(_, life)| life.sm.is_resting());
+        for (_, life) in rest.filter(|(_, life)| self.have.contains(&life.number)) {
+            if !self.rested.contains(&life.number) {
+                self.rested.push(life.number);
+            }
+        }
         Ok(())
     }
 
@@ -54,7 +61,7 @@ impl PlanKept {
         let last = view.policy_changes.last()?;
         let is_refused = matches!(last.state, ChangeState::RolledBack { .. });
         let is_cause = view.role == Role::Master && !is_of_fabric && is_refused;
-        (is_cause && (last.since == now || self.disturbed < last.proposed))
+        (is_cause && (last.since == now || self.rested.contains(&life.number)))
             .then(|| format!("change {} of {}", last.serial, last.changed.join(", ")))
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use selvedge_fabric::Fabric;
+use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::out_of_service::{Notice, Place, PortId, Service};
 use selvedge_plan::{EngineName, OutOfService};
 use selvedge_planner::Inventory;
 use selvedge_planner::out_of_service::{ends_of, port_id};
-use selvedge_types::Guid;
+use selvedge_types::{Guid, PhysState};
 
 use super::action::{Action, Setting};
 use super::event::{Happening, Kind};
@@ -99,7 +99,8 @@ impl World<'_> {
         if out.is_empty() {
             return Ok(false);
         }
-        enable(&mut list, out[pick as usize % out.len()]);
+        let present = self.rehearsal.emulator().chassis().observe();
+        enable(&mut list, out[pick as usize % out.len()], &present);
         self.act(Action::Policy(Setting::OutOfService(Arc::new(list))))?;
         Ok(true)
     }
@@ -111,7 +112,8 @@ impl World<'_> {
             return Ok(());
         }
         let places: Vec<Place> = list.iter().map(|(place, _)| *place).collect();
-        places.into_iter().for_each(|place| enable(&mut list, place));
+        let present = self.rehearsal.emulator().chassis().observe();
+        places.into_iter().for_each(|place| enable(&mut list, place, &present));
         self.act(Action::Policy(Setting::OutOfService(Arc::new(list))))?;
         self.all_well("when all places were back in service")
     }
@@ -185,13 +187,20 @@ fn with(
     list
 }
 
-/// Lists a place as back in service, or not at all if no port of it was disabled.
-fn enable(list: &mut OutOfService, place: Place) {
-    if let Some(notice) = list.remove(place).filter(|notice| !notice.disabled.is_empty()) {
-        let notice = Notice {
-            service: Service::Enable,
-            ..notice
-        };
+/// Lists a place as back in service, or not at all if no port of it is to be enabled. A cable that was plugged in after
+/// the place was isolated ends at ports that the list does not name; if no other place is isolated, the operator has all
+/// ports enabled that are disabled.
+fn enable(list: &mut OutOfService, place: Place, present: &Fabric) {
+    let Some(mut notice) = list.remove(place) else { return };
+    let is_isolated = |notice: &Notice| notice.service == Service::Isolate;
+    if !notice.disabled.is_empty() && !list.iter().any(|(_, notice)| is_isolated(notice)) {
+        let nodes = present.nodes().iter_enumerated();
+        let ports = nodes.flat_map(|(node, n)| n.external_ports().map(move |(port, p)| (PortRef { node, port }, p)));
+        let disabled = ports.filter(|(_, port)| port.link.phys == PhysState::Disabled);
+        notice.disabled.extend(disabled.map(|(at, _)| port_id(present, at)));
+    }
+    if !notice.disabled.is_empty() {
+        notice.service = Service::Enable;
         list.insert(place, notice);
     }
 }

@@ -107,18 +107,15 @@ fn not_disabled(fabric: &Fabric, withdrawn: &Withdrawn) -> Option<String> {
     Some(format!("{} is isolated and not disabled", fabric.port_name(*at)))
 }
 
-/// Names a port that is disabled although it is in service.
+/// Names a port that is disabled although no place is isolated. Cables that were moved may have been isolated elsewhere.
 fn not_enabled(fabric: &Fabric, wanted: &Policy) -> Option<String> {
-    let isolated = wanted
-        .out_of_service
-        .iter()
-        .filter(|(_, notice)| notice.service == Service::Isolate);
-    let isolated: BTreeSet<PortRef> = isolated
-        .flat_map(|(_, notice)| notice.disabled.iter().filter_map(|id| find_port(fabric, *id)))
-        .collect();
+    let mut list = wanted.out_of_service.iter();
+    if list.any(|(_, notice)| notice.service == Service::Isolate) {
+        return None;
+    }
     let nodes = fabric.nodes().iter_enumerated();
     let mut ports = nodes.flat_map(|(node, n)| n.external_ports().map(move |(port, p)| (PortRef { node, port }, p)));
-    let (at, _) = ports.find(|(at, port)| port.link.phys == PhysState::Disabled && !isolated.contains(at))?;
+    let (at, _) = ports.find(|(_, port)| port.link.phys == PhysState::Disabled)?;
     Some(format!("{} is in service and disabled", fabric.port_name(at)))
 }
 
