@@ -27,6 +27,9 @@ pub struct Soak {
     /// True if the managers' disks failed for a time.
     #[serde(default)]
     pub store_faults: bool,
+    /// True if the operator made changes.
+    #[serde(default)]
+    pub changes: bool,
     /// Schedules carried out.
     pub schedules: u64,
     /// Happenings that had an effect.

@@ -152,7 +152,7 @@ const HEADINGS: [(&str, &[&str]); 23] = [
     ),
     (
         "Schedules",
-        &["sa", "store-faults", "resolve", "digest", "against", "wire"],
+        &["sa", "store-faults", "changes", "resolve", "digest", "against", "wire"],
     ),
     ("Real time", &["manager", "speed", "events"]),
     (

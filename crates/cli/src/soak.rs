@@ -66,12 +66,17 @@ pub struct SoakArgs {
     /// not) and are killed meanwhile
     #[arg(long, conflicts_with = "manager")]
     store_faults: bool,
+    /// The operator makes changes meanwhile: takes switches and links out of service and puts them back, loads policies
+    /// that are refused, other M_Keys, and two changes at once; at the end the fabric must be as the last ones say
+    #[arg(long, conflicts_with = "manager")]
+    changes: bool,
     /// Write what was done to managers and fabric into FILE, with virtual times: resolved schedules, for --digest
     #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "manager"])]
     resolve: Option<PathBuf>,
     /// Carry out the resolved schedules of FILE and print their digests: what managers sent, and what agents hold
     /// whenever all is well
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["resolve", "out", "keep", "sa", "store_faults", "manager"])]
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["resolve", "out", "keep", "sa", "store_faults", "changes", "manager"])]
     digest: Option<PathBuf>,
     /// Compare the digests with those that FILE has, print the schedules that differ; exit code 1 if any does
     #[arg(long, value_name = "FILE", requires = "digest")]
@@ -129,6 +134,7 @@ impl SoakArgs {
         Beside {
             sa: self.sa,
             store_faults: self.store_faults,
+            changes: self.changes,
         }
     }
 
@@ -159,6 +165,7 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
         jobs: jobs as u64,
         sa: args.sa,
         store_faults: args.store_faults,
+        changes: args.changes,
         ..Soak::default()
     };
     let out = args.out.as_ref();
@@ -185,7 +192,7 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
                     todo.get(usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX))
                 {
                     let mut result = carry_out(part, &wanted, || bar.inc(1));
-                    (result.sa, result.store_faults) = (beside.sa, beside.store_faults);
+                    beside.mark(&mut result);
                     result.program.clone_from(&program);
                     result.binary.clone_from(&binary);
                     let Ok(mut results) = results.lock() else { return };
@@ -305,6 +312,27 @@ type Kept = Mutex<BTreeMap<String, usize>>;
 struct Beside {
     sa: bool,
     store_faults: bool,
+    changes: bool,
+}
+
+impl Beside {
+    /// The schedule of a seed with these options.
+    fn schedule(self, seed: u64) -> Schedule {
+        let drawn = Schedule::draw(seed);
+        let mut schedule = if self.changes { drawn.with_changes() } else { drawn };
+        (schedule.setup.sa, schedule.setup.store_faults) = (self.sa, self.store_faults);
+        schedule
+    }
+
+    /// Writes the options into a result.
+    const fn mark(self, result: &mut Soak) {
+        (result.sa, result.store_faults, result.changes) = (self.sa, self.store_faults, self.changes);
+    }
+
+    /// True if a result has these options.
+    const fn is_of(self, part: &Soak) -> bool {
+        part.sa == self.sa && part.store_faults == self.store_faults && part.changes == self.changes
+    }
 }
 
 /// Texts of resolved schedules, by seed.
@@ -337,8 +365,7 @@ fn carry_out(seeds: &Range<u64>, wanted: &Wanted<'_>, mut done: impl FnMut()) ->
     let (began, cpu) = (Instant::now(), thread_cpu_ns());
     let mut totals = Totals::default();
     for seed in seeds.clone() {
-        let mut schedule = Schedule::draw(seed);
-        (schedule.setup.sa, schedule.setup.store_faults) = (wanted.beside.sa, wanted.beside.store_faults);
+        let schedule = wanted.beside.schedule(seed);
         let ran = catch_unwind(AssertUnwindSafe(|| wanted.run(&schedule)));
         let failed = match ran {
             Ok(Ok(outcome)) => {
@@ -419,7 +446,7 @@ fn earlier(path: &Path, binary: &str, beside: Beside) -> Result<Vec<Soak>, CliEr
         .filter_map(|line| serde_json::from_str::<Document<Soak>>(line).ok());
     Ok(lines
         .map(|line| line.body)
-        .filter(|part| part.binary == binary && (part.sa, part.store_faults) == (beside.sa, beside.store_faults))
+        .filter(|part| part.binary == binary && beside.is_of(part))
         .collect())
 }
 
@@ -434,7 +461,8 @@ fn store(path: &Path, part: &Soak, all: &Soak) -> Result<(), CliError> {
     })?;
     let sa = if all.sa { " --sa" } else { "" };
     let faults = if all.store_faults { " --store-faults" } else { "" };
-    let command = format!("selvedge soak{sa}{faults} --seeds {}..{}", all.from, all.to);
+    let changes = if all.changes { " --changes" } else { "" };
+    let command = format!("selvedge soak{sa}{faults}{changes} --seeds {}..{}", all.from, all.to);
     load::write(&path.with_file_name("summary.md"), &report::page(all, &command))
 }
 

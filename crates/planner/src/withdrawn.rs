@@ -53,6 +53,12 @@ impl Withdrawn {
                 all.collect(fabric, local, (place, notice), &mut collected);
             }
         }
+        // A place that is back in service may have ports in common with one that is not.
+        let isolated = list.iter().filter(|(_, notice)| notice.service == Service::Isolate);
+        let isolated = isolated.flat_map(|(_, notice)| &notice.disabled);
+        for at in isolated.filter_map(|id| find_port(fabric, *id)) {
+            all.poll.remove(&at);
+        }
         all.keep_in_reach(fabric, local, &collected);
         all.disable = collected.disable;
         let withdrawn = |at: &PortRef| all.links.contains(at) || all.hosts.contains(at);

@@ -1,6 +1,6 @@
 //! The hardware state of one subnet, as input for a judge.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use selvedge_chassis::{Chassis, PortIdx};
@@ -119,15 +119,15 @@ impl Observed {
     }
 
     /// Returns the first fault when all managers are idle: a port without a LID, a port of a host with another LMC than
-    /// this one, a port that is not ACTIVE, or an error that the judge finds.
-    pub(crate) fn trouble(&self, lmc: Option<Lmc>) -> Option<Trouble> {
+    /// this one, a port that is not ACTIVE and not in `kept_off`, or an error that the judge finds.
+    pub(crate) fn trouble(&self, lmc: Option<Lmc>, kept_off: &BTreeSet<PortRef>) -> Option<Trouble> {
         if let Some((at, conflict)) = self.without_lid.first() {
             return Some(Trouble::Other(format!("{}: {conflict:?}", self.fabric.port_name(*at))));
         }
         if let Some(other) = lmc.and_then(|lmc| self.other_lmc(lmc)) {
             return Some(Trouble::Other(other));
         }
-        if let Some(idle) = self.not_active().next() {
+        if let Some(idle) = self.not_active().find(|at| !kept_off.contains(at)) {
             return Some(Trouble::NotActive(self.fabric.port_name(idle)));
         }
         self.judge()

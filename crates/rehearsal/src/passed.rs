@@ -62,7 +62,21 @@ impl Passed {
         let ops = accepted.changes.value().phases.iter().flat_map(|phase| &phase.ops);
         let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         passed.truncate(CHANGE_SETS - 1);
-        passed.push_front(ops.filter_map(|op| digest_of_op(inventory, op)).collect());
+        // An order to a link repeats the settings that its port has, which an earlier Set of the same change may give it.
+        let mut given = Inventory::clone(inventory);
+        for op in ops.clone() {
+            if let Op::Port { port, settings, .. } = op
+                && let Some(link) = given.fabric.port(*port).map(|port| port.link)
+                && ops
+                    .clone()
+                    .any(|order| matches!(order, Op::Link { port: at, .. } if at == port))
+            {
+                Arc::make_mut(&mut given.fabric).set_port(*port, link, *settings);
+            }
+        }
+        let orders = ops.clone().filter(|op| matches!(op, Op::Link { .. }));
+        let orders = orders.filter_map(|op| digest_of_op(&given, op));
+        passed.push_front(ops.filter_map(|op| digest_of_op(inventory, op)).chain(orders).collect());
     }
 }
 

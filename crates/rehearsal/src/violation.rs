@@ -252,4 +252,12 @@ pub enum Violation {
         /// Its timer.
         timer: Timer,
     },
+    /// SLV-REHEARSAL-0127: a master lost its plan in force because a change of policy was refused.
+    #[error("SLV-REHEARSAL-0127: {manager} is master and has no plan in force any more, because {change} was refused")]
+    PlanLost {
+        /// The manager.
+        manager: String,
+        /// The change, in words.
+        change: String,
+    },
 }

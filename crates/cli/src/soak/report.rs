@@ -13,7 +13,9 @@ use crate::soak::real::Run;
 /// Sums as a document.
 pub fn document(totals: &Totals) -> Soak {
     let mut counts: BTreeMap<String, Vec<Vec<u64>>> = BTreeMap::new();
-    for kind in Kind::ALL {
+    let has_changes = totals.coverage.keys().any(|(kind, ..)| Kind::CHANGES.contains(kind));
+    let changes = Kind::CHANGES.into_iter().filter(|_| has_changes);
+    for kind in Kind::ALL.into_iter().chain(changes) {
         counts.insert(kind.name().to_owned(), vec![vec![0; Family::ALL.len()]; STAGES.len()]);
     }
     for (&(kind, stage, family), &count) in &totals.coverage {
@@ -179,7 +181,7 @@ fn head(all: &Soak) -> [(&'static str, String); 6] {
         (
             "schedules",
             format!(
-                "{} (of seeds {}..{}{}{}), {mean:.1} ms of processor time each",
+                "{} (of seeds {}..{}{}{}{}), {mean:.1} ms of processor time each",
                 thousands(all.schedules),
                 all.from,
                 all.to,
@@ -188,7 +190,12 @@ fn head(all: &Soak) -> [(&'static str, String); 6] {
                 } else {
                     ""
                 },
-                if all.store_faults { ", with disks that fail" } else { "" }
+                if all.store_faults { ", with disks that fail" } else { "" },
+                if all.changes {
+                    ", with changes of the operator"
+                } else {
+                    ""
+                }
             ),
         ),
         (

@@ -301,3 +301,40 @@ fn the_managers_own_link_and_cables_that_were_moved_are_never_withdrawn() {
     assert!(of(Place::link(port_id(fabric, a), port_id(fabric, b))).is_empty());
     assert!(of(Place::Switch(Guid(0xdead))).is_empty());
 }
+
+/// A link that is back in service leads to a switch that is isolated: its port would be enabled and disabled in turns.
+#[test]
+fn a_port_of_an_isolated_place_is_not_enabled_for_another_one() {
+    let world = bench("karytree:k=2,n=2").unwrap();
+    let mut fabric = world.fabric.clone();
+    let links: Vec<_> = fabric.links().collect();
+    let (a, b) = links
+        .iter()
+        .map(|link| (link.a, link.b))
+        .find(|(a, b)| is_switch(&fabric, *a) && is_switch(&fabric, *b))
+        .unwrap();
+    let seen = fabric.port(a).unwrap();
+    let (settings, state) = (seen.settings, seen.link);
+    let disabled = selvedge_fabric::LinkState {
+        state: selvedge_types::PortState::Down,
+        phys: selvedge_types::PhysState::Disabled,
+        ..state
+    };
+    fabric.set_port(a, disabled, settings);
+    let notice = |service| Notice {
+        service,
+        since_ms: 0,
+        disabled: BTreeSet::from([port_id(&fabric, a)]),
+        reason: String::new(),
+    };
+    let local = fabric
+        .end_ports()
+        .map(|(at, _)| at)
+        .find(|at| !is_switch(&fabric, *at))
+        .unwrap();
+    let mut list = OutOfService::default();
+    list.insert(link(&fabric, a), notice(Service::Enable));
+    assert_eq!(Withdrawn::of(&list, &fabric, local).poll, BTreeSet::from([a]));
+    list.insert(Place::Switch(fabric.node(b.node).guid), notice(Service::Isolate));
+    assert_eq!(Withdrawn::of(&list, &fabric, local).poll, BTreeSet::new());
+}

@@ -22,6 +22,7 @@ mod locks;
 mod masters;
 mod names;
 mod one_master;
+mod plan_kept;
 mod routes;
 mod rules;
 mod seen;

@@ -12,6 +12,7 @@ use super::holders::is_held_by_ranges;
 use super::judged::SetsJudged;
 use super::ledger::Ledger;
 use super::lids::LidsStay;
+use super::plan_kept::PlanKept;
 use super::routes::RoutesStay;
 use super::rules::{Checker, Rule};
 use super::seen::{Scene, Seen};
@@ -27,6 +28,7 @@ use crate::subnet::Subnets;
 pub(super) struct Watched {
     traps: Traps,
     window: Window,
+    plans: PlanKept,
     sets: Sets,
     lids: LidsStay,
     routes: RoutesStay,
@@ -45,6 +47,7 @@ impl Watched {
         Self {
             traps: Traps::default(),
             window: Window::default(),
+            plans: PlanKept::default(),
             sets: Sets::default(),
             lids: LidsStay::new(chassis),
             routes: RoutesStay::new(chassis),
@@ -82,9 +85,10 @@ impl Watched {
         let scene = Scene { now, ..*scene };
         evidence.see(&scene, seen, found)?;
         let ctx = Ctx { scene, evidence };
-        let checkers: [&mut dyn Check; 6] = [
+        let checkers: [&mut dyn Check; 7] = [
             &mut self.traps,
             &mut self.window,
+            &mut self.plans,
             &mut SetsJudged,
             &mut self.sets,
             &mut self.lids,

@@ -2,14 +2,21 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use selvedge_emulator::Fault;
-use selvedge_plan::{EngineName, Policy};
+use selvedge_plan::{EngineName, OutOfService, Policy};
 use selvedge_sim::Ratio;
 use selvedge_types::{Lmc, Mtu};
 
 /// Managers of a schedule.
 pub(super) const MANAGERS: usize = 2;
+
+/// Lease of M_Keys.
+pub(super) const M_KEY_LEASE_S: u16 = 60;
+/// A list of places as text that has none, and what stands between two places.
+const NOTHING: &str = "none";
+const BETWEEN: &str = "; ";
 
 /// One action.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +67,8 @@ pub enum Setting {
     SubnetTimeout(u8),
     /// The M_Key of ports; 0: none.
     MKey(u64),
+    /// The places that are out of service.
+    OutOfService(Arc<OutOfService>),
 }
 
 impl Setting {
@@ -71,7 +80,11 @@ impl Setting {
             Self::Mtu(mtu) => policy.mtu_max = mtu,
             Self::HoqLife(value) => policy.hoq_life = value,
             Self::SubnetTimeout(value) => policy.subnet_timeout = value,
-            Self::MKey(key) => (policy.m_key, policy.m_key_protect) = (key, u8::from(key != 0)),
+            Self::MKey(key) => {
+                (policy.m_key, policy.m_key_protect) = (key, u8::from(key != 0));
+                policy.m_key_lease_s = if key == 0 { 0 } else { M_KEY_LEASE_S };
+            }
+            Self::OutOfService(list) => policy.out_of_service = list,
         }
     }
 }
@@ -88,6 +101,12 @@ impl fmt::Display for Setting {
             Self::HoqLife(value) => write!(f, "hoq_life {value}"),
             Self::SubnetTimeout(value) => write!(f, "subnet_timeout {value}"),
             Self::MKey(key) => write!(f, "m_key {key}"),
+            Self::OutOfService(list) if list.is_empty() => write!(f, "out_of_service {NOTHING}"),
+            Self::OutOfService(list) => {
+                let text = list.to_text();
+                let lines: Vec<&str> = text.lines().collect();
+                write!(f, "out_of_service {}", lines.join(BETWEEN))
+            }
         }
     }
 }
@@ -137,6 +156,12 @@ impl FromStr for Setting {
             "hoq_life" => small().map(Self::HoqLife),
             "subnet_timeout" => small().map(Self::SubnetTimeout),
             "m_key" => value.parse().map(Self::MKey).map_err(|_| ACTION_FORM),
+            "out_of_service" if value == NOTHING => Ok(Self::OutOfService(Arc::default())),
+            "out_of_service" => {
+                let list = OutOfService::parse(&value.replace(BETWEEN, "\n"));
+                list.map(|list| Self::OutOfService(Arc::new(list)))
+                    .map_err(|_| ACTION_FORM)
+            }
             _ => Err(ACTION_FORM),
         }
     }
@@ -203,5 +228,17 @@ mod tests {
             assert_eq!((policy.m_key, policy.m_key_protect), (key, u8::from(key > 0)));
         }
         assert_eq!("policy m_key -1".parse::<Action>(), Err(ACTION_FORM));
+    }
+
+    #[test]
+    fn a_list_of_places_is_read_as_it_is_written() {
+        let two = "drain switch 0x10 since 5\nisolate link 0x10[3] 0x20[1] since 6 disabled 0x10[3]\n";
+        for text in ["", two] {
+            let list = Arc::new(OutOfService::parse(text).unwrap());
+            let action = Action::Policy(Setting::OutOfService(Arc::clone(&list)));
+            assert_eq!(action.to_string().lines().count(), 1);
+            assert_eq!(action.to_string().parse(), Ok(action));
+        }
+        assert_eq!("policy out_of_service all".parse::<Action>(), Err(ACTION_FORM));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_plan::{NO_PATH, Policy};
-use selvedge_planner::{DefaultJudge, JobResult, Judge};
+use selvedge_planner::{DefaultJudge, Job, JobId, JobResult, Judge};
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Input, Milestone, Output, PersistentState, Sm, StageName};
 use selvedge_types::{Lid, PortState, TransactionId};
@@ -80,11 +80,13 @@ pub enum Broken {
     Hoard,
     /// Blocks are not read back: the manager relies on acknowledgements.
     BelieveWrites,
+    /// A refused change of policy is not rolled back: the manager goes on to plan with its policy.
+    NeverRollsBack,
 }
 
 impl Broken {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::DropTable,
         Self::ExchangeTables,
         Self::EditEntry,
@@ -114,6 +116,7 @@ impl Broken {
         Self::Replay,
         Self::Hoard,
         Self::BelieveWrites,
+        Self::NeverRollsBack,
     ];
 
     /// Codes of the violations that checkers must find.
@@ -139,6 +142,7 @@ impl Broken {
             Self::Replay => &["0104"],
             Self::Hoard => &["0106"],
             Self::BelieveWrites => &["0113"],
+            Self::NeverRollsBack => &["0127"],
         }
     }
 
@@ -167,6 +171,7 @@ impl Broken {
             written: BTreeMap::new(),
             former: Vec::new(),
             state: None,
+            refused: Refused::default(),
         })
     }
 }
@@ -192,6 +197,38 @@ struct Defect {
     former: Vec<Output>,
     /// State that was stored last.
     state: Option<(u64, PersistentState)>,
+    refused: Refused,
+}
+
+/// Plans of the whole fabric that were refused.
+#[derive(Debug, Default)]
+struct Refused {
+    /// The policy of each plan that is being made.
+    planned_with: BTreeMap<JobId, Arc<Policy>>,
+    /// The policy of the last plan, if that was refused and no other policy was proposed since.
+    policy: Option<Arc<Policy>>,
+}
+
+impl Refused {
+    /// A plan is to be made: with the refused policy, if there is one.
+    fn plans(&mut self, job: &mut Job) {
+        let id = job.id;
+        let is_whole = job.is_whole();
+        let Some(basis) = job.task.basis_mut().filter(|_| is_whole) else {
+            return;
+        };
+        if let Some(policy) = &self.policy {
+            basis.policy = Arc::clone(policy);
+        }
+        self.planned_with.insert(id, Arc::clone(&basis.policy));
+    }
+
+    /// A job has ended.
+    fn planned(&mut self, id: JobId, result: &JobResult) {
+        if let Some(policy) = self.planned_with.remove(&id) {
+            self.policy = result.outcome().is_none().then_some(policy);
+        }
+    }
 }
 
 /// Route and block.
@@ -224,6 +261,14 @@ impl Tamper for Defect {
                 self.old = Some(result.clone());
                 Some(Input::Computed { id, result })
             }
+            (Broken::NeverRollsBack, Input::Computed { id, result }) => {
+                self.refused.planned(id, &result);
+                Some(Input::Computed { id, result })
+            }
+            (Broken::NeverRollsBack, Input::Command(Command::SetPolicy(policy))) => {
+                self.refused = Refused::default();
+                Some(Input::Command(Command::SetPolicy(policy)))
+            }
             (Broken::Usurp, Input::Received(d)) if is(&d, Method::GetResp, AttributeId::SM_INFO) => None,
             (Broken::StoreFailureIgnored, Input::NotPersisted { id }) => Some(Input::Persisted { id }),
             (_, input) => Some(input),
@@ -244,6 +289,14 @@ impl Tamper for Defect {
                     Arc::make_mut(&mut basis.installed).under_way = None;
                 }
                 out.push(Output::Compute(job));
+            }
+            Output::Compute(mut job) if self.broken == Broken::NeverRollsBack => {
+                self.refused.plans(&mut job);
+                out.push(Output::Compute(job));
+            }
+            Output::SetIsSm(true) if self.broken == Broken::NeverRollsBack => {
+                self.refused = Refused::default();
+                out.push(Output::SetIsSm(true));
             }
             Output::SetIsSm(true) if self.broken == Broken::Replay => {
                 out.push(Output::SetIsSm(true));

@@ -16,8 +16,8 @@ use crate::{RehearsalError, Violation};
 impl World<'_> {
     /// Agents and the medium work again, GUIDs are unique, managers run; cables stay unplugged and nodes off.
     pub(super) fn calm(&mut self) -> Result<(), RehearsalError> {
-        for (_, fault) in std::mem::take(&mut self.undo) {
-            self.act(Action::Fault(fault))?;
+        for (_, action) in std::mem::take(&mut self.undo) {
+            self.act(action)?;
         }
         self.cure_disks()?;
         for which in 0..self.managers.ids().len() {
@@ -126,11 +126,15 @@ impl World<'_> {
             if !view.is_up() {
                 return Ok(Some(format!("manager {} is not up: {} Sets failed", id.0, view.failed)));
             }
-            if let Some(trouble) = observed.trouble(Some(self.operator.policy.lmc)) {
+            let kept_off = self.kept_off(&view, &observed.fabric);
+            if let Some(trouble) = observed.trouble(Some(self.operator.policy.lmc), &kept_off) {
                 if let Trouble::NotActive(port) = &trouble {
                     self.let_in(id, port)?;
                 }
                 return Ok(Some(trouble.to_string()));
+            }
+            if let Some(what) = self.unlike_wishes(id, &view, &observed) {
+                return Ok(Some(what));
             }
         }
         for (which, &id) in self.managers.ids().iter().enumerate() {

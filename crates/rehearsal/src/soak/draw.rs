@@ -39,6 +39,21 @@ const WEIGHTS: [(Kind, u64); 23] = [
     (Kind::Sweep, 3),
 ];
 
+/// Weights of the operator's changes.
+const CHANGE_WEIGHTS: [(Kind, u64); 9] = [
+    (Kind::Drain, 5),
+    (Kind::Isolate, 4),
+    (Kind::Enable, 4),
+    (Kind::Refused, 4),
+    (Kind::MKey, 3),
+    (Kind::Twice, 4),
+    (Kind::Engines, 1),
+    (Kind::Lmc, 1),
+    (Kind::Settings, 1),
+];
+/// The operator's changes in a schedule, at least and at most.
+const CHANGES: (usize, usize) = (8, 14);
+
 /// One seed in this number has most of its events in stages that the schedule itself causes. So short stages get as
 /// many events as long ones, and each kind of event occurs as often as any other.
 const AMID_EVERY: u64 = 4;
@@ -86,6 +101,21 @@ impl Schedule {
             setup,
             happenings,
         }
+    }
+}
+
+impl Schedule {
+    /// Adds the operator's changes, from a random stream of their own: all other events stay as they were drawn.
+    #[must_use]
+    pub fn with_changes(mut self) -> Self {
+        self.setup.changes = true;
+        let mut rng = Seed(self.seed).child("soak").child("changes").rng();
+        let (least, most) = CHANGES;
+        for _ in 0..least + pick(&mut rng, most - least + 1) {
+            let at = pick(&mut rng, self.happenings.len() + 1);
+            self.happenings.insert(at, happening(&mut rng, &CHANGE_WEIGHTS));
+        }
+        self
     }
 }
 
@@ -193,6 +223,7 @@ impl Setup {
             both: one_of(&[0, 1]) == 1,
             backups: false,
             store_faults: false,
+            changes: false,
         }
     }
 }
@@ -268,8 +299,12 @@ mod tests {
             kinds.sort_unstable();
             kinds.dedup();
             assert!(kinds.len() >= 5, "seed {seed}: {kinds:?}");
+            let changed = schedule.clone().with_changes();
+            assert_eq!(changed, schedule.clone().with_changes());
             let text = schedule.to_string();
             assert_eq!(text.parse::<Schedule>().as_ref(), Ok(&schedule), "{text}");
+            let text = changed.to_string();
+            assert_eq!(text.parse::<Schedule>().as_ref(), Ok(&changed), "{text}");
         }
     }
 }

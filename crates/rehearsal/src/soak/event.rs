@@ -56,10 +56,22 @@ pub enum Kind {
     Settings,
     /// The operator asks for a sweep.
     Sweep,
+    /// The operator drains a switch or link.
+    Drain,
+    /// The operator isolates a switch or link.
+    Isolate,
+    /// The operator puts a place back in service.
+    Enable,
+    /// The operator loads a policy that mostly no engine can plan with or the judge refuses, and corrects it later.
+    Refused,
+    /// The operator loads a policy with another M_Key.
+    MKey,
+    /// The operator makes two changes, the second directly after the first.
+    Twice,
 }
 
 impl Kind {
-    /// All of them.
+    /// Those that are drawn for every schedule.
     pub const ALL: [Self; 23] = [
         Self::Cut,
         Self::Restore,
@@ -84,6 +96,16 @@ impl Kind {
         Self::Lmc,
         Self::Settings,
         Self::Sweep,
+    ];
+
+    /// Those that are drawn with changes only.
+    pub const CHANGES: [Self; 6] = [
+        Self::Drain,
+        Self::Isolate,
+        Self::Enable,
+        Self::Refused,
+        Self::MKey,
+        Self::Twice,
     ];
 
     /// Its name.
@@ -113,6 +135,12 @@ impl Kind {
             Self::Lmc => "lmc",
             Self::Settings => "settings",
             Self::Sweep => "sweep",
+            Self::Drain => "drain",
+            Self::Isolate => "isolate",
+            Self::Enable => "enable",
+            Self::Refused => "refused",
+            Self::MKey => "m_key",
+            Self::Twice => "twice",
         }
     }
 }
@@ -217,9 +245,10 @@ impl FromStr for Happening {
         let [kind, pick, other, span] = rest else {
             return Err(FORM);
         };
+        let mut kinds = Kind::ALL.into_iter().chain(Kind::CHANGES);
         Ok(Self {
             when,
-            kind: Kind::ALL.into_iter().find(|k| k.name() == *kind).ok_or(FORM)?,
+            kind: kinds.find(|k| k.name() == *kind).ok_or(FORM)?,
             pick: pick.parse().map_err(|_| FORM)?,
             other: other.parse().map_err(|_| FORM)?,
             span: micros(span)?,

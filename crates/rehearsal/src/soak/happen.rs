@@ -119,6 +119,9 @@ impl World<'_> {
             Kind::Part => self.part(what)?,
             Kind::Kill | Kind::Start | Kind::Restart => return self.life(what),
             Kind::Engines | Kind::Lmc | Kind::Settings => self.reload(what)?,
+            Kind::Drain | Kind::Isolate | Kind::Enable | Kind::Refused | Kind::MKey | Kind::Twice => {
+                return self.change(what);
+            }
             Kind::Sweep => {
                 for which in 0..self.managers.ids().len() {
                     if self.managers.is_running(which) {

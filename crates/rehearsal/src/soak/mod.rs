@@ -3,6 +3,7 @@
 
 mod action;
 mod broken;
+mod change;
 mod converge;
 mod differences;
 mod draw;
@@ -20,6 +21,7 @@ mod shrink;
 mod state;
 mod store_faults;
 mod totals;
+mod wishes;
 mod world;
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! A schedule against managers that are programs, in real time: violations do not end the run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use selvedge_fabric::Fabric;
@@ -91,7 +91,7 @@ impl World<'_> {
             if observed.fabric.nodes().is_empty() {
                 continue;
             }
-            if let Some(trouble) = observed.trouble(None) {
+            if let Some(trouble) = observed.trouble(None, &BTreeSet::new()) {
                 return Ok(Some(trouble.to_string()));
             }
             if let Err(violation) = self.rehearsal.rest_around(at) {

@@ -60,7 +60,8 @@ impl Resolved {
         let setup = &self.schedule.setup;
         let sa = if setup.sa { "+sa" } else { "" };
         let store_faults = if setup.store_faults { "+store-faults" } else { "" };
-        format!("{}{sa}{store_faults}", self.schedule.seed)
+        let changes = if setup.changes { "+changes" } else { "" };
+        format!("{}{sa}{store_faults}{changes}", self.schedule.seed)
     }
 
     /// A line with these digests of a run of it.

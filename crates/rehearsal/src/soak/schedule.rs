@@ -8,7 +8,7 @@ use std::time::Duration;
 use selvedge_plan::{EngineName, Policy};
 use selvedge_types::{Lmc, Mtu};
 
-use super::action::Setting;
+use super::action::{M_KEY_LEASE_S, Setting};
 use super::event::{FORM, Happening};
 
 /// The kind of a fabric, for the coverage table.
@@ -88,6 +88,8 @@ pub struct Setup {
     pub backups: bool,
     /// Managers store on disks that fail for a time, and are killed meanwhile.
     pub store_faults: bool,
+    /// The operator's changes are drawn as well, and the end is that which they ask for.
+    pub changes: bool,
 }
 
 /// How managers send SMPs.
@@ -127,7 +129,7 @@ impl Setup {
             used_lanes: if self.uses_lanes { self.lanes } else { 1 },
             m_key: self.m_key,
             m_key_protect: u8::from(self.m_key != 0),
-            m_key_lease_s: if self.m_key == 0 { 0 } else { 60 },
+            m_key_lease_s: if self.m_key == 0 { 0 } else { M_KEY_LEASE_S },
             ..Policy::default()
         })
     }
@@ -210,6 +212,9 @@ impl fmt::Display for Schedule {
         if s.store_faults {
             writeln!(f, "store_faults 1")?;
         }
+        if s.changes {
+            writeln!(f, "changes 1")?;
+        }
         self.happenings
             .iter()
             .try_for_each(|happening| writeln!(f, "{happening}"))
@@ -281,6 +286,7 @@ impl Schedule {
                 both: false,
                 backups: false,
                 store_faults: false,
+                changes: false,
             },
             happenings: Vec::new(),
         }
@@ -337,6 +343,10 @@ impl Schedule {
             }
             "store_faults" => {
                 s.store_faults = value == "1";
+                Ok(())
+            }
+            "changes" => {
+                s.changes = value == "1";
                 Ok(())
             }
             _ => Err(FORM),

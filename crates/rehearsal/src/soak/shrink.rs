@@ -125,6 +125,7 @@ impl Shrinker<'_> {
     fn plainer(&mut self) {
         self.attempt(|schedule| schedule.setup.sa = false);
         self.attempt(|schedule| schedule.setup.store_faults = false);
+        self.attempt(|schedule| schedule.setup.changes = false);
         self.attempt(|schedule| schedule.setup.uses_lanes = false);
         self.attempt(|schedule| schedule.setup.backups = false);
         self.attempt(|schedule| (schedule.setup.m_key, schedule.setup.lmc, schedule.setup.lanes) = (0, 0, 1));

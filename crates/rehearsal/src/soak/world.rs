@@ -51,8 +51,8 @@ pub(super) struct World<'a> {
     pub(super) ground: Ground<'a>,
     pub managers: Managers,
     pub(super) operator: Operator,
-    /// Faults that end others, and when they are due.
-    pub(super) undo: Vec<(Time, Fault)>,
+    /// Actions that end others, and when they are due: a fault that ends, a policy that the operator corrects.
+    pub(super) undo: Vec<(Time, Action)>,
     pub record: Record,
     /// Clients of the administrators, if the schedule has any.
     pub clients: Option<Box<Clients>>,
@@ -141,6 +141,7 @@ impl<'a> World<'a> {
         self.all_well("with cables unplugged and nodes off")?;
         self.act(Action::Heal)?;
         self.all_well("when all was well again")?;
+        self.put_all_back()?;
         self.fail_at_last()?;
         self.last_questions()?;
         self.act(Action::End)
@@ -233,7 +234,8 @@ impl<'a> World<'a> {
     /// Lets a fault strike, and its opposite some time later.
     pub(super) fn for_a_time(&mut self, span: Duration, text: &str, opposite: &str) -> Result<(), RehearsalError> {
         self.fault(text)?;
-        self.undo.push((self.rehearsal.now() + span, opposite.parse()?));
+        let opposite = Action::Fault(opposite.parse()?);
+        self.undo.push((self.rehearsal.now() + span, opposite));
         Ok(())
     }
 
@@ -326,8 +328,8 @@ impl<'a> World<'a> {
 
     fn undo_due(&mut self) -> Result<(), RehearsalError> {
         while let Some(at) = self.undo.iter().position(|(at, _)| *at <= self.rehearsal.now()) {
-            let (_, fault) = self.undo.remove(at);
-            self.act(Action::Fault(fault))?;
+            let (_, action) = self.undo.remove(at);
+            self.act(action)?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use selvedge_fabric::Fabric;
 use selvedge_rehearsal::Rehearsal;
 use selvedge_rehearsal::clients::DeskDefect;
-use selvedge_rehearsal::soak::{Broken, Failure, Kind, Nobody, Observer, Outcome, Schedule, Totals};
+use selvedge_rehearsal::soak::{Broken, Failure, Kind, Nobody, Observer, Outcome, Resolved, Schedule, Totals};
 use selvedge_topology::Spec;
 
 const SEEDS: u64 = 1_000;
@@ -19,9 +19,9 @@ const SEEDS: u64 = 1_000;
 /// docs/soak.md explains each. A new code, or more of an old one, fails.
 const KNOWN: [(&str, usize); 0] = [];
 /// Codes of violations that a defect leads to. 0109 is missing, because it appears inside a 0114.
-const CHECKERS: [&str; 18] = [
+const CHECKERS: [&str; 19] = [
     "0101", "0102", "0103", "0104", "0105", "0106", "0107", "0108", "0110", "0111", "0112", "0113", "0114", "0115",
-    "0116", "0117", "0118", "0126",
+    "0116", "0117", "0118", "0126", "0127",
 ];
 /// Seeds within which a defect must be found.
 const BROKEN_SEEDS: u64 = 1_000;
@@ -218,6 +218,98 @@ fn managers_that_trust_a_disk_that_fails_are_found() {
     });
 }
 
+/// Seeds with changes of the operator that run in `make test`.
+const CHANGE_SEEDS: u64 = 60;
+/// Seeds with changes that still fail, with the code: docs/soak.md says what is known of each.
+const CHANGES_OPEN: [(u64, &str); 1] = [(56, "0107")];
+
+/// The story, and how many changes of policy were rolled back.
+#[derive(Default)]
+struct Changes {
+    story: Story,
+    rolled_back: u64,
+}
+
+impl Observer for Changes {
+    fn happened(&mut self, world: &Rehearsal, what: &str) {
+        if what == "end" {
+            let log = world.log().iter();
+            self.rolled_back = log.filter(|entry| entry.event.code() == "SLV-SM-0102").count() as u64;
+        }
+        self.story.happened(world, what);
+    }
+
+    fn stepped(&mut self, _world: &Rehearsal) {}
+}
+
+/// Runs the disasters while the operator makes changes, every fifth seed with clients as well. `SELVEDGE_CHANGE_SEEDS=
+/// 1..1001` sets the seeds, `SELVEDGE_SEED` prints the events of one seed.
+#[test]
+fn the_end_is_as_the_operators_changes_say() {
+    let text = std::env::var("SELVEDGE_CHANGE_SEEDS").unwrap_or_else(|_| format!("1..{}", CHANGE_SEEDS + 1));
+    let (from, to) = text.split_once("..").unwrap();
+    let (from, to): (u64, u64) = (from.parse().unwrap(), to.parse().unwrap());
+    let all = Mutex::new((Totals::default(), 0));
+    on_all_processors(to - from, |number| {
+        let mut schedule = Schedule::draw(from + number).with_changes();
+        schedule.setup.sa = number % 5 == 0;
+        assert_eq!(schedule.to_string().parse().as_ref(), Ok(&schedule));
+        let mut changes = Changes::default();
+        let outcome = schedule.run(&fabric(&schedule), &mut changes);
+        if std::env::var("SELVEDGE_SEED").is_ok_and(|seed| seed == schedule.seed.to_string()) {
+            println!("{schedule}{}\n{}", changes.story.0.join("\n"), outcome.log);
+        }
+        let mut all = all.lock().unwrap();
+        all.0.add(&schedule, &outcome);
+        all.1 += changes.rolled_back;
+    });
+    let (mut totals, rolled_back) = all.into_inner().unwrap();
+    let is_open = |seed: &u64, failure: &Failure| CHANGES_OPEN.contains(&(*seed, failure.code()));
+    totals.failures.retain(|seed, failure| !is_open(seed, failure));
+    let mut counts: BTreeMap<Kind, u64> = BTreeMap::new();
+    for ((kind, ..), count) in &totals.coverage {
+        *counts.entry(*kind).or_default() += count;
+    }
+    let count = |kind: Kind| counts.get(&kind).copied().unwrap_or(0);
+    println!(
+        "{:?}, {rolled_back} rolled back",
+        Kind::CHANGES.map(|kind| (kind, count(kind)))
+    );
+    assert!(totals.failures.is_empty(), "{:#?}", totals.failures);
+    assert!(Kind::CHANGES.into_iter().all(|kind| count(kind) > 0), "{counts:?}");
+    assert!(rolled_back > 0);
+}
+
+/// A schedule with changes is done again from its actions, and a plain one has none.
+#[test]
+fn a_schedule_with_changes_is_done_again_from_its_actions() {
+    for seed in [2, 3] {
+        let schedule = Schedule::draw(seed).with_changes();
+        let fabric = fabric(&schedule);
+        let (outcome, resolved) = schedule.resolve(&fabric);
+        assert_eq!(outcome.failure, None, "seed {seed}");
+        let text = resolved.to_string();
+        assert!(
+            text.contains("policy out_of_service"),
+            "seed {seed} has no place out of service"
+        );
+        assert!(
+            !Schedule::draw(seed)
+                .resolve(&fabric)
+                .1
+                .to_string()
+                .contains("out_of_service")
+        );
+        let again = Resolved::read_all(&text).unwrap().remove(0);
+        assert_eq!(again.name(), format!("{seed}+changes"));
+        assert_eq!(
+            again.replay(&fabric, &mut Nobody).digests,
+            outcome.digests,
+            "seed {seed}"
+        );
+    }
+}
+
 /// Seeds beyond the first thousand that failed once: none may fail again.
 #[test]
 fn what_failed_once_is_survived() {
@@ -251,7 +343,12 @@ fn what_failed_once_is_survived() {
 /// The first seed in which a defect leads to a code, and a sound manager does not.
 fn first_seed(broken: Broken, code: &str) -> Option<(u64, String)> {
     (1..=BROKEN_SEEDS).find_map(|seed| {
-        let schedule = Schedule::draw(seed);
+        let drawn = Schedule::draw(seed);
+        // Only there does the operator load policies that are refused.
+        let schedule = match broken {
+            Broken::NeverRollsBack => drawn.with_changes(),
+            _ => drawn,
+        };
         let fabric = fabric(&schedule);
         let is_it = |failure: &Failure| failure.code() == code;
         // A driver that hands in another job's result may bring a manager down: that is none of the codes.

@@ -23,6 +23,7 @@ impl Sm {
             in_force: &self.config.policy,
         };
         let mut effects = Vec::new();
+        let waits = matches!(input, In::NotNow(_));
         self.changes.handle(&ctx, input, &mut effects);
         for effect in effects {
             match effect {
@@ -34,21 +35,21 @@ impl Sm {
                 }
             }
         }
+        // The M_Key does not wait for a plan of this manager: the master gives it to ports meanwhile, or it is the one
+        // that opens them.
+        let key = self.changes.wanted().map(|policy| SecretKey::new(policy.m_key));
+        if let Some(key) = key.filter(|key| waits && *key != self.keys.wanted()) {
+            self.want_key(key, out);
+        }
     }
 
     /// The operator proposes a policy: the next heavy sweep plans with it.
     pub(super) fn propose(&mut self, policy: Arc<Policy>, out: &mut Vec<Output>) {
-        let key = SecretKey::new(policy.m_key);
         self.change_policy(In::Proposed(policy), out);
-        let later = match self.stage {
-            Stage::Standby => Some(Later::Standby),
-            Stage::Disabled => Some(Later::Disabled),
-            _ => None,
-        };
-        if let Some(later) = later {
-            self.change_policy(In::NotNow(later), out);
-            // The master may have given the key to some ports when this manager takes over.
-            self.want_key(key, out);
+        match self.stage {
+            Stage::Standby => self.change_policy(In::NotNow(Later::Standby), out),
+            Stage::Disabled => self.change_policy(In::NotNow(Later::Disabled), out),
+            _ => {}
         }
         self.want_sweep(SweepReason::Command);
     }

@@ -74,6 +74,12 @@ impl Sm {
         self.election().role()
     }
 
+    /// True if a plan is in force.
+    #[must_use]
+    pub const fn has_plan(&self) -> bool {
+        self.in_force.plan().is_some()
+    }
+
     /// Returns true if found tables are kept: their order may leave no room for multicast trees.
     #[must_use]
     pub fn keeps_found_tables(&self) -> bool {

@@ -61,7 +61,8 @@ impl Sm {
     /// The timer has come.
     pub(super) fn withdraw_if_due(&mut self) {
         let Some(inventory) = self.inventory.clone() else {
-            return;
+            // Nothing is in reach: the next plan in force sets the timer again.
+            return self.tell_withdrawal(In::InForce { is_pending: false });
         };
         let has_packets = self.under_way(&inventory.fabric).is_some();
         self.tell_withdrawal(In::Due { has_packets });

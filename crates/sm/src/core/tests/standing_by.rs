@@ -128,3 +128,21 @@ fn the_lids_of_the_master_are_stored() {
     assert!(standing_by_of([3, 7], stored.clone()).stored.is_empty());
     assert!(standing_by().stored.is_empty());
 }
+
+/// The master gives ports another M_Key that was proposed to both managers: the standby opens them, although it makes no
+/// plan with it.
+#[test]
+fn a_standby_knows_a_proposed_m_key_at_once() {
+    let mut bench = standing_by();
+    for m_key in [7, 8, 0] {
+        let policy = selvedge_plan::Policy {
+            m_key,
+            m_key_protect: u8::from(m_key != 0),
+            ..selvedge_plan::Policy::default()
+        };
+        bench.hand(Input::Command(Command::SetPolicy(Arc::new(policy))));
+        assert_eq!(bench.sm.role(), Role::Standby);
+        let key = selvedge_types::SecretKey::new(m_key);
+        assert!(bench.sm.keys.wanted() == key && bench.sm.keys.opens(key), "{m_key}");
+    }
+}
