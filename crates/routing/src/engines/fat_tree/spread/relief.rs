@@ -14,9 +14,6 @@ const EXACT: u64 = 256;
 /// the remaining channels are tried as well.
 const ENTRIES_MAX: usize = 1_000_000;
 
-/// Exchanges tried for one limit: each takes as long as the relief of a channel.
-const EXCHANGES_MAX: usize = 128;
-
 /// A switch from which packets for a destination cross a channel.
 #[derive(Clone, Copy)]
 pub(super) struct Source {
@@ -67,78 +64,11 @@ impl Spread<'_> {
                     return false;
                 }
             }
-            if in_vain == 0 {
-                return true;
-            }
-            if !has_moved && !(patience > 1 && self.exchange_all(limit)) {
-                return false;
+            if in_vain == 0 || !has_moved {
+                return in_vain == 0;
             }
         }
         false
-    }
-
-    /// Relieves the full channels by exchanges; false if none is possible.
-    fn exchange_all(&mut self, limit: u64) -> bool {
-        let full = (0..self.load.len()).filter(|&c| self.load[c] > limit);
-        let full: Vec<usize> = full.collect();
-        let mut left = EXCHANGES_MAX;
-        full.into_iter()
-            .fold(false, |any, channel| self.exchange(channel, limit, &mut left) || any)
-    }
-
-    /// Moves an entry off a channel onto a route with one channel that becomes too full by it, and then entries off
-    /// that channel until it has room again; false if no such exchange is found. `left`: exchanges that may still be
-    /// tried.
-    fn exchange(&mut self, channel: usize, limit: u64, left: &mut usize) -> bool {
-        let (from, egress) = (channel / self.stride, channel % self.stride);
-        for d in 0..self.layer.to.len() {
-            let at = self.column(d).tile[from][self.column(d).place];
-            if usize::from(at) != egress || self.layer.to[d] as usize == from {
-                continue;
-            }
-            self.find_sources(d, from);
-            let mut next = 0;
-            while let Some(&Source { switch, pairs, .. }) = self.sources.get(next) {
-                next += 1;
-                let place = (d, switch as usize);
-                let Some((port, crowded)) = self.crowded_way(place, pairs, channel, limit) else {
-                    continue;
-                };
-                if *left == 0 {
-                    return false;
-                }
-                *left -= 1;
-                let before = self.column(d).tile[place.1][self.column(d).place];
-                self.take(place, pairs, port);
-                if self.relieve(crowded, limit) {
-                    return true;
-                }
-                // Entries that left the crowded channel stay: none made another one too full. The destination's own
-                // entries may be among them, so its sources are found anew.
-                self.find_sources(d, switch as usize);
-                let pairs = self.sources[0].pairs;
-                self.take(place, pairs, before);
-                self.find_sources(d, from);
-            }
-        }
-        false
-    }
-
-    /// The legal egress of a switch that leads around `channel` over channels that have room but for one, and that one.
-    fn crowded_way(&self, (d, s): (usize, usize), pairs: u64, channel: usize, limit: u64) -> Option<(u8, usize)> {
-        let (column, to) = (self.column(d), self.layer.to[d]);
-        let now = Way::new(column, column.hop(s), to);
-        let links = self.rule.net.links.get(s).iter().filter(|k| k.alive && pairs > 0);
-        links
-            .filter(|k| self.rule.leads(s, k.peer as usize, to as usize))
-            .find_map(|link| {
-                let first = s * self.stride + usize::from(link.port);
-                let new = Way::new(column, Some((first, link.peer)), to);
-                let mut crowded = new.iter().filter(|&c| !now.contains(c) && self.load[c] + pairs > limit);
-                let one = crowded.next().filter(|&c| self.load[c] <= limit)?;
-                let is_good = crowded.next().is_none() && !new.contains(channel) && !now.contains(first);
-                (is_good && !self.is_taken(d, s, link.port)).then_some((link.port, one))
-            })
     }
 
     /// Moves entries until a channel carries no more than `limit`; false if it still does in the end.
