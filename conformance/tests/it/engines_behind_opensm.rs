@@ -221,8 +221,8 @@ fn check_spoilt(spec: &str, engine: &str, want: bool) {
     }
 }
 
-/// A dry run beside OpenSM, which stays master, says which engine's tables it found and keeps, and what its own engine would
-/// make.
+/// A dry run beside OpenSM, which stays master, says which engine's tables it found and keeps, and what its own engine
+/// would make.
 #[test]
 fn a_dry_run_says_whose_tables_it_found() {
     let _heavy = HeavyLock::acquire().unwrap();

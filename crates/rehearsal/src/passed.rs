@@ -62,7 +62,7 @@ impl Passed {
         let ops = accepted.changes.value().phases.iter().flat_map(|phase| &phase.ops);
         let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         passed.truncate(CHANGE_SETS - 1);
-        // An order to a link repeats the settings that its port has, which an earlier Set of the same change may give it.
+        // An order to a link repeats the settings that its port has; an earlier Set of the same change may give them.
         let mut given = Inventory::clone(inventory);
         for op in ops.clone() {
             if let Op::Port { port, settings, .. } = op

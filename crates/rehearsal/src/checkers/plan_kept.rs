@@ -15,8 +15,8 @@ use crate::manager::Life;
 pub(super) struct PlanKept {
     /// Numbers of the processes that were master with a plan in force at the last check.
     have: Vec<u64>,
-    /// Those of them that have come to rest with it since a fault last struck, or the fabric last changed otherwise than
-    /// by a Set: the fabric is none of the reasons to lose it.
+    /// Those of them that have come to rest with it since a fault last struck, or the fabric last changed otherwise
+    /// than by a Set: the fabric is none of the reasons to lose it.
     rested: Vec<u64>,
 }
 

@@ -21,7 +21,7 @@ const PLACES: usize = 3;
 const TRIES: usize = 6;
 /// M_Keys that are drawn.
 const M_KEYS: [u64; 4] = [0, 0xfeed, 0xca11, 0xd00d];
-/// Engines that refuse some fabrics, or whose plans the judge refuses on some, and one that does not exist.
+/// Engines that refuse some fabrics, or with plans that the judge refuses on some, and one that does not exist.
 const HOPELESS: [&str; 4] = ["none", "minhop", "fat-tree", "none"];
 /// The changes of which two are made at once.
 const SINGLE: [Kind; 7] = [
@@ -188,8 +188,8 @@ fn with(
 }
 
 /// Lists a place as back in service, or not at all if no port of it is to be enabled. A cable that was plugged in after
-/// the place was isolated ends at ports that the list does not name; if no other place is isolated, the operator has all
-/// ports enabled that are disabled.
+/// the place was isolated ends at ports that the list does not name; if no other place is isolated, the operator has
+/// all ports enabled that are disabled.
 fn enable(list: &mut OutOfService, place: Place, present: &Fabric) {
     let Some(mut notice) = list.remove(place) else { return };
     let is_isolated = |notice: &Notice| notice.service == Service::Isolate;

@@ -107,7 +107,8 @@ fn not_disabled(fabric: &Fabric, withdrawn: &Withdrawn) -> Option<String> {
     Some(format!("{} is isolated and not disabled", fabric.port_name(*at)))
 }
 
-/// Names a port that is disabled although no place is isolated. Cables that were moved may have been isolated elsewhere.
+/// Names a port that is disabled although no place is isolated. A cable that was moved may have been isolated
+/// elsewhere.
 fn not_enabled(fabric: &Fabric, wanted: &Policy) -> Option<String> {
     let mut list = wanted.out_of_service.iter();
     if list.any(|(_, notice)| notice.service == Service::Isolate) {

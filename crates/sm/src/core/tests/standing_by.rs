@@ -129,8 +129,8 @@ fn the_lids_of_the_master_are_stored() {
     assert!(standing_by().stored.is_empty());
 }
 
-/// The master gives ports another M_Key that was proposed to both managers: the standby opens them, although it makes no
-/// plan with it.
+/// The master gives ports another M_Key that was proposed to both managers: the standby opens them, although it makes
+/// no plan with it.
 #[test]
 fn a_standby_knows_a_proposed_m_key_at_once() {
     let mut bench = standing_by();
