@@ -5,7 +5,7 @@
 //! |---|---|
 //! | a new key is wanted | it is stored with all former keys; plans give it to ports only then |
 //! | a request | the key that its agent is known to have; after silence, or a hidden M_Key, the other keys once |
-//! | a Set that changes the key | the agent's in the header, the new one in the data; after a lost answer, new in both |
+//! | a Set that changes the key | the agent's in the header, the new one in the data; after a lost one, new in both |
 //! | the present key is everywhere | former keys are forgotten, unless nodes are missing or a manager asks with one |
 //!
 //! Each agent checks the key of its own SMPs only, so ports change in any order. Source: IBA vol 1 §14.2.4.
