@@ -1,6 +1,6 @@
 //! Withdrawal: decides when a sweep takes links out of service for good.
 //!
-//! The plan that moves routes off a link is made while the link still carries packets ([`In::InForce`]). When the
+//! The plan that moves routes off a link is made while the link still carries packets ([`In::Applied`]). When the
 //! packets of older entries are gone, the timer `Withdrawal` has a sweep begun. That sweep leaves the link out, and its
 //! plan disables the port of an isolated one. What the list means on a fabric is decided in
 //! `selvedge_planner::out_of_service`.
@@ -29,7 +29,7 @@ pub enum In {
     /// The operator has changed the policy.
     Wanted,
     /// A plan is in force.
-    InForce {
+    Applied {
         /// Links that are out of service still carry packets, or are not disabled yet.
         is_pending: bool,
     },
@@ -52,7 +52,7 @@ impl Withdrawal {
     pub fn handle(&mut self, now: Time, input: In, effects: &mut Vec<Effect>) {
         match input {
             In::Wanted => (self.due, self.sweeps) = (None, 0),
-            In::InForce { is_pending } => self.due = (is_pending && self.sweeps < SWEEPS_MAX).then(|| now + SETTLES_IN),
+            In::Applied { is_pending } => self.due = (is_pending && self.sweeps < SWEEPS_MAX).then(|| now + SETTLES_IN),
             In::Due { has_packets: true } => self.due = Some(now + SETTLES_IN),
             In::Due { has_packets: false } => {
                 self.due = None;
@@ -80,17 +80,17 @@ mod tests {
             withdrawal.handle(Time::from_secs(second), input, &mut effects);
             (withdrawal.due().map(|due| due.0 / 1_000_000_000), effects.len())
         };
-        assert_eq!(hand(0, In::InForce { is_pending: false }), (None, 0));
-        assert_eq!(hand(1, In::InForce { is_pending: true }), (Some(4), 0));
+        assert_eq!(hand(0, In::Applied { is_pending: false }), (None, 0));
+        assert_eq!(hand(1, In::Applied { is_pending: true }), (Some(4), 0));
         assert_eq!(hand(4, In::Due { has_packets: true }), (Some(7), 0));
         assert_eq!(hand(7, In::Due { has_packets: false }), (None, 1));
         for _ in 1..SWEEPS_MAX {
-            assert_eq!(hand(8, In::InForce { is_pending: true }), (Some(11), 0));
+            assert_eq!(hand(8, In::Applied { is_pending: true }), (Some(11), 0));
             assert_eq!(hand(11, In::Due { has_packets: false }), (None, 1));
         }
         // A port refuses each time.
-        assert_eq!(hand(12, In::InForce { is_pending: true }), (None, 0));
+        assert_eq!(hand(12, In::Applied { is_pending: true }), (None, 0));
         assert_eq!(hand(13, In::Wanted), (None, 0));
-        assert_eq!(hand(14, In::InForce { is_pending: true }), (Some(17), 0));
+        assert_eq!(hand(14, In::Applied { is_pending: true }), (Some(17), 0));
     }
 }

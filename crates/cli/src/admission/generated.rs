@@ -439,9 +439,12 @@ fn manager(file: &Path, is_opensm: bool) -> selvedge_daemon::Running {
 fn decided(manager: &selvedge_daemon::Manager, serial: u64) -> selvedge_api::PolicyChange {
     let begin = std::time::Instant::now();
     loop {
-        let last = manager.policy_changes().unwrap().changes.pop().unwrap();
+        let last = manager.policy_changes().unwrap().changes.pop();
         // The list that is shown may be older than the answer to the reload.
-        if last.serial == serial && last.state != "proposed" && last.state != "planned" {
+        let is_decided = |last: &selvedge_api::PolicyChange| {
+            last.serial == serial && last.state != "proposed" && last.state != "planned"
+        };
+        if let Some(last) = last.clone().filter(is_decided) {
             return last;
         }
         assert!(begin.elapsed() < std::time::Duration::from_secs(60), "{last:?}");

@@ -226,7 +226,7 @@ fn a_drained_host_sends_nothing_and_stays_in_reach() {
         .nodes()
         .iter_enumerated()
         .filter(|(_, node)| !node.is_switch())
-        .last()
+        .next_back()
         .unwrap()
         .0;
     let at = PortRef {

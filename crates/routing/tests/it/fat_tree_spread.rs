@@ -170,7 +170,7 @@ fn lid_offsets_of_a_host_share_no_link() {
             }
         }
         // From each of at least five other leaves, over two links or more by each offset.
-        assert!(links >= fabric.host_count() * 10 << lmc, "{spec}: {links} links");
+        assert!(links >= (fabric.host_count() * 10) << lmc, "{spec}: {links} links");
     }
 }
 

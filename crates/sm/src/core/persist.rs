@@ -42,7 +42,7 @@ impl Sm {
     fn carry_out_persist(&mut self, effects: Vec<Effect>, out: &mut Vec<Output>) {
         for effect in effects {
             match effect {
-                Effect::Store { id, state } => out.push(Output::Persist { id, state }),
+                Effect::Store { id, state } => out.push(Output::Persist { id, state: *state }),
                 Effect::ReplacePlan if matches!(self.stage, Stage::Persisting { .. }) => {
                     self.want_sweep_unless_due(self.sweep_reason().again());
                 }

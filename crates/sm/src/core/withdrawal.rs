@@ -55,14 +55,14 @@ impl Sm {
     pub(super) fn withdraw_after_apply(&mut self) {
         let inventory = self.inventory.as_ref();
         let is_pending = inventory.is_some_and(|inventory| inventory.is_withdrawing() || inventory.has_orders_left());
-        self.tell_withdrawal(In::InForce { is_pending });
+        self.tell_withdrawal(In::Applied { is_pending });
     }
 
     /// The timer has come.
     pub(super) fn withdraw_if_due(&mut self) {
         let Some(inventory) = self.inventory.clone() else {
             // Nothing is in reach: the next plan in force sets the timer again.
-            return self.tell_withdrawal(In::InForce { is_pending: false });
+            return self.tell_withdrawal(In::Applied { is_pending: false });
         };
         let has_packets = self.under_way(&inventory.fabric).is_some();
         self.tell_withdrawal(In::Due { has_packets });

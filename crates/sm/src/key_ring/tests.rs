@@ -50,7 +50,7 @@ impl Agent {
         let request = smp.datagram(shown).mad;
         let has_key = self.m_key == 0 || shown.expose() == self.m_key;
         let is_get = request.method() == Method::Get;
-        if !has_key && !(is_get && self.protect < 2) {
+        if !(has_key || is_get && self.protect < 2) {
             return None;
         }
         let is_visible = has_key || self.protect == 0;

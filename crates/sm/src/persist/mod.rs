@@ -118,7 +118,7 @@ pub enum Effect {
         /// The number of the request.
         id: u64,
         /// The state.
-        state: PersistentState,
+        state: Box<PersistentState>,
     },
     /// The state cannot be stored: a plan that waits for it must be replaced by one that needs no storing.
     ReplacePlan,
@@ -323,7 +323,7 @@ impl Persist {
         self.newest += 1;
         effects.push(Effect::Store {
             id: self.newest,
-            state: self.state.clone(),
+            state: Box::new(self.state.clone()),
         });
     }
 }

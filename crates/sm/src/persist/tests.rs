@@ -42,7 +42,7 @@ impl Bench {
         let (mut stored, mut others) = (Vec::new(), Vec::new());
         for effect in effects {
             match effect {
-                Effect::Store { id, state } => stored.push((id, state)),
+                Effect::Store { id, state } => stored.push((id, *state)),
                 Effect::ReplacePlan => others.push("replace"),
                 Effect::AdmitPorts => others.push("admit"),
             }
