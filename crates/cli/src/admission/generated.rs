@@ -490,6 +490,11 @@ fn the_verdict_of_a_check_against_a_manager_is_that_of_its_reload() {
                         true => before.policy,
                         false => start.settings.policy,
                     };
+                    // Another M_Key is in force when it is stored.
+                    let begin = std::time::Instant::now();
+                    while manager.settings().policy != want && begin.elapsed() < std::time::Duration::from_secs(60) {
+                        std::thread::yield_now();
+                    }
                     assert_eq!(manager.settings().policy, want, "{text}");
                     taken += 1;
                 }
