@@ -122,10 +122,10 @@ impl World {
         for which in 0..2 {
             let Some(view) = self.view(which) else { continue };
             let is_cut_off = view.facts.own_port_down.is_some();
-            // A master that hands the subnet over leaves the plan to the other manager.
+            // Of two masters one hands the subnet over (0060), and the other plans anew (0062).
             let mut log = self.rehearsal.log().iter().rev();
             let last = log.find(|entry| entry.manager == self.managers[which]);
-            let hands_over = last.is_some_and(|last| last.event.code() == "SLV-SM-0060");
+            let hands_over = last.is_some_and(|last| ["SLV-SM-0060", "SLV-SM-0062"].contains(&last.event.code()));
             if view.role != Role::Master || is_cut_off || hands_over {
                 self.had_plan[which] = false;
                 continue;
