@@ -111,8 +111,12 @@ impl World {
     /// Lets time pass; after each step no plan in force is lost.
     fn run_for(&mut self, span: Duration, told: &str) {
         let end = self.rehearsal.now() + span;
-        while self.rehearsal.step(end).unwrap() {
-            self.check(told);
+        loop {
+            match self.rehearsal.step(end) {
+                Ok(true) => self.check(told),
+                Ok(false) => break,
+                Err(error) => panic!("{told}: {error}: {:#?}", self.last_events()),
+            }
         }
         self.rehearsal.run_for(end.since(self.rehearsal.now())).unwrap();
         self.check(told);
