@@ -225,8 +225,7 @@ fn a_drained_host_sends_nothing_and_stays_in_reach() {
     let host = fabric
         .nodes()
         .iter_enumerated()
-        .filter(|(_, node)| !node.is_switch())
-        .next_back()
+        .rfind(|(_, node)| !node.is_switch())
         .unwrap()
         .0;
     let at = PortRef {
