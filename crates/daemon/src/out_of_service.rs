@@ -406,18 +406,18 @@ fn state(view: &View, place: Place, notice: &Notice) -> &'static str {
     if has(&withdrawn.needed) {
         return "needed";
     }
-    let moving = ends
-        .iter()
-        .any(|&(near, _)| is_up(near) && (withdrawn.idle.contains(&near) || !withdrawn.links.contains(&near)));
+    let moving = ends.iter().any(|&(near, _)| {
+        let carries = withdrawn.idle.contains(&near) || !withdrawn.links.contains(&near);
+        is_up(near) && carries || inventory.has_order_left_at(near)
+    });
     let is_disabled = |id: &PortId| {
         let port = find_port(&inventory.fabric, *id).and_then(|at| inventory.fabric.port(at));
         port.is_some_and(|port| port.link.phys == PhysState::Disabled)
     };
-    match ends.is_empty() {
-        // What is behind a disabled port is not seen.
-        true if notice.disabled.iter().any(is_disabled) => "out",
+    // What is behind a disabled port is not seen.
+    match ends.is_empty() && !notice.disabled.iter().any(is_disabled) {
         true => "absent",
-        false if moving => "moving",
+        false if moving || notice.service == Service::Enable => "moving",
         false => "out",
     }
 }

@@ -70,16 +70,19 @@ impl Inventory {
         }
     }
 
-    /// True if a link between switches that is to be disabled is not disabled yet.
+    /// True if a link is to be taken down, disabled or enabled, and no sweep has found that it is.
     #[must_use]
     pub fn has_orders_left(&self) -> bool {
         let withdrawn = &self.withdrawn;
-        let mut between = withdrawn.disable.iter().filter(|at| withdrawn.links.contains(at));
-        between.any(|&at| {
-            self.fabric
-                .port(at)
-                .is_some_and(|port| port.link.phys != PhysState::Disabled)
-        })
+        let mut disable = withdrawn.disable.iter().filter(|at| withdrawn.links.contains(at));
+        !withdrawn.poll.is_empty() || self.cuts().next().is_some() || disable.any(|&at| !self.is_disabled(at))
+    }
+
+    /// True if a sweep is yet to find that the link of a port is taken down, or disabled.
+    #[must_use]
+    pub fn has_order_left_at(&self, near: PortRef) -> bool {
+        let is_left = self.withdrawn.disable.contains(&near) && !self.is_disabled(near);
+        is_left || self.cuts().any(|(at, _)| at == near)
     }
 
     /// Adds the Sets that take links down or enable ports again to a change set. Hosts are cut off first, and their
@@ -87,17 +90,7 @@ impl Inventory {
     /// and no multicast copies, as far as `copies_to` knows.
     pub(crate) fn order_links(&self, changes: &mut ChangeSet, copies_to: impl Fn(PortRef) -> bool) {
         let withdrawn = &self.withdrawn;
-        let is_disabled = |at: PortRef| {
-            let info = self.port_info(at);
-            info.is_none_or(|info| info.phys_state == Some(PhysState::Disabled))
-        };
-        let is_switch = |at: PortRef| self.fabric.switch_index(at.node).is_some();
-        let cut = withdrawn.hosts.iter().copied().filter(|&at| is_switch(at));
-        let cut = cut.filter_map(|port| match withdrawn.disable.contains(&port) {
-            true => (!is_disabled(port)).then_some((port, LinkOrder::Disable)),
-            false => self.carries_data(port).then_some((port, LinkOrder::Down)),
-        });
-        let cut: Vec<Op> = cut.map(|(port, order)| Op::Link { port, order }).collect();
+        let cut: Vec<Op> = self.cuts().map(|(port, order)| Op::Link { port, order }).collect();
         if !cut.is_empty() {
             if let Some(next) = changes.phases.first_mut() {
                 next.wait_before_ns = next.wait_before_ns.max(wait_ns(&self.fabric).unwrap_or(0));
@@ -111,7 +104,7 @@ impl Inventory {
             .iter()
             .copied()
             .filter(|at| withdrawn.links.contains(at));
-        let between = between.filter(|&at| !self.is_withdrawing() && !is_disabled(at) && !copies_to(at));
+        let between = between.filter(|&at| !self.is_withdrawing() && !self.is_disabled(at) && !copies_to(at));
         let disable = between.map(|port| Op::Link {
             port,
             order: LinkOrder::Disable,
@@ -124,6 +117,24 @@ impl Inventory {
         if !last.is_empty() {
             changes.phases.push(phase("disable and enable ports", last));
         }
+    }
+
+    /// Returns the ports of switches whose hosts are to be cut off and were not when a sweep read them, each with its
+    /// order.
+    fn cuts(&self) -> impl Iterator<Item = (PortRef, LinkOrder)> + '_ {
+        let withdrawn = &self.withdrawn;
+        let is_switch = |at: PortRef| self.fabric.switch_index(at.node).is_some();
+        let hosts = withdrawn.hosts.iter().copied().filter(move |&at| is_switch(at));
+        hosts.filter_map(|port| match withdrawn.disable.contains(&port) {
+            true => (!self.is_disabled(port)).then_some((port, LinkOrder::Disable)),
+            false => self.carries_data(port).then_some((port, LinkOrder::Down)),
+        })
+    }
+
+    /// True if a port was last read as disabled, or never.
+    fn is_disabled(&self, at: PortRef) -> bool {
+        let info = self.port_info(at);
+        info.is_none_or(|info| info.phys_state == Some(PhysState::Disabled))
     }
 
     /// True if the port of a switch, or the host behind it, was last seen ARMED or ACTIVE.

@@ -9,8 +9,9 @@ use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::out_of_service::{Notice, Place, Service};
 use selvedge_plan::{OutOfService, Policy};
 use selvedge_planner::out_of_service::{ends_of, port_id};
-use selvedge_rehearsal::{ManagerId, Options, Rehearsal};
+use selvedge_rehearsal::{LogEntry, ManagerId, Options, Rehearsal};
 use selvedge_sim::Seed;
+use selvedge_sm::Event;
 use selvedge_types::{PhysState, PortNum, PortState};
 
 use crate::common;
@@ -115,6 +116,20 @@ impl World {
         links.nth(nth).map(|link| (link.a, link.b)).unwrap()
     }
 
+    /// No Set has failed, and none counts as failed.
+    fn no_set_failed(&self) {
+        let failed = |entry: &&LogEntry| matches!(entry.event, Event::SetFailed { .. });
+        let failed: Vec<String> = self
+            .world
+            .log()
+            .iter()
+            .filter(failed)
+            .map(|entry| entry.event.to_string())
+            .collect();
+        assert_eq!(failed, Vec::<String>::new());
+        assert_eq!(self.world.view(self.manager).unwrap().facts.sets_failed, 0);
+    }
+
     fn place(&self, (a, b): (PortRef, PortRef)) -> Place {
         Place::link(port_id(&self.fabric, a), port_id(&self.fabric, b))
     }
@@ -178,12 +193,14 @@ fn ports_of_an_isolated_link_are_disabled_and_enabled_again() {
     world.list(&[(place, Service::Isolate)]);
     assert_eq!(world.state(&name, near.port.get()).1, PhysState::Disabled);
     assert!(world.world.view(world.manager).unwrap().is_up());
+    world.no_set_failed();
     world.list(&[(place, Service::Enable)]);
     assert_eq!(
         world.state(&name, near.port.get()),
         (PortState::Active, PhysState::LinkUp)
     );
     assert!(world.world.view(world.manager).unwrap().is_up());
+    world.no_set_failed();
 }
 
 #[test]
@@ -246,6 +263,7 @@ fn a_drained_host_sends_nothing_and_stays_in_reach() {
     // The agents say INIT: SMPs pass, packets of hosts do not.
     let info = view.inventory.unwrap().port_info(there).copied().unwrap();
     assert_eq!(info.state, Some(PortState::Init));
+    world.no_set_failed();
     assert!(!world.used().contains(&fabric.port_name(far)));
     world.list(&[]);
     let now = world.world.view(world.manager).unwrap().fabric.unwrap();
