@@ -136,8 +136,8 @@ impl Standing {
     /// hosts and agents after links have changed. It must be called before anything is applied. All existing
     /// dependencies are assumed to continue.
     ///
-    /// Lost links are an exception: a switch discards packets for a port whose link is down, so no packet waits for its
-    /// channel and no cycle leads over it. [`crate::phases`] likewise ignores links that are not ACTIVE.
+    /// Lost links are an exception: a switch discards packets for a port with a link that is down, so no packet waits
+    /// for its channel and no cycle leads over it. [`crate::phases`] likewise ignores links that are not ACTIVE.
     pub(super) fn safe_way(
         &mut self,
         links: &[LinkChange],

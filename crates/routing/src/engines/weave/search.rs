@@ -15,7 +15,7 @@ pub(super) struct Search {
     stamp: u32,
     cost: Vec<u32>,
     queue: Queue,
-    /// Other trees to the same goal, whose paths the next tree avoids: for each tree the egress channel of each switch.
+    /// Other trees to the same goal: the next tree avoids their paths. Each tree is the egress channel of each switch.
     /// To avoid the first of them is most important.
     pub others: Vec<Vec<u32>>,
     /// Switches for which one of the other trees shares no link with the first.
