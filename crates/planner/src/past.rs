@@ -282,7 +282,7 @@ impl Recent {
         drain_time(self.longest(fabric), lifetimes)
     }
 
-    /// True if packets of a step that was acknowledged at time `at` must still be considered, whatever [`Self::settle`]
+    /// True if packets of a step that was acknowledged at time `at` must still be considered, whatever [`Past::settle`]
     /// computes: every change of an entry must be considered for at least [`FOG_LIFETIMES`] lifetimes.
     fn is_surely_under_way(&self, fabric: &Fabric, at: Time, now: Time) -> bool {
         now.since(at) < self.bound(fabric, FOG_LIFETIMES)
