@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Body;
 
 /// What would change for each single fault, weakest points first. Loads are host pairs per directed link between
-/// switches; every figure is the judge's.
+/// switches. The judge has computed all figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Backups {
     /// The fabric as named in the request.
@@ -30,8 +30,8 @@ pub struct Backups {
     pub parts: u64,
     /// Pairs of hosts that do not reach each other in the fault-free fabric.
     pub pairs_apart: u64,
-    /// True if the judge finds no error in the tables in force, and no listed fault cuts off hosts, leaves a deadlock,
-    /// or is without a plan.
+    /// True if the judge finds no error in the tables in force, and if after each listed fault a plan exists that cuts
+    /// off no host and cannot deadlock.
     pub ok: bool,
     /// Every fault that was tried, weakest points first.
     pub faults: Vec<Backup>,

@@ -11,8 +11,9 @@ pub struct PolicyChange {
     pub serial: u64,
     /// The keys with other values than in the policy in force when it was proposed, as `routing.lmc`.
     pub changed: Vec<String>,
-    /// `proposed` (a sweep comes first), `planned`, `judged` (accepted, Sets are sent), `applied` (Sets failed and are
-    /// sent again); at the end `kept`, `kept_for_later`, `rolled_back` or `superseded`.
+    /// How far the change is: `proposed` (a sweep comes first), `planned`, `judged` (the plan is accepted and Sets are
+    /// sent) or `applied` (some Sets failed and are sent again). At the end it is `kept`, `kept_for_later`,
+    /// `rolled_back` or `superseded`.
     pub state: String,
     /// When it was proposed, in milliseconds since 1970 UTC.
     pub proposed_ms: u64,

@@ -124,8 +124,8 @@ pub struct OpenSmLine {
     pub option: String,
     /// Its value.
     pub value: String,
-    /// `default`, `honoured`, `mapped`, `without effect`, `refused`, `unknown`, `warning`, `wrong`, `refused for now`
-    /// or `at the next start`.
+    /// What becomes of this line: `default`, `honoured`, `mapped`, `without effect`, `refused`, `unknown`, `warning`,
+    /// `wrong`, `refused for now` or `at the next start`.
     pub treatment: String,
     /// The key or flag that takes the value.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -121,8 +121,8 @@ impl EventQuery {
         parameters
     }
 
-    /// Keeps the requested events after number `since`. Events that the ring no longer holds count as dropped, unless
-    /// they are older than the requested time.
+    /// Removes all events but the requested ones after number `since`. Events that the process no longer stores count
+    /// as dropped, unless they are older than the requested time.
     pub fn apply(&self, events: &mut Events) {
         if let Some(since_ms) = self.since_ms {
             let is_older = |event: &Event| event.time_ms < since_ms;

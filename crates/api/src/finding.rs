@@ -36,8 +36,8 @@ pub struct Findings {
     pub infos: u64,
     /// The judge's figures: reachability, hops, loads, lanes.
     pub figures: serde_json::Value,
-    /// Present if the findings are about a plan that the judge refused: the time since which the manager has no new
-    /// plan, and the plan that is in force instead.
+    /// Present if the findings are about a plan that the judge refused: the time since which the manager has made no
+    /// new plan, and the plan that is still in force.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub refused: Option<RefusedPlan>,
     /// The findings; of a kind with very many only the first are listed.

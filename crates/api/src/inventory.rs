@@ -122,8 +122,8 @@ pub struct Node {
     pub kind: NodeKind,
     /// GUID of the system it belongs to.
     pub system_guid: Guid,
-    /// Base LID: for a switch, of port 0; for another node, of its first port with a LID. 0 without one, absent if
-    /// unknown.
+    /// Base LID: of port 0 for a switch, of the first port with a LID for another node. It is 0 if the node has no LID,
+    /// and absent if the LID is unknown.
     pub lid: Option<u16>,
     /// External ports.
     pub ports: u8,

@@ -1,8 +1,8 @@
 //! Requests and responses: what every front end shows.
 //!
-//! The command line's `--json`, the HTTP API and the web pages speak these types and no others, so what can be seen in
-//! one place can be seen in all. They compile without the daemon. A [`Document`] puts `schema` and `version` in front;
-//! numbers with a unit carry it at the end of their name.
+//! The command line's `--json`, the HTTP API and the web pages use only these types, so all three show the same values.
+//! The types compile without the daemon. A [`Document`] puts `schema` and `version` in front. If a number has a unit,
+//! its name ends with the unit.
 
 mod administration;
 mod backups;

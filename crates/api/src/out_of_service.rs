@@ -84,8 +84,8 @@ pub struct OutOfServicePlace {
     pub id: String,
     /// `drain`, `isolate`, or `enable` while ports are enabled again.
     pub service: String,
-    /// What has become of it: `moving` (routes still lead over it), `out`, `needed` (it carries packets, because
-    /// nothing else reaches some switch), `absent` (nothing of it is there).
+    /// State of the place: `moving` (routes still lead over it), `out`, `needed` (it carries packets, because some
+    /// switch can be reached only over it) or `absent` (the fabric has no such place now).
     pub state: String,
     /// Since when, in milliseconds since 1970-01-01 UTC.
     pub since_ms: u64,

@@ -93,8 +93,8 @@ impl Changes {
     }
 }
 
-/// Forwarding entries that differ between two plans, over switches and LIDs that are in both. A LID that came or went
-/// is not rerouted: switches may hold its entries whatever a plan says.
+/// Forwarding entries that differ between two plans, for switches and LIDs that are in both plans. A LID that is only
+/// in one plan does not count as rerouted, because switches may hold entries of such a LID in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reroute {
     /// Entries.

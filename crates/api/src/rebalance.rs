@@ -63,8 +63,8 @@ pub struct RebalanceStatus {
     pub policy: String,
     /// `even` (nothing to do), `waiting`, `planning` or `applying`.
     pub state: String,
-    /// The time at which the manager compares tables or takes the next step, counted from the start of the process.
-    /// None: it does so when other work is done, or never.
+    /// When the manager compares tables or takes the next step of rebalancing, in time from the start of the process.
+    /// None: when other work is done, or never.
     pub due_ms: Option<u64>,
     /// Steps taken, if rebalancing is in progress.
     pub steps: u64,

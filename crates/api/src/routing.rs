@@ -94,8 +94,8 @@ pub struct Cost {
     pub threads: u64,
     /// Warm runs after the first; 0: `compute_ms` is that of the first.
     pub repeats: u32,
-    /// Median of the warm runs, from the immutable fabric to finished tables. For `fat-tree` without the detection of
-    /// the tree, into memory that is already allocated.
+    /// Time from the fabric to finished tables, the median of the warm runs. For `fat-tree` it includes neither the
+    /// detection of the tree nor the allocation of memory.
     pub compute_ms: f64,
     /// Median time to detect the tree, of `fat-tree`.
     pub detect_ms: Option<f64>,
@@ -153,8 +153,8 @@ pub struct ComparisonRow {
     pub good: u64,
     /// Mean of the busiest link's host pairs, with tables made afresh, as after a rebalance.
     pub max_load: f64,
-    /// The same after a repair: the entries that are still good are those of the whole fabric's tables. Absent of the
-    /// whole fabric, and of engines that make all tables afresh.
+    /// The same figure for tables that were repaired after the loss, so that entries which are still good stay. Absent
+    /// for the fabric without losses, and for engines that always make all tables from scratch.
     #[serde(default)]
     pub max_load_repaired: Option<f64>,
     /// The largest `max_load` of any run.
@@ -192,8 +192,8 @@ pub struct ComparisonRun {
     pub seed: u64,
     /// Why the engine made no tables; absent: it did.
     pub refused: Option<String>,
-    /// Host pairs on the busiest link after a repair, which keeps the entries that are still good; the other figures
-    /// are of tables made afresh.
+    /// Host pairs on the busiest link for tables that were repaired after the loss, so that entries which are still
+    /// good stay. The other figures are for tables made from scratch.
     #[serde(default)]
     pub max_load_repaired: Option<u64>,
     /// True if the judge has no error.

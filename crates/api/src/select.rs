@@ -1,8 +1,8 @@
 //! Selects and orders rows of a list: the query of `GET /api/v1/nodes`, `ports` and `links`.
 //!
 //! A list has fields, named as the columns of its table. A condition is `FIELD=GLOB`: `*` stands for any characters,
-//! `?` for one, and case does not matter. A row is shown if each field with conditions has a value that one of them
-//! fits: several conditions on one field are alternatives.
+//! `?` for one, and case does not matter. Several conditions on one field are alternatives: a row is shown if, for each
+//! field with conditions, the value fits at least one of them.
 
 use std::cmp::Reverse;
 
@@ -285,7 +285,8 @@ fn is_descending(order: &str) -> Result<bool, Error> {
 
 /// Returns true if the whole text fits the glob: `*` is any characters, `?` one, upper and lower case are the same.
 ///
-/// A star that proves too short is extended by one character: work is at most length of glob × length of text.
+/// If the text for a star turns out to be too short, it is extended by one character. So the work is at most length of
+/// glob × length of text.
 fn is_match(glob: &str, text: &str) -> bool {
     let [glob, text] = [glob, text].map(|of| of.to_lowercase().chars().collect::<Vec<_>>());
     let (mut at, mut read) = (0, 0);

@@ -207,7 +207,7 @@ pub struct SoakRealRun {
     /// Excused violations.
     pub exemptions: Vec<SoakExemption>,
     /// Seconds from the end of the faults until all was well: first with cables unplugged and nodes off, then with
-    /// everything mended. None: not within the bound.
+    /// everything mended. None: it was not well within the bound.
     pub converged_s: Vec<Option<f64>>,
     /// Faults that were left at the end of each bound.
     pub trouble: Vec<String>,

@@ -178,8 +178,8 @@ pub struct Status {
     pub up: bool,
     /// Heavy sweeps that came to an end.
     pub sweeps: u64,
-    /// Heavy sweeps that have begun: each is an event SLV-SM-0001. Those that did not end were repeated or interrupted
-    /// by another one, or found the manager's own port down.
+    /// Heavy sweeps that have begun: each is an event SLV-SM-0001. A sweep that did not end was repeated, was
+    /// interrupted by another one, or found the manager's own port down.
     #[serde(default)]
     pub sweeps_begun: u64,
     /// Time from the start to the first time that the subnet was up.
@@ -217,8 +217,8 @@ pub struct Status {
 /// Data that must survive a restart and cannot be stored at present.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotStored {
-    /// `state` (LIDs and plan state), `known_fabric` (nodes and links that were found), `registrations` (of hosts) or
-    /// `mark` (that the stored registrations are incomplete).
+    /// Which data it is: `state` (LIDs and plan state), `known_fabric` (nodes and links that were found),
+    /// `registrations` (of hosts) or `mark` (the file that says whether the stored registrations are complete).
     pub what: String,
     /// Time of the first failure, in ms since the process started.
     pub since_ms: u64,
@@ -278,8 +278,8 @@ pub struct FoundTables {
     pub entries: u64,
     /// Those of them that the plan keeps.
     pub kept: u64,
-    /// Engines with tables that are equal in at least 95 % of these entries, and in as many as any other's. None: no
-    /// known engine made them.
+    /// Engines with tables that agree in at least 95 % of these entries, and in no fewer than those of any other
+    /// engine. None: no known engine made them.
     pub engines: Vec<String>,
     /// Entries that are equal to those of the engine that comes closest.
     pub equal: u64,

@@ -112,7 +112,8 @@ impl Chassis {
         &self.ports[port]
     }
 
-    /// Returns the part of a port that its agent uses, for changes. Counts as a new version of the tables `kind`.
+    /// Returns the part of a port that its agent uses, for changes. The version number of the tables `kind` is
+    /// increased.
     ///
     /// # Panics
     /// If the index is of another, larger chassis.
@@ -237,8 +238,8 @@ impl Chassis {
         self.touch(self.wires[port].node, TableKind::Settings);
     }
 
-    /// Changes the port state from INIT, ARMED or ACTIVE to `to` at a port with a link that is up. False if that is not
-    /// possible. Port 0 of a switch stays ACTIVE.
+    /// Changes the port state from INIT, ARMED or ACTIVE to `to` at a port with a link that is up. Returns false if
+    /// that is not possible. Port 0 of a switch stays ACTIVE.
     pub fn set_logical(&mut self, port: PortIdx, to: PortState) -> bool {
         if self.is_on_board(port) || self.wires[port].phys != PhysState::LinkUp || to == PortState::Down {
             return false;

@@ -20,8 +20,8 @@ pub fn with_flags<const N: usize>(mut verdict: Verdict, flags: [(&str, Result<()
     verdict
 }
 
-/// Returns the settings of a start. Prints warnings to standard error. All findings that stop the start become one
-/// error.
+/// Returns the settings that a process starts with, and prints warnings to standard error. If there are findings that
+/// prevent the start, returns all of them in one error.
 pub fn start(verdict: Verdict) -> Result<Verdict, CliError> {
     let file = verdict.file.path();
     for found in verdict.warnings() {

@@ -20,7 +20,7 @@ const IN_BACKGROUND: &str = "SELVEDGE_IN_BACKGROUND";
 const STARTED: &str = "started";
 
 /// Starts this program again with the same arguments, in its own process group and without a terminal. Waits until that
-/// process has started or failed. Returns the exit of this process; `None` in the background process itself.
+/// process has started or failed. Returns how this process must exit; `None` in the background process itself.
 pub fn begin(settings: &Settings) -> Result<Option<Exit>, CliError> {
     if is_inside() {
         return Ok(None);

@@ -9,8 +9,8 @@ use clap::Args;
 
 use crate::exit::{CliError, Exit};
 
-/// The program of the benchmarks. It has parts that no manager needs: a laboratory for peers, and relays that decode
-/// MADs.
+/// The program of the benchmarks. It is separate because no manager needs its parts: programs that start peers such as
+/// OpenSM, and relays that decode MADs.
 const PROGRAM: &str = "selvedge-bench";
 
 /// Benchmark beside OpenSM on ibsim, as 'bench failover'; the program selvedge-bench does it, 'bench --help' asks it

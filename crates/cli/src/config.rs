@@ -79,8 +79,8 @@ pub fn run(args: &ConfigArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-/// Asks a running manager whether a reload would accept a file. This process reads the file, the manager reads the
-/// files that it names.
+/// Asks a running manager whether a reload would accept a file. This process reads the file itself; the manager reads
+/// the files that are named in it.
 fn check_against(socket: &Path, file: &Path, format: Format) -> Result<Exit, CliError> {
     let failed = |cause| CliError::Read {
         path: file.to_owned(),

@@ -39,8 +39,8 @@ fn forms() -> String {
     )
 }
 
-/// Longest time for the manager to notice the fault. Traps take far less; light sweeps are not awaited. If the manager
-/// then has no events and no work for the same time, its reaction is over.
+/// Longest time for the manager to notice the fault. Traps take far less; light sweeps are not awaited. After that, the
+/// manager's reaction is over when it has had no events and no work for this time.
 const NOTICE_WAIT: Duration = Duration::from_secs(1);
 /// After this time, a message on standard error says what the command waits for.
 const SILENCE_MAX: Duration = Duration::from_secs(2);

@@ -14,8 +14,8 @@ use crate::meter::all_threads;
 use crate::out::thousands;
 use crate::progress::{self, Drawn};
 
-/// Returns what is known of the tables that the switches held when a dry run began; `None`: they hold none, or it was
-/// no dry run.
+/// Returns what is known of the tables that the switches held when a dry run began; `None` if they held none, or if
+/// this was no dry run.
 pub fn tables(ended: &Ended) -> Result<Option<FoundTables>, CliError> {
     let view = &ended.view;
     let (Some(fabric), Some(plan), Some(policy)) = (&view.fabric, &view.plan, &view.policy) else {

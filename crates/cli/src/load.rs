@@ -152,8 +152,8 @@ pub fn fabric_and_warnings(spec: &str) -> Result<(Fabric, Vec<Warning>), CliErro
     }
 }
 
-/// Returns the fabric that `--fabric` names, and the state that it holds before a manager discovers it: the LIDs of the
-/// listing, and forwarding tables from a file.
+/// Returns the fabric that `--fabric` names, and the state of its switches before a manager discovers it: the LIDs of
+/// the listing, and forwarding tables from a file.
 pub fn emulated(spec: &str, lfts: Option<&Path>) -> Result<(Fabric, Held), CliError> {
     let fabric = fabric(spec)?;
     let (lids, warnings) = seen_lids(&fabric);

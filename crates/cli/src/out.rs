@@ -1,4 +1,4 @@
-//! Standard output: text, tables, JSON and CSV. Names of foreign devices are escaped in text.
+//! Standard output: text, tables, JSON and CSV. Names that devices report are escaped in text.
 //!
 //! A closed pipe ends a command quietly; any other failure is an error.
 
@@ -17,7 +17,7 @@ use crate::exit::CliError;
 
 pub use selvedge_experiment::axis::thousands;
 
-/// Marks the place of the escape character of our own colours until [`Out::line`] has escaped foreign text. No name can
+/// Stands for the escape character of our own colours until [`Out::line`] has escaped the text of devices. No name can
 /// contain this mark: it is a noncharacter of Unicode.
 const STYLE: char = '\u{fdd0}';
 

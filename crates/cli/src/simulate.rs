@@ -248,7 +248,8 @@ impl SimulateArgs {
     }
 
     /// Refuses mistakes before the first routing: unknown names, illegal settings, fabrics that cannot be built, and
-    /// more lost links than a fabric has. Fabrics in `known`, each with its lost links, are not checked again.
+    /// more lost links than a fabric has. A combination of fabric and lost links that is in `known` is not checked
+    /// again.
     pub fn check(&self, known: &mut BTreeSet<String>) -> Result<(), CliError> {
         self.settings()?;
         self.traffic.check()?;

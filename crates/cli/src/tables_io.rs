@@ -197,8 +197,8 @@ pub fn lane_maps_and_warnings(path: &Path, fabric: &Fabric) -> Result<(SlToVl, V
     )?)
 }
 
-/// The LIDs that a manager would assign: present ones, stored ones, then the lowest free ones. Warnings go to standard
-/// error.
+/// Returns the LIDs that a manager would assign to each port: its present LIDs, else its stored LIDs, else the lowest
+/// free ones. Warnings go to standard error.
 pub fn lids(fabric: &Fabric, policy: &Policy, known: &BTreeMap<Guid, LidRange>) -> Result<Lids, CliError> {
     let mut events = Vec::new();
     let lids = lid::assign(fabric, policy, known, &BTreeSet::new(), &mut events)?;

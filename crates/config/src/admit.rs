@@ -1,8 +1,8 @@
 //! The single check of a configuration, for a start, `config check`, `--check-config` and a reload.
 //!
 //! [`admit`] reads all sources of the settings: the operator's file, the files that it names, and the files that flags
-//! name. If it refuses a configuration for a start, every start refuses it. If it refuses one [`Against::Running`]
-//! settings, a reload refuses it.
+//! name. If it refuses a configuration for a start, every start refuses this configuration. If it refuses one when
+//! called with [`Against::Running`], a reload refuses this configuration.
 
 mod needs;
 mod running;
@@ -74,8 +74,8 @@ pub struct Readers {
     pub names: fn(&Path) -> Result<BTreeMap<Guid, String>, String>,
     /// Reads a guid2lid file. `Err` is the complete error.
     pub lids: fn(&Path) -> Result<LidsRead, String>,
-    /// Returns why an engine refuses every fabric under a policy, naming the other key; `None` if it depends on the
-    /// fabric.
+    /// Returns why an engine refuses every fabric under this policy, with the name of the key that contradicts the
+    /// engine (such as `lmc`). `None` if the result depends on the fabric.
     pub refuses: fn(&EngineName, &Policy) -> Option<String>,
 }
 
@@ -134,8 +134,8 @@ impl Sources {
         self.file != SettingsFile::None || !self.flags.is_empty()
     }
 
-    /// Returns the same sources with `text` in place of the file's text. Relative paths in `text` start at the folder
-    /// of `path`.
+    /// Returns the same sources, except that `text` replaces the contents of the configuration file. Relative paths in
+    /// `text` start at the folder of `path`.
     #[must_use]
     pub fn with_text(&self, path: &Path, text: &str) -> Self {
         Self {

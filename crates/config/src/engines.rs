@@ -20,8 +20,8 @@ pub struct EngineList {
 }
 
 impl EngineList {
-    /// Returns the names as written in the file, before stand-ins replace them. They decide which options have an
-    /// effect.
+    /// Returns the names of engines as the file has them, before engines that Selvedge lacks are replaced by others.
+    /// The names in the file decide which other options have an effect.
     pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
         text.split([',', ' ', '\t']).filter(|word| !word.is_empty())
     }

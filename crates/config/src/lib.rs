@@ -1,7 +1,7 @@
 //! Reads the operator's files: a configuration file into [`Settings`], a GUID list into GUIDs.
 //!
 //! Every key is defined once, in [`Key::ALL`], with its unit, legal values, default and consequence; the reader, the
-//! "did you mean …?" of its errors and the commented default file all come from that one list.
+//! "did you mean …?" in its errors and the commented default file are all made from this list.
 
 #[macro_use]
 mod key_macros;

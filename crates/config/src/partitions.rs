@@ -95,8 +95,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// Starts with OpenSM's defaults for every file: every port is a limited member of the default partition, the
-    /// manager's port a full one.
+    /// Starts with OpenSM's defaults for every file: every port is a limited member of the default partition, except
+    /// that the manager's port is a full member.
     fn new() -> Self {
         let rule = |who, is_full| Rule {
             who,
@@ -366,8 +366,8 @@ fn number(text: &str, max: u64) -> Option<u64> {
     value.ok().filter(|value| *value <= max)
 }
 
-/// True for full members. `both` (a P_Key of each kind for one port) needs OpenSM's allow_both_pkeys; without it, it
-/// means full, as in OpenSM.
+/// Returns true if the word means a full member. `both` (two P_Keys, a full and a limited one) needs OpenSM's
+/// allow_both_pkeys, which does not exist here; so it means full, as in OpenSM without that option.
 fn membership(word: &str) -> Result<bool, Mistake> {
     match word {
         word if is_short_for(word, "full") || is_short_for(word, "both") => Ok(true),

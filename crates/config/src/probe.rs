@@ -38,8 +38,8 @@ pub(crate) fn file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Fails if no socket can be bound at the path: it is too long, it holds something else, or its folder cannot be
-/// written to or created.
+/// Fails if no socket can be bound at the path: the path is too long, another kind of file is there, or the folder
+/// cannot be written to or created.
 pub(crate) fn socket(path: &Path) -> io::Result<()> {
     SocketAddr::from_pathname(path)?;
     match fs::symlink_metadata(path) {

@@ -1,5 +1,5 @@
-//! The administrator together with the manager: it gets the manager's milestones, and returns the registrations of
-//! hosts.
+//! The administrator together with the manager: the administrator gets the manager's milestones, and the manager gets
+//! what hosts have registered.
 
 mod copy;
 
@@ -165,8 +165,9 @@ impl Administration {
         self.inform_manager(now, out);
     }
 
-    /// Hands an input to the administrator. If registrations changed, its datagrams wait until the mark in the state
-    /// folder is removed ([`crate::keeper`]), so that a restart loses no confirmed registration.
+    /// Hands an input to the administrator. If registrations changed, its datagrams wait until the mark "all
+    /// registrations are stored" in the state folder is removed ([`crate::keeper`]), so that a restart loses no
+    /// confirmed registration.
     fn administer(&mut self, now: Time, input: Input, out: &mut Vec<Out>) {
         self.sa.handle(now, input, &mut self.waiting);
         self.keeper.changed(now, self.sa.revision());
@@ -249,8 +250,8 @@ impl Administration {
         }));
     }
 
-    /// Handles the finished index of a plan. It is discarded if the manager has lost its mastership since
-    /// [`Out::Index`], even if it is master again by now.
+    /// Handles the finished index of a plan. It is discarded if the manager was not master all the time since
+    /// [`Out::Index`].
     fn indexed(&mut self, now: Time, snapshot: Option<Arc<Snapshot>>, out: &mut Vec<Out>) {
         let is_answered_from =
             |snapshot: &Arc<Snapshot>| self.oldest.is_some_and(|oldest| snapshot.generation() >= oldest);

@@ -107,8 +107,8 @@ pub enum Out {
         /// The state to store.
         registrations: Box<Registrations>,
     },
-    /// Remove the mark that says that all registrations are stored, and hand in [`In::MarkRemoved`] at once: answers to
-    /// hosts wait for it.
+    /// Remove the mark in the state folder that says that all registrations are stored. Hand in [`In::MarkRemoved`]
+    /// without delay: answers to hosts wait for it.
     RemoveMark,
     /// Set that mark, and hand in [`In::MarkSet`] at once.
     SetMark {

@@ -86,8 +86,8 @@ impl Keeper {
         }
     }
 
-    /// True if the mark must be removed now: it is wrong, and the wait after a failure is over. The caller reports the
-    /// result to [`Self::mark_removed`].
+    /// True if the mark "all registrations are stored" must be removed now: it is no longer true, and the wait after a
+    /// failed attempt is over. The caller reports the result to [`Self::mark_removed`].
     pub fn begin_removing(&mut self, now: Time) -> bool {
         let begins = self.mark == Mark::Wrong && self.marking.may_try(now);
         if begins {
@@ -177,8 +177,8 @@ impl Keeper {
         self.mark != Mark::Set || self.due.is_some()
     }
 
-    /// Records the end of the process. Returns true if the mark must be set, after what is [behind](Self::is_behind) is
-    /// stored.
+    /// Records the end of the process. Returns true if the caller must set the mark, after it has stored what is not
+    /// stored yet ([`Self::is_behind`]).
     pub const fn end(&mut self) -> bool {
         let is_known = self.has_folder && !self.is_lost;
         if is_known {

@@ -8,17 +8,18 @@
 //!    └──── Send, Repress ──┴──────────────────────────────────────────────┴ saver: state ──► Store…
 //! ```
 //! [`Coordinator`] is a sans-I/O core: [`Coordinator::handle`] takes an [`In`] and appends [`Out`]s. `daemon` and
-//! `rehearsal` both carry these out, so that what simulated failures prove is what the daemon runs:
+//! `rehearsal` both carry these out, so the code that simulated failures test is the code that the daemon runs:
 //!
 //! - The intake limits what each source may send to the manager. Datagrams of subnet administration go to the
 //!   administrator, answers of the master's administrator to the copier.
-//! - A plan in force reaches the administrator as a snapshot, after its partitions. So do sweeps, plans on their way,
-//!   multicast tables, traps and changes of role.
+//! - A plan in force reaches the administrator as a snapshot, after its partitions. Sweeps, plans that are being
+//!   applied, multicast tables, traps and changes of role reach it too.
 //! - Groups, alias GUIDs, renamed ports and a standby's copy of registrations reach the manager as inputs.
-//! - State is stored one save at a time, and a failed save is retried. A registration is confirmed when a restart
-//!   either keeps it or asks the host again.
+//! - State is stored one save at a time, and a failed save is retried. A registration is confirmed only when it is
+//!   certain that a restart either keeps it or asks the host again.
 //!
-//! The coordinator does not contain the manager: that may compute for long, and hosts are answered meanwhile.
+//! The coordinator does not contain the manager: the manager may compute for long, and hosts must be answered in that
+//! time.
 
 mod administration;
 mod config;

@@ -1,7 +1,8 @@
 //! A port that is opened again after its driver, or the simulator behind it, has ended and come back.
 //!
-//! Until then the port is like one without a link: what is sent is lost, and nothing arrives. A thread tries to open it
-//! each second. The driver is told when the port goes, and when it is back with IsSM set as it was.
+//! Until the port is open again it is like a port without a link: what is sent is lost, and nothing arrives. A thread
+//! tries to open it each second. The manager's driver is informed when the port is gone, and when it is back with IsSM
+//! set as before.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Weak};

@@ -94,7 +94,8 @@ pub(crate) fn default_seat(fabric: &Fabric) -> Option<PortRef> {
 }
 
 /// The port that a client's name means: a description, a GUID as `0x…`, or an id of a net file with a GUID in it
-/// (`S-0002c90300001234`, `H-…`). Names are cut to 31 bytes by the protocol, so a beginning counts if it is unique.
+/// (`S-0002c90300001234`, `H-…`). The protocol cuts names to 31 bytes, so the beginning of a name is accepted if it is
+/// unique.
 fn seat(fabric: &Fabric, name: &str) -> Option<PortRef> {
     if name.is_empty() {
         return default_seat(fabric);

@@ -1,9 +1,9 @@
 //! The desk: the port, datagrams that wait to be sent, and the coordinator with the administrator, which answers hosts.
 //!
-//! The manager's thread handles arrivals at the desk itself, so they cross no queue. While it computes, it cannot: a
-//! new snapshot of 11,664 hosts takes a good part of a second. So a **clerk** thread checks the desk every millisecond
-//! while the manager is at work. If no thread has used the desk since, the clerk answers hosts' SA requests, and keeps
-//! all other arrivals, in order, for the manager.
+//! The manager's thread handles arrivals at the desk itself, so they cross no queue. While it computes, it cannot
+//! handle them: a new snapshot of 11,664 hosts takes a good part of a second. So a **clerk** thread checks the desk
+//! every millisecond while the manager is at work. If no thread has used the desk since, the clerk answers hosts' SA
+//! requests, and keeps all other arrivals, in order, for the manager.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,14 +29,14 @@ use crate::storing::Promise;
 /// How often the clerk checks the desk. A request waits at most twice this time.
 const LOOK: Duration = Duration::from_millis(1);
 /// Most arrivals that the clerk handles at a time, unless the manager returns earlier. A host that floods can send more
-/// than a hundred datagrams in a millisecond, and the requests of other hosts wait behind them.
+/// than a hundred datagrams in a millisecond, and the requests of other hosts would wait behind all of them.
 const TAKEN_MAX: usize = 1_024;
 /// SMPs waiting to be sent; the manager's window bounds them, so this limit only detects a defect.
 const PENDING_MAX: usize = 65_536;
 /// GMPs waiting to be sent to one destination; if all together are more, each destination has an equal share.
 const PENDING_GMPS_MAX: usize = 16_384;
-/// Datagrams between hosts and the administrator that the recorder has not taken yet: a flood is not recorded
-/// completely.
+/// Largest number of datagrams between hosts and the administrator that wait for the recorder. If there are more, as in
+/// a flood, the others are not recorded.
 const HEARD_MAX: usize = 4_096;
 /// Arrivals left for the manager: its window and traps. More are lost, as in a port's own queue.
 const LEFT_MAX: usize = 65_536;
@@ -171,8 +171,9 @@ impl Desk {
         })
     }
 
-    /// Hands an input to the coordinator. Datagrams are sent and the mark is handled here; all other outputs are left
-    /// for the manager's thread. Returns false if the only output was the answer to a trap.
+    /// Hands an input to the coordinator. Of its outputs, this function sends the datagrams, and sets or removes the
+    /// mark "all registrations are stored"; all others are left for the manager's thread. Returns false if the only
+    /// output was the answer to a trap.
     pub(crate) fn handle(&mut self, input: In) -> Result<bool, PortError> {
         let now = self.shared.clock.now();
         let asked = match &input {

@@ -49,12 +49,12 @@ const WAIT_SOON: Duration = Duration::from_micros(20);
 /// How long these are: repairs of 27,648 hosts take 20 ms.
 const SOON: Duration = Duration::from_millis(25);
 /// While a fault is repaired, the thread does not sleep for this time after the last datagram: a wake-up takes as long
-/// as a switch's answer, and there are four answers to wait for.
+/// as a switch's answer, and a repair waits for four answers one after another.
 const AWAKE: Duration = Duration::from_micros(300);
 /// Events are not reported or shown for this time while a fault is repaired: many times the length of a repair.
 const HURRY: Duration = Duration::from_millis(100);
-/// Longest wait for a datagram otherwise: the largest delay until a command is noticed. 50 wake-ups a second cost
-/// nothing.
+/// Longest wait for a datagram at other times. It is also the largest delay until a command is noticed. 50 wake-ups a
+/// second take no noticeable time.
 const WAIT_IDLE: Duration = Duration::from_millis(20);
 /// Wait before a port with a full queue is tried again.
 const WAIT_FULL: Duration = Duration::from_micros(50);
@@ -229,8 +229,8 @@ impl Driver {
         !self.seat.desk().has_pending() && self.busy == 0 && self.sm.stage_name() == StageName::Idle
     }
 
-    /// Returns when the manager is woken next. A process that ends when it is idle waits only for computations then,
-    /// not for the next check.
+    /// Returns when the manager is woken next. `None` if the manager is idle and the process ends when it is idle: such
+    /// a process waits only for computations, not for the next check.
     fn next_wake(&self) -> Option<Time> {
         let is_through = self.until == Until::Idle && self.sm.stage_name() == StageName::Idle;
         self.sm.next_wake().filter(|_| !is_through)

@@ -56,8 +56,8 @@ impl EventLog {
         }
     }
 
-    /// Keeps and logs an event. Events are in order of time: one that comes late, as of another thread, has the time of
-    /// the event before it.
+    /// Keeps and logs an event. Events are in order of time: if an event of another thread comes late, it gets the time
+    /// of the event before it.
     pub fn push(&self, time: Time, severity: Severity, code: &str, text: String) {
         let mut inner = self.lock();
         let time = time.max(inner.newest);

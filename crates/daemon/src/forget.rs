@@ -21,11 +21,12 @@ pub(crate) struct ToForget {
     pub(crate) words: Vec<String>,
 }
 
-/// Finds the nodes, links and standby managers that are gone and have this name. What is there is never forgotten.
+/// Finds the nodes, links and standby managers that are gone and have this name. A node or link that is present is
+/// never removed.
 ///
 /// # Errors
 ///
-/// The name belongs to a node or link that is there, or to none that is known to be gone.
+/// The name belongs to a node or link that is present, or to no missing one.
 pub(crate) fn find(text: &str, facts: &Facts, fabric: Option<&Fabric>, names: &Names) -> Result<ToForget, Error> {
     let absent = &facts.absent;
     let wanted = Wanted::of(text);

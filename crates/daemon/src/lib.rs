@@ -7,9 +7,9 @@
 //!                                        │        └── stored ──── store thread
 //!                                        └── recorder
 //! ```
-//! One thread owns the port and the manager, so a datagram crosses neither a lock nor a queue; plans are computed and
-//! files are written beside it. The fabric is a real port, a port of a simulator, or an emulator that the same thread
-//! steps in real time ([`Door`]). Everything that goes into the manager can be recorded and replayed ([`record`]).
+//! One thread owns the port and the manager, so a datagram crosses neither a lock nor a queue; other threads compute
+//! plans and write files. The fabric is a real port, a port of a simulator, or an emulator that the same thread steps
+//! in real time ([`Door`]). Everything that goes into the manager can be recorded and replayed ([`record`]).
 
 mod administrator;
 mod attached;

@@ -14,10 +14,10 @@ const AT_A_TIME: Duration = Duration::from_millis(1);
 
 /// Allocates one piece of memory of each size while there is time, and frees all of them together.
 ///
-/// The manager's thread reads and writes in a fabric of any size, but plans next to nothing before the first fault.
-/// Memory that no thread has used yet comes from the system in huge pages, each cleared first. A page takes 0.1 ms, and
-/// 5 ms on a virtual machine if its host has to find memory, too. Two such pages made the first repair of a process up
-/// to 12 ms slower. The allocator keeps the memory freed here; other threads may have taken it when they have planned.
+/// Reason: before the first fault the manager's thread uses little memory for planning. Memory that no thread has used
+/// yet comes from the system in huge pages, and the system clears each page first. That takes 0.1 ms a page, and 5 ms
+/// on a virtual machine if its host must find memory as well. Two such pages made the first repair of a process up to
+/// 12 ms slower. The allocator keeps the memory that is freed here, but other threads may take it when they plan.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pieces: Vec<Vec<u8>>,

@@ -1,7 +1,7 @@
 //! The list of places out of service: changed by operators, stored, and part of each policy that the manager gets.
 //!
 //! A change is planned and judged before anything is stored or sent ([`Manager::propose_service`]). Then the list is
-//! stored, and the manager gets the policy with it. Another process of the manager reads the list when it starts.
+//! stored, and the manager gets the policy with it. The next process of the manager reads the list when it starts.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};

@@ -5,8 +5,8 @@ use selvedge_sm::{Mode, Role, View};
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done: the judged plan is in force, and every port that is not ACTIVE has a known reason. In a dry run it is
-    /// enough that there is such a plan; watching, that a sweep has ended.
+    /// All is well: the judged plan is in force, and every port that is not ACTIVE has a known reason. In a dry run it
+    /// is enough that there is a judged plan, and with `watch` that a sweep has ended.
     Good,
     /// A fault remains: Sets failed, a port is down for no known reason, or hosts are isolated or out of reach.
     NotGood,

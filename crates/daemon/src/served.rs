@@ -33,8 +33,8 @@ impl Served {
         Ok(self.server.waker()?)
     }
 
-    /// Waits at most this time; hands on the datagrams of programs. Informs the emulator which programs are subnet
-    /// managers, at the time that `now` gives afterwards.
+    /// Waits at most this time for datagrams of programs, and hands them to the emulator. Also informs the emulator
+    /// which programs are subnet managers. `now` gives the time after the wait.
     pub fn poll(
         &mut self,
         emulator: &mut Emulator,

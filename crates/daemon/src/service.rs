@@ -76,8 +76,8 @@ pub trait Service: Send + Sync {
     /// Ends the process's work.
     fn stop(&self);
 
-    /// Returns a number for the state behind lists, plan and findings: as long as the number is the same, so are they.
-    /// `None` if they may differ at each request.
+    /// Returns a number for the state that lists, plan and findings are made from: as long as the number is the same,
+    /// they do not change. `None` if they may differ at each request.
     fn state_number(&self) -> Option<u64> {
         None
     }

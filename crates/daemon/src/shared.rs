@@ -80,8 +80,8 @@ impl Shared {
         self.event(at, notice.severity(), notice.code(), &notice.to_string());
     }
 
-    /// Shows a state. Returns the conditions that began or cleared by it: [`Self::report`] them after the events that
-    /// are their causes.
+    /// Publishes a state. Returns the conditions that began or cleared with it. The caller passes them to
+    /// [`Self::report`] after it has reported the events that caused them.
     #[must_use]
     pub(crate) fn show(&self, now: Time, view: View) -> Vec<News> {
         if let Some(fabric) = &view.fabric {
@@ -154,8 +154,8 @@ impl Shared {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).number
     }
 
-    /// Handles the result of an attempt to store, with the failures so far. Updates the status, and reports the change
-    /// if there is one.
+    /// Handles the result of an attempt to store, with the number of failures so far in `retry`. Updates the status,
+    /// and reports the change if there is one.
     pub(crate) fn store_ended(&self, now: Time, what: Promise, retry: &Retry, result: Result<(), StoreError>) {
         let mut storing = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
         if result.is_ok() && storing.is_empty() {

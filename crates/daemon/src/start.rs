@@ -55,8 +55,8 @@ pub enum Door {
 }
 
 impl Door {
-    /// Fails if the emulated fabric has no port for a manager, or cannot be served under its name. Of a real port,
-    /// nothing is known before it is opened.
+    /// Fails if the emulated fabric has no port for a manager, or cannot be served under its name. A real port is not
+    /// checked: nothing is known of it before it is opened.
     pub fn check(&self) -> Result<(), DaemonError> {
         let Self::Emulated { fabric, options, .. } = self else {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Reports the state of the manager to systemd: READY=1, STATUS=, WATCHDOG=1, STOPPING=1. Source: sd_notify(3).
 //!
-//! The manager's own thread reports, between two turns of its loop: a manager that hangs stops feeding the watchdog,
-//! and systemd starts it again. Without NOTIFY_SOCKET in the environment nothing is sent.
+//! The manager's own thread sends these reports, once in each turn of its loop. So a manager that hangs stops feeding
+//! the watchdog, and systemd starts it again. Without NOTIFY_SOCKET in the environment nothing is sent.
 
 use std::sync::Arc;
 use std::time::Duration;

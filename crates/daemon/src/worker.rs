@@ -213,8 +213,8 @@ pub(crate) fn indexer(notes: Sender<Note>) -> Result<Worker<Sources>, DaemonErro
 /// Compares a fabric with the expected topology.
 pub type Expected = Box<dyn FnMut(&Fabric) -> Vec<Deviation> + Send>;
 
-/// Starts the thread that compares what was found with the expected topology. A newer fabric supersedes those that
-/// wait.
+/// Starts the thread that compares what was found with the expected topology. A newer fabric replaces one that still
+/// waits.
 pub(crate) fn expecter(notes: Sender<Note>, mut expected: Expected) -> Result<Worker<Arc<Fabric>>, DaemonError> {
     let dropped = notes.clone();
     Worker::start("expected", notes, move |fabric: Arc<Fabric>, queue| {

@@ -2,8 +2,8 @@
 //!
 //! `sim::EventQueue` has the same order for events of any type. This one is optimised for packets. An event is 16
 //! bytes. A slot of the finest digit is some hundred picoseconds wide, so that it contains a few events, which are
-//! sorted when its time comes. Most events are linked once and removed once. Events further away than a window (4,096
-//! slots) are in coarser slots, 4,096 times as wide, and are linked again when their window comes.
+//! sorted when its time comes. Most events are put into a slot once and removed once. Events further away than a window
+//! (4,096 slots) are in coarser slots, 4,096 times as wide, and are put into finer slots when their window comes.
 
 use crate::units::Ps;
 

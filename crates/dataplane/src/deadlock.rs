@@ -99,9 +99,9 @@ impl<W: Workload> Simulation<W> {
         })
     }
 
-    /// Returns pairs (buffer, output lane), which mean: the buffer cannot make progress unless that lane gets credits.
-    /// A queue with a first packet without credits gives a pair for each buffer of its packets. Every other queue gives
-    /// its buffers with the lane of an output without a cable, which never blocks.
+    /// Returns pairs of a buffer and an output lane: the buffer cannot make progress unless this lane gets credits. If
+    /// the first packet of a queue has no credits, there is a pair for each buffer that holds packets of this queue.
+    /// For every other queue, its buffers are paired with the lane of an output without a cable, which never blocks.
     fn waits(&self) -> Vec<(usize, usize)> {
         let vls = usize::from(self.settings.vls);
         let mut waits = Vec::new();

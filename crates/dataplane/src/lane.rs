@@ -35,8 +35,8 @@ pub(crate) struct Age {
 pub(crate) struct Lane {
     /// Bit mask of the inputs 1 to 64 with packets for it.
     pub requests: u64,
-    /// The time at which the credits that a packet waits for arrive. A time in the past: no packet waits. [`STARVED`]:
-    /// the credits have not been sent yet.
+    /// When the credits that a packet waits for arrive. A time in the past means that no packet waits; [`STARVED`]
+    /// means that the credits have not been sent yet.
     pub wake_at: Ps,
     /// Bytes sent during the measurement.
     pub bytes: u64,

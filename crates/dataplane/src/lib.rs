@@ -16,12 +16,12 @@
 //!
 //! | what | where it goes |
 //! |---|---|
-//! | UD | a third `Transport` in `qp.rs`: a packet a message, DETH, no pair, `Opcode::Data` with its own destination |
-//! | path migration (APM) | a second (LID, SL) in `Qp`; the time-out that leads to ERROR (`timer`) changes over |
+//! | UD | a third `Transport` in `qp.rs`: one packet a message, DETH, no pair, `Opcode::Data` with a destination |
+//! | path migration (APM) | a second (LID, SL) in `Qp`, used after the time-out that now leads to ERROR (`timer`) |
 //! | congestion control | marks in `arbitrate`, `wait_for_credits`; an `Opcode`; throttling in `take_turn` |
 //! | MPI | a layer above `Program` of `workload`, which has sends, receives and matching |
-//! | RDMA READ, atomics | `Operation` in `settings.rs`; the answer is a request of the receiver's |
-//! | multicast, P_Keys | `Layout::entry` knows one output a destination; a packet has no key |
+//! | RDMA READ, atomics | `Operation` in `settings.rs`; the answer is a message that the receiver sends |
+//! | multicast, P_Keys | `Layout::entry`, which has one output for each destination; a key in the packet |
 //!
 //! The simulation alone, release build, least of ten runs:
 //!
@@ -35,12 +35,12 @@
 //!
 //! What an event costs (`perf stat`, user mode; the bare queue in brackets). 324 hosts, load 0.5: 727 (172)
 //! instructions, 293 (73) cycles, 3.0 (1.4) branches guessed wrong, 11 (0.6) first-level and 0.3 (0.1) second-level
-//! misses. 5,832 hosts: 890 (236), 470–560 (173), 3.0 (1.4), 16 (2.2), 7.3 (0). Packet, ports, lanes, entry and the
-//! sender's lane are a cache line each: of 17 second-level misses 7 were left. Reading ahead gained nothing with 5,832
-//! hosts and cost 4 % with 324; packets without a queue and outputs with one lane took the same cycles, link-time
-//! optimisation 1 % fewer. Branches guessed wrong cost some 22 cycles each, a fifth of the time. With all of them right
-//! an event would take 230 cycles, three times the queue; twice would need 73 cycles instead of 220 for arbitration,
-//! credits and counters.
+//! misses. 5,832 hosts: 890 (236), 470–560 (173), 3.0 (1.4), 16 (2.2), 7.3 (0). Since packet, ports, lanes, entry and
+//! the sender's lane have one cache line each, 7 of 17 second-level misses are left. These attempts gained little:
+//! reading ahead (nothing with 5,832 hosts, 4 % slower with 324), special code for packets without a queue and for
+//! outputs with one lane (the same cycles), link-time optimisation (1 % fewer cycles). A branch guessed wrong costs
+//! some 22 cycles, together a fifth of the time. If all were guessed right, an event would take 230 cycles, three times
+//! as long as the bare queue.
 //!
 //! ```
 //! use selvedge_dataplane::{LinkRate, lifetime};

@@ -129,8 +129,8 @@ pub struct Settings {
     pub hoq_life: u8,
     /// How long a packet may stay in a switch: 4.096 µs × 2^value; 20 and more: infinite. Default 18, OpenSM's.
     pub switch_life: u8,
-    /// Most messages waiting on a lane of a host. Beyond it, messages are counted as missed instead of posted. Default
-    /// 256.
+    /// Largest number of messages that wait on a lane of a host. Further messages are counted as missed instead of
+    /// posted. Default 256.
     pub source_queue: u32,
     /// Transport of messages. Default: none.
     pub transport: Transport,

@@ -272,8 +272,8 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// True if a run needs none of the rare features. The code on the path of a packet is compiled separately for such
-    /// runs, with `PLAIN`: the same code with these answers known.
+    /// True if a run needs none of the rare features. The code on the path of a packet is compiled a second time for
+    /// such runs, with the constant `PLAIN`, so that it contains no tests for these features.
     fn is_plain(&self) -> bool {
         let Settings {
             queueing,

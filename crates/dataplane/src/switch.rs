@@ -426,8 +426,8 @@ impl<W: Workload> Simulation<W> {
         self.send::<PLAIN>(switch, out, vl, chosen[usize::from(vl)]);
     }
 
-    /// Waits for credits if no lane of an output can send. If one lane can, the others are examined again when its
-    /// packet has left.
+    /// Waits for credits if no lane of an output can send. If one lane can send, the other lanes are examined again
+    /// when its packet has left.
     fn wait_on_lanes(&mut self, out: u32, mut lanes: u16, chosen: &[u32; 16]) {
         while lanes != 0 {
             let vl = lanes.trailing_zeros() as u8;

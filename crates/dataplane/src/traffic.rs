@@ -37,8 +37,8 @@ pub struct Arrival {
 
 /// Source of messages.
 pub trait Workload {
-    /// Returns the next message of a host; `None`: none until [`Self::arrived`] names the host. Called again each time
-    /// the last message returned is posted.
+    /// Returns the next message of a host. `None`: the host has no further message until [`Self::arrived`] names it.
+    /// This is called again each time the message that was returned last is posted.
     fn next(&mut self, host: Host, now: Ps) -> Option<Message>;
 
     /// Called when a message has arrived. Hosts that can post a message because of it are added to `ready`.
@@ -46,8 +46,8 @@ pub trait Workload {
         let _ = (arrival, now, ready);
     }
 
-    /// Takes back a message that was returned but is not due yet: [`Self::arrived`] has named the host, which may have
-    /// another message to post first.
+    /// Takes back a message that was returned but is not due yet: [`Self::arrived`] has named the host, so the host may
+    /// now have another message to post first.
     fn take_back(&mut self, host: Host, message: Message) {
         let _ = (host, message);
     }

@@ -24,8 +24,9 @@ pub struct Delivery {
     pub datagram: Datagram,
 }
 
-/// Most requests from clients of other ports that one port remembers, so that a response finds the requesting client.
-/// The oldest are forgotten first: a manager has at most a few hundred requests to other managers outstanding.
+/// Largest number of requests from clients of other ports that a port remembers, so that a response finds the
+/// requesting client. The oldest are forgotten first: a manager has at most a few hundred requests to other managers
+/// outstanding.
 const REMEMBERED_MAX: usize = 1_024;
 
 #[derive(Clone, Debug)]

@@ -118,8 +118,8 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// Numbers of MADs by method and attribute. Both SMP classes count as one. Attributes that the emulator does not
-/// support share one counter per class.
+/// Numbers of MADs by method and attribute. The two SMP classes (LID-routed and directed) are counted together.
+/// Attributes that the emulator does not support share one counter per class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadTable(Box<[u64; METHODS * KINDS]>);
 

@@ -273,7 +273,7 @@ impl Emulator {
         self.clients.get(client).map(|c| &c.sent)
     }
 
-    /// Returns the number of Sets that one client sent to agents, without SubnSet(SMInfo), which goes to other
+    /// Returns the number of Sets that one client sent to agents, not counting SubnSet(SMInfo), which goes to other
     /// managers.
     #[must_use]
     pub fn sets_sent_by(&self, client: ClientId) -> u64 {
@@ -394,7 +394,7 @@ impl Emulator {
         self.counts.drops[reason as usize] += 1;
     }
 
-    /// Sets the capabilities of a node's ports to those of the emulator's agents if the fabric does not state any, and
+    /// If the fabric states no capabilities of a node's ports, sets them to those of the emulator's agents. Also sets
     /// IsSM if a manager is attached.
     pub(crate) fn default_capabilities(&mut self, node: NodeIdx) {
         let built = self.chassis.fabric().node(node);

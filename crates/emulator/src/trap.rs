@@ -15,8 +15,8 @@ use crate::emulator::{Emulator, Event};
 use crate::fault::Action;
 use crate::flight::Flight;
 
-/// Most unacknowledged traps of one node; further ones are suppressed. A switch has one of each kind, security traps
-/// one per offender.
+/// Largest number of unacknowledged traps of one node; further traps are suppressed. A switch has at most one trap of
+/// each kind, and of security traps one for each offender.
 const PENDING_MAX: usize = 64;
 
 #[derive(Clone, Debug)]

@@ -26,7 +26,7 @@ pub enum Change {
         transaction: TransactionId,
     },
     /// An agent answered a Get of an LFT block, and the switch is watched or has acknowledged blocks without storing
-    /// them. The requester knows the contents now.
+    /// them. So the requester now knows the real contents.
     Read {
         /// Node of the agent.
         node: NodeIdx,

@@ -1,8 +1,8 @@
 //! Faults of the medium: loss, duplication, delay, corruption, on all links or on one.
 //!
 //! The outcome for a MAD is drawn from the MAD itself: its place, its sender, its bytes, and how often it passed there
-//! before. It does not depend on the order in which MADs cross, so a sender that changes the order of its requests
-//! loses the same ones.
+//! before. It does not depend on the order in which MADs cross, so if a sender changes the order of its requests, the
+//! same requests are lost.
 
 use std::collections::BTreeMap;
 

@@ -21,8 +21,8 @@ pub struct Experiment {
     pub seeds: Vec<u64>,
     /// All combinations.
     pub cells: Vec<Cell>,
-    /// Names of everything that differs between combinations: settings of `[vary]`, settings that vary together,
-    /// labels.
+    /// Names of all settings and labels that differ between combinations: settings of `[vary]`, settings that vary
+    /// together, and labels.
     pub varying: Vec<String>,
     /// Figures for the table; empty: all.
     pub figures: Vec<String>,
@@ -129,8 +129,8 @@ impl Experiment {
         })
     }
 
-    /// Refuses figures that no result has, if the runner knows the figures. Checks the table, charts, marks of charts,
-    /// and axes. An axis may also be a setting or a label.
+    /// Refuses a file with figures that no result has, if it is known which figures the runner gives. This checks the
+    /// table, charts, marks of charts, and axes. An axis may also be a setting or a label.
     pub fn check_figures(&self, known: &Figures) -> Result<(), ExperimentError> {
         for name in &self.figures {
             known.check(name, &[]).map_err(|what| ExperimentError::Figure {
@@ -181,8 +181,8 @@ impl Experiment {
         names.map(String::as_str).filter(|name| name.ends_with('?')).collect()
     }
 
-    /// Returns all runs, combinations first: after an early interruption, the first combinations are complete.
-    /// Combinations that differ only in labels are run once.
+    /// Returns all runs: all seeds of the first combination, then all seeds of the next, so that after an interruption
+    /// the first combinations are complete. Combinations that differ only in labels are run once.
     pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
         let seeds = |cell: &Cell| self.seeds.iter().map(|&seed| (cell.clone(), seed)).collect::<Vec<_>>();
         let runs = self.cells.iter().flat_map(seeds).map(|(cell, seed)| Run { cell, seed });

@@ -74,9 +74,9 @@ pub struct ResultsFile {
 }
 
 impl ResultsFile {
-    /// Opens a file of results, or creates it. `maker` names the program that makes them (a version, a commit): results
-    /// of another maker are refused. An incomplete last line is what a crash left of a run: it is cut off, and the run
-    /// is repeated.
+    /// Opens a file of results, or creates it. `maker` identifies the program that makes the results (a version, a
+    /// commit); results of another program are refused. If the last line is incomplete, a crash interrupted its run:
+    /// the line is removed, and the run is repeated.
     pub fn open(path: &Path, maker: &str) -> Result<Self, ResultsError> {
         let io = |operation| {
             let path = path.to_owned();

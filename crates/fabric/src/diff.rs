@@ -359,7 +359,7 @@ fn node_attributes(node: &Node) -> [Stated; 8] {
 }
 
 /// Returns the attributes of a port that a file or generator states, except state and rate. Supported widths and speeds
-/// are left out: files do not state them, and the reader derives them from the links.
+/// are left out: files do not state these, and the reader derives them from the links.
 fn port_attributes(port: &Port) -> [Stated; 6] {
     let lids = port.settings.lids;
     [

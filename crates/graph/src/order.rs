@@ -1,9 +1,9 @@
 //! A topological order of the vertices of a graph, kept up to date as edges are added (Pearce and Kelly, "A dynamic
 //! topological sort algorithm for directed acyclic graphs", ACM Journal of Experimental Algorithmics 11, 2007).
 //!
-//! An edge that agrees with the order costs one comparison. For one that does not, the vertices between its ends are
-//! searched from both; if that finds no cycle, the visited vertices exchange their places. Removing an edge costs
-//! nothing: the order stays valid.
+//! An edge that agrees with the order costs one comparison. For an edge against the order, the vertices between its two
+//! ends are searched from both ends. If that finds no cycle, the visited vertices exchange their places. Removing an
+//! edge costs nothing: the order stays valid.
 
 use crate::number;
 

@@ -13,8 +13,8 @@ use crate::{Condition, Health, Severity, Since, Verdict, What};
 /// Most ends that a text names; the others are counted.
 const NAMED_MAX: usize = 3;
 
-/// Returns the conditions that these facts show, and the verdict. A condition began `now`, unless its fact has another
-/// time.
+/// Returns the conditions that these facts show, and the verdict. A condition gets `now` as the time when it began,
+/// unless its fact has a time of its own.
 #[must_use]
 pub fn assess(facts: &Facts, now: Since) -> Health {
     let mut conditions = of_process(facts, now);

@@ -75,8 +75,8 @@ pub struct AbsentLink {
     pub since: Since,
     /// The states of the ports at its ends.
     pub states: (EndState, EndState),
-    /// In words: the port that one of its ends leads to now, or the reason why the manager leaves the link out although
-    /// it is up.
+    /// A remark in words: the port that one end of the lost link leads to now, or the reason why the manager leaves the
+    /// link out although it is up.
     pub note: Option<String>,
 }
 

@@ -1,8 +1,8 @@
 //! The health of a subnet and its manager, as values.
 //!
-//! [`assess`] is the one function from [`Facts`] of state to a [`Health`]: conditions, and one verdict. Status, exit
-//! codes, API, events, `selvedge health` and systemd's notifications all read that value. [`Watch`] compares it with
-//! the one before, and reports the conditions that began and those that cleared.
+//! [`assess`] is the only function that makes a [`Health`] (conditions, and one verdict) from [`Facts`]. Status, exit
+//! codes, API, events, `selvedge health` and systemd's notifications all show this value. [`Watch`] compares it with
+//! the value before, and reports the conditions that began or cleared.
 //!
 //! The manager gathers the facts about nodes, links, agents and plans; the process around it gathers those about
 //! storage, its port and the expected topology. A new condition is a variant of [`What`], a field of [`Facts`] and a

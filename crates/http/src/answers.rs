@@ -80,8 +80,8 @@ struct Shared {
     _unread: OwnedSemaphorePermit,
 }
 
-/// The memory of an answer. Large answers have their own pages, which return to the system after the last client has
-/// read them.
+/// The memory of an answer. Large answers have memory pages of their own, which are returned to the system after the
+/// last client has read the answer.
 enum Stored {
     Small(String),
     Large(Pages),

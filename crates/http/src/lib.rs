@@ -18,8 +18,8 @@
 //! The body of a fault is a [`FaultRequest`](selvedge_api::FaultRequest). The body of a check is a
 //! [`CheckRequest`](selvedge_api::CheckRequest), or empty.
 //!
-//! Clients cannot exhaust a process. It limits connections, silent time, request sizes and unread bytes. It builds two
-//! large answers at a time, and clients with the same question get the same bytes.
+//! Clients cannot exhaust a process. It limits connections, the time without data, request sizes and unread bytes. It
+//! builds at most two large answers at a time, and clients with the same request share one answer.
 //!
 //! A refusal is an [`Error`](selvedge_api::Error) with its code.
 //! [`ErrorKind::http_status`](selvedge_api::ErrorKind::http_status) gives its HTTP status; refusals with codes of other

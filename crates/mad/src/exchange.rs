@@ -211,8 +211,8 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// Gives an agent priority over others until none of its requests is waiting, as long as its own limit allows. For
-    /// the agent with the most requests, which should never have to wait.
+    /// Gives an agent priority over others until none of its requests is waiting, as long as its own limit allows. This
+    /// is meant for the agent with the most requests, which should never have to wait.
     pub fn put_first(&mut self, agent: AgentId) {
         if let Some(state) = self.agents.get_mut(agent.0 as usize) {
             state.is_first = !state.waiting.is_empty();
@@ -233,8 +233,9 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// Returns the next datagram to send, if the window allows one. `write` writes the datagram of a token over an
-    /// older one, and may note in the token what it wrote; the exchange sets its transaction id.
+    /// Returns the next datagram to send, if the window allows one. `write` writes the datagram for a token into a
+    /// buffer with an older datagram, and may record in the token what it wrote. The exchange then sets the transaction
+    /// id.
     pub fn next_to_send(&mut self, now: Time, write: impl FnOnce(&mut T, &mut Datagram)) -> Option<Sent<'_>> {
         self.forget_stale(now);
         if self.window_used >= self.config.window.max(1) {
@@ -260,8 +261,8 @@ impl<T> Exchange<T> {
         })
     }
 
-    /// Handles a response and returns the token of the request; `None` if no such request is in flight (late,
-    /// duplicate, or of another sender).
+    /// Handles a response and returns the token of the request; `None` if no such request is in flight, because the
+    /// response is late, a duplicate, or meant for another sender.
     pub fn received(&mut self, mad: &Mad) -> Option<T> {
         let Some(key) = self.find(mad) else {
             self.counters.stray += 1;
@@ -279,8 +280,8 @@ impl<T> Exchange<T> {
             .is_some_and(|key| self.flights[key.place as usize].repeats > 0)
     }
 
-    /// Handles a request that the lower layer returned without a response. It is repeated, or it has failed and its
-    /// token is returned.
+    /// Handles a request that the lower layer returned without a response. The request is repeated; if it has no repeat
+    /// left, it has failed, and its token is returned.
     pub fn returned(&mut self, mad: &Mad) -> Option<T> {
         let Some(key) = self.find(mad) else {
             self.leave_window(mad);
@@ -289,8 +290,8 @@ impl<T> Exchange<T> {
         self.repeat_or_fail(key)
     }
 
-    /// Repeats requests after their time-out, or returns the token of one that has failed. Call it until it returns
-    /// `None`.
+    /// Repeats requests after their time-out. If a request has no repeat left, returns its token. The caller repeats
+    /// the call until it returns `None`.
     pub fn expired(&mut self, now: Time) -> Option<T> {
         while let Some(&(sent_at, key)) = self.by_age.front() {
             let current = is_since(&self.flights, key, sent_at);
@@ -347,8 +348,8 @@ impl<T> Exchange<T> {
         taken
     }
 
-    /// Drops every request; their responses become strays. Requests on the wire count in the window until they are
-    /// answered or stale.
+    /// Drops every request; responses to them are ignored. Requests that are in flight still count in the window until
+    /// they are answered or stale.
     pub fn clear(&mut self) {
         for &(sent_at, key) in &self.fresh {
             if is_since(&self.flights, key, sent_at) && self.flights[key.place as usize].counts {

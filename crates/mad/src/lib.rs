@@ -1,9 +1,9 @@
 //! Outstanding requests: window, retry, time-out, transaction ids; messages of several datagrams (see [`rmpp`]).
 //!
 //! [`Exchange`] is a sans-I/O core. It takes requests with a token and returns datagrams to send while the window
-//! allows. Every request ends exactly once, answered or failed. There are two limits: requests in flight to all agents,
-//! and to one agent. A request that has waited longer than `stale_after` no longer counts against the first, so the
-//! time-outs of a dead node never delay the others.
+//! allows. Every request ends exactly once, answered or failed. Two numbers are limited: requests in flight to all
+//! agents together, and requests in flight to one agent. A request that has waited longer than `stale_after` no longer
+//! counts against the first limit, so the time-outs of a dead node do not delay requests to other nodes.
 //!
 //! ```
 //! use std::time::Duration;

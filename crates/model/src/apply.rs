@@ -3,8 +3,8 @@
 use crate::line::{Kind, Line, Request, mean};
 use crate::{Cost, Shape};
 
-/// Fewest rounds that are simulated one by one. A round is one table block of every switch. After so many rounds the
-/// recursion is periodic, and each remaining round takes the same time.
+/// Smallest number of rounds that are simulated one by one. A round is one table block of every switch. After this
+/// number of rounds the recursion is periodic, and each remaining round takes the same time.
 const ROUNDS_MIN: u64 = 10;
 /// Fewest table blocks that are simulated one by one.
 const BLOCKS_MIN: u64 = 4_000;

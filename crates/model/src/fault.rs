@@ -1,8 +1,8 @@
 //! The cost of losing a link or a switch: by a whole sweep, or by a fast fail-over.
 //!
 //! Which entries move depends on the tables, and so on the routing engine; the model does not route. It assumes that
-//! every block changes in the tables of the neighbours of the lost link or switch, which is an upper bound there, and
-//! ignores switches further away. If the number of changed blocks is known, set [`Fault::blocks`].
+//! every block changes in the tables of the neighbours of the lost link or switch, which is an upper bound for these
+//! switches, and ignores switches further away. If the number of changed blocks is known, set [`Fault::blocks`].
 
 use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_types::PortNum;
@@ -57,8 +57,8 @@ const FAST_COMPUTE: Compute = Compute {
     per_entry_ps: 0,
 };
 
-/// Returns the cost of losing a cable between two switches: the one farthest from the manager. `None` if there is none.
-/// `up` is the cost of bringing up the same fabric with the same manager.
+/// Returns the cost of losing the cable between two switches that is farthest from the manager. `None` if there is
+/// none. `up` is the cost of bringing up the same fabric with the same manager.
 #[must_use]
 pub fn link_fault(shape: &Shape, cost: &Cost, up: &Answer, fault: Fault) -> Option<Vec<FaultAnswer>> {
     let switches = (0..shape.nodes()).filter(|&n| shape.is_reached(n) && shape.is_switch(n));
@@ -73,7 +73,7 @@ pub fn link_fault(shape: &Shape, cost: &Cost, up: &Answer, fault: Fault) -> Opti
 }
 
 /// Returns the cost of losing a switch: the one farthest from the manager, without hosts if possible. `None` if the
-/// only switch is the manager's own. `up` as for [`link_fault`].
+/// only switch is the manager's own. `up` is the cost of bringing up the same fabric with the same manager.
 #[must_use]
 pub fn switch_fault(shape: &Shape, cost: &Cost, up: &Answer, fault: Fault) -> Option<Vec<FaultAnswer>> {
     let peers = |node: u32| (1..=shape.port_count(node)).filter_map(move |port| shape.peer(node, port));
@@ -183,8 +183,9 @@ impl Case<'_> {
         self.write(answer)
     }
 
-    /// Returns the number of Gets that a sweep does not repeat, and of those to a target that is gone. Hosts behind a
-    /// lost switch still count, because they keep their LIDs until the sweep is over.
+    /// Returns the number of Gets that the sweep after a fault does not send: Gets that a sweep does not repeat, and
+    /// Gets to a target that is gone. Hosts behind a lost switch still count, because they keep their LIDs until the
+    /// sweep is over.
     fn not_asked(&self, attribute: Attribute, all: u64) -> u64 {
         let ports: u64 = self.beside.iter().map(|(_, ports)| *ports).sum();
         let node = u64::from(self.lost.is_switch());
@@ -209,9 +210,9 @@ impl Case<'_> {
         }
     }
 
-    /// Number of P_Key blocks that OpenSM reads again. It reads those of every port with a link of a switch that
-    /// reported a change, of the hosts attached to that switch (except its own), and of port 0 of every other switch.
-    /// Source: observed, one block each.
+    /// Number of P_Key blocks that OpenSM reads again. It reads the P_Keys of every port with a link at a switch that
+    /// reported a change, of the hosts attached to that switch (except OpenSM's own host), and of port 0 of every other
+    /// switch. Source: observed, one block each.
     fn pkeys_again(&self) -> u64 {
         let shape = self.shape;
         let at = |&(node, lost): &(u32, u64)| {

@@ -5,8 +5,8 @@
 //! has arrived and its agent, a serial server, is free. Its response takes the same path back. A request that finds its
 //! agent's queue full is lost and sent once more after the time-out.
 //!
-//! The responses are in one sorted list, usually of at most `window` entries: about 30 ns per request, whatever the
-//! fabric.
+//! The responses are in one sorted list, usually of at most `window` entries. So a request takes about 30 ns, however
+//! large the fabric is.
 
 use std::collections::VecDeque;
 
@@ -71,8 +71,8 @@ struct Flight {
     repeats: u8,
 }
 
-/// A response in transit, or the time-out of a lost request: time, serial number, slot and whether it was lost, in one
-/// number, because comparisons are most of the work.
+/// A response in transit, or the time-out of a lost request. Time, serial number, slot and whether it was lost are
+/// packed into one number, because comparisons are most of the work.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Event(u128);
 

@@ -1,6 +1,7 @@
 //! The published model: equations 1 to 10 for m-port n-trees, as printed.
 //!
-//! Nothing here is corrected; [`crate::RULES`] is the model that is. What does not add up:
+//! Nothing here is corrected; the corrected model is [`crate::RULES`]. These statements of the paper do not agree with
+//! each other or with real fabrics:
 //!
 //! - With t(1,1) = 10.6 / 41 ms from Table 1 the equations give 20.17 ms for t_TD(4, 2) and 2.16 for t_PD; the paper's
 //!   model has 21.60 and 2.24, its experiment 22.40 and 2.32. From the experiment's 10.82, t_TD(4, 2) would be 20.6.
@@ -125,8 +126,8 @@ pub struct Times {
     pub distribution: f64,
 }
 
-/// The paper's t(1,1): the time of one MAD, one end node and one LFT Set. It is taken from one tree and used for all
-/// trees, without further fitting.
+/// The paper's t(1,1): the time of one MAD, one end node and one LFT Set. The values are taken from one tree and used
+/// for all trees, without further fitting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
     /// Time per SMP of the discovery.

@@ -107,8 +107,8 @@ impl Shape {
         Ok(shape)
     }
 
-    /// Returns the shape for a manager at the first end port with a cable: of a channel adapter if there is one, else
-    /// of a switch.
+    /// Returns the shape for a manager at the first end port with a cable. This is a port of a channel adapter if any
+    /// has a cable, else a port of a switch.
     pub fn from_first_host(fabric: &Fabric) -> Result<Self, NoSeat> {
         Self::new(fabric, Self::first_seat(fabric)?)
     }
@@ -193,8 +193,8 @@ impl Shape {
         (1..=self.port_count(node)).filter(move |&port| self.peer(node, port).is_some())
     }
 
-    /// True for ports that the manager configures: a switch's with a cable, another node's by which discovery entered
-    /// it.
+    /// True for ports that the manager configures: ports of switches with a cable, and for any other node the port by
+    /// which discovery entered it.
     pub(crate) fn is_managed(&self, node: u32, port: u8) -> bool {
         match self.is_switch(node) {
             true => self.peer(node, port).is_some(),

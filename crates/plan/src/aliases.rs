@@ -73,8 +73,8 @@ pub struct GuidSet {
     pub guids: GuidBlock,
 }
 
-/// Sets in phases: all Sets of one phase are acknowledged before the next begins. A GUID removed from one port may be
-/// given to another in the next phase.
+/// Sets in phases: all Sets of one phase are acknowledged before the next begins. So a GUID that one phase removes from
+/// a port may be given to another port in the next phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AliasChange {
     /// The phases, in order.

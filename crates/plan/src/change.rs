@@ -275,7 +275,7 @@ impl Installed {
     }
 
     /// Returns all blocks as tables of this many switches for LIDs up to `top`. Unknown entries are
-    /// [`NO_PATH`](crate::NO_PATH): a switch with an unreadable table is new or does not answer.
+    /// [`NO_PATH`](crate::NO_PATH): a block is unknown only if its switch is new or does not answer.
     #[must_use]
     pub fn tables(&self, switches: usize, top: Lid) -> Tables {
         let mut tables = Tables::new(switches, top);
@@ -302,8 +302,8 @@ impl Installed {
 pub const ENFORCE: &str = "enforce partitions";
 
 /// Returns the Sets that turn `fabric` with `installed` tables into `plan`. Configuration and tables come first; ports
-/// go to ARMED. When these Sets are all acknowledged, links and arbiters have their lanes, so SLtoVL rows follow, then
-/// activation. No port is activated before the tables behind it are written.
+/// go to ARMED. When these Sets are all acknowledged, links and arbiters have their lanes. So SLtoVL rows follow, and
+/// then ports are activated. No port is activated before the tables behind it are written.
 #[must_use]
 pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet {
     let mut configure = Vec::new();

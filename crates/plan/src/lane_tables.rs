@@ -1,8 +1,8 @@
 //! SLtoVLMappingTable and VLArbitrationTable: the planned contents, and the known contents.
 //!
-//! The lane of a packet depends only on its service level: level modulo the lanes of the egress link, the same at every
-//! switch and channel adapter. Multicast copies use a lane of their own, if there is one. Each of these lanes gets the
-//! same share of the link.
+//! The lane of a packet depends only on its service level. It is the level modulo the number of lanes of the egress
+//! link, by the same rule at every switch and channel adapter. Multicast copies use a lane of their own, if there is
+//! one. Each of these lanes gets the same share of the link.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,7 +101,8 @@ pub struct LaneTables {
     /// Data lanes in use, 1–15; a link with fewer uses those that it has.
     pub lanes: u8,
     /// A further lane, above those of routes, for multicast copies only. Packets get it by their service level
-    /// ([`crate::COPIES_LEVEL`]). A link without this lane uses the lane that other packets of the level would use.
+    /// ([`crate::COPIES_LEVEL`]). On a link without this lane, copies use the lane that any packet of this level would
+    /// use.
     pub copies: Option<Vl>,
     /// The service level of each destination, for hosts.
     pub levels: ServiceLevels,
@@ -258,8 +259,8 @@ pub fn link_lanes(settings: &PortSettings) -> u8 {
 }
 
 /// Returns every lane table of a node that packets use: the SLtoVL rows between ports with links that are `up` (also
-/// from a port to itself), and the arbitration of these ports. Port 0 of a switch only sends; packets to it need no
-/// lane ([`own_row`]).
+/// from a port to itself), and the arbitration of these ports. For port 0 of a switch there are only rows from it,
+/// because packets to it need no lane ([`own_row`]).
 pub fn tables_of<'a>(fabric: &'a Fabric, node: NodeIdx, up: &'a [PortNum]) -> impl Iterator<Item = LaneTable> + 'a {
     let n = fabric.node(node);
     up.iter().flat_map(move |&egress| {

@@ -33,7 +33,7 @@ impl Default for ServiceLevels {
 
 /// The service level of multicast groups with copies on a lane of their own. It is the same for any number of lanes, so
 /// it never has to change. Routes never use it: they have at most 14 lanes, levels 0 to 13. OpenSM treats level 15
-/// specially in its rows, because it looks like the management lane, so this is the level below.
+/// specially in its rows, because VL15 is the management lane; so level 14 is used.
 pub const COPIES_LEVEL: Sl = match Sl::new(14) {
     Some(level) => level,
     None => panic!("there are 16 levels"),

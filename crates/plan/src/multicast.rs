@@ -293,8 +293,8 @@ impl MulticastChange {
 }
 
 /// Returns the Sets that change tables to others. Ports that only the old tables have are removed first; when that is
-/// acknowledged, ports that only the new tables have are added. So every mix in force meanwhile is a part of one of the
-/// two trees, and a part of a tree has no loop. A group that only grows, or only shrinks, needs one phase.
+/// acknowledged, ports that only the new tables have are added. So every mix of old and new tables is a part of one of
+/// the two trees, and a part of a tree has no loop. A group that only grows, or only shrinks, needs one phase.
 #[must_use]
 pub fn multicast_changes(generation: Generation, held: &MulticastTables, wanted: &MulticastTables) -> MulticastChange {
     let mut phases = [Vec::new(), Vec::new()];
@@ -331,8 +331,8 @@ pub fn multicast_changes(generation: Generation, held: &MulticastTables, wanted:
     }
 }
 
-/// Returns the switch at which a port's packets enter, and its port. `None` without a switch, or if the link between
-/// them is not ACTIVE.
+/// Returns the switch, and its ingress port, at which packets of an end port enter the fabric. `None` without a switch,
+/// or if the link between them is not ACTIVE.
 #[must_use]
 pub fn entry_of(fabric: &Fabric, at: PortRef) -> Option<(SwitchIdx, PortNum)> {
     if let Some(own) = fabric.switch_index(at.node) {
@@ -343,8 +343,8 @@ pub fn entry_of(fabric: &Fabric, at: PortRef) -> Option<(SwitchIdx, PortNum)> {
     Some((fabric.switch_index(peer.node)?, peer.port))
 }
 
-/// Returns the blocks of a switch's table that groups up to `mlid` need: block by block, every position with ports of
-/// the switch.
+/// Returns the blocks of a switch's table that groups up to `mlid` need: for each block of multicast LIDs, every
+/// position (group of 16 ports) that has ports of the switch.
 pub fn blocks_up_to(port_count: u8, mlid: Lid) -> impl Iterator<Item = (u16, u8)> {
     let last = port_count / MFT_PORTS as u8;
     (0..=place(mlid).0).flat_map(move |block| (0..=last).map(move |position| (block, position)))

@@ -120,8 +120,8 @@ pub struct Notice {
     pub service: Service,
     /// Since when, in milliseconds since 1970-01-01 UTC.
     pub since_ms: u64,
-    /// Ports that were disabled because of it: the ends of its links that stay in service. They are known even when the
-    /// switch behind them is out of reach.
+    /// Ports that were disabled because this place was isolated: the ends of its links at nodes that stay in service.
+    /// They are stored, because the switch behind them may be out of reach when they must be enabled.
     pub disabled: BTreeSet<PortId>,
     /// The operator's reason; empty if none was given.
     pub reason: String,

@@ -45,8 +45,8 @@ fn trimmed(keys: &[PKey]) -> &[PKey] {
 /// Returns a table with `first` at index 0. Each P_Key of `left` stays at its current index, or gets a free one. There
 /// is room for all of them.
 ///
-/// If another block follows, the last entry of a block is never 0, because a non-zero entry shows discovery that there
-/// is another block. Without a P_Key the entry is [`PKey::NOBODYS`].
+/// If another block follows, the last entry of a block is never 0: by a last entry that is not 0, discovery knows that
+/// there is another block. Without a P_Key the entry is [`PKey::NOBODYS`].
 fn placed(first: Option<PKey>, mut left: Vec<PKey>, held: &[PKey], room: usize) -> Vec<PKey> {
     let fixed = usize::from(first.is_some());
     let mut table = vec![PKey(0); room.min(held.len().max(fixed + left.len()))];
@@ -243,8 +243,9 @@ impl Partitions {
         keys
     }
 
-    /// Returns the planned P_Key table of an end port, and the number of P_Keys without room. A current P_Key keeps its
-    /// index, because queue pairs refer to it by index, and is not removed in favour of a new one.
+    /// Returns the planned P_Key table of an end port, and the number of P_Keys for which the table has no room. A
+    /// current P_Key keeps its index, because queue pairs refer to it by index, and is not removed in favour of a new
+    /// one.
     #[must_use]
     pub fn table(&self, fabric: &Fabric, at: PortRef, manager: PortRef) -> Option<(Vec<PKey>, usize)> {
         let (node, port) = (fabric.nodes().get(at.node)?, fabric.port(at)?);
@@ -264,10 +265,10 @@ impl Partitions {
         Some((table, too_many))
     }
 
-    /// Returns the P_Keys that the switch port of an end port lets pass: those of the end port, without limited P_Keys
-    /// of partitions in which it is a full member. A current P_Key of the switch port keeps its index: a P_Key that
-    /// moved to another block would be missing for a moment, and its packets would be dropped. `None` if `at` is not
-    /// such a port, if its switch enforces nothing, or if the table has no room for all P_Keys.
+    /// Returns the P_Keys that the switch port of an end port lets pass: the P_Keys of the end port, except limited
+    /// P_Keys of partitions in which it is a full member. A current P_Key of the switch port keeps its index: a P_Key
+    /// that moved to another block would be missing for a moment, and its packets would be dropped. `None` if `at` is
+    /// not such a port, if its switch enforces nothing, or if the table has no room for all P_Keys.
     ///
     /// Source: observed with OpenSM (`osm_pkey_mgr.c`).
     #[must_use]

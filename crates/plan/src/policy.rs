@@ -13,9 +13,8 @@ use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl, debug_without_keys};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EngineName(pub String);
 
-/// The order in which LIDs are given out in a fabric where no port has a LID and none is known. A LID that a port
-/// holds, or that is stored or in guid2lid, never changes because of this order. Ports that join later get the lowest
-/// free LIDs.
+/// The order in which LIDs are given out in a fabric where no port has a LID and none is known. This order never
+/// changes a LID that a port holds, or that is stored or in guid2lid. Ports that join later get the lowest free LIDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LidLayout {
     /// Ascending by node GUID.
@@ -75,9 +74,9 @@ impl RebalanceWhen {
 /// Whether multicast copies have a lane of their own if routes use several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MulticastLane {
-    /// Copies get one lane more than the routes use, if all links have that many lanes. Otherwise they get the last
-    /// lane of the routes, if at least three lanes remain for routes and suffice for them. Copies never get a lane that
-    /// routes in force use.
+    /// Multicast copies get one lane more than the routes use, if all links have that many lanes. Otherwise they get
+    /// the last lane of the routes, if at least three lanes remain for routes and suffice for them. Copies never get a
+    /// lane that routes in force use.
     #[default]
     Auto,
     /// Whenever there are two lanes, even at the cost of routes.
@@ -196,8 +195,8 @@ pub struct Policy {
     pub lanes: u8,
     /// Data lanes that packets use, 1–15. Default 1: SLtoVLMappingTables and VLArbitrationTables are not written.
     pub used_lanes: u8,
-    /// True if every sender uses the service levels in its path records. Default false: no proof depends on levels, and
-    /// packets may have any.
+    /// True if every sender uses the service levels in its path records. Default false: no proof depends on service
+    /// levels, and packets may have any level.
     pub assume_sl_aware: bool,
     /// Whether multicast copies have a lane of their own in that case. Default: if that costs the routes little.
     pub multicast_lane: MulticastLane,
@@ -264,8 +263,8 @@ debug_without_keys!(
 );
 
 impl Policy {
-    /// Returns the service level of groups without a given one, if their copies may have a separate lane. It depends
-    /// only on the operator's settings, so it is the same for every fabric and engine.
+    /// Returns the service level of multicast groups that have no level of their own, if copies may have a separate
+    /// lane. It depends only on the operator's settings, so it is the same for every fabric and engine.
     #[must_use]
     pub fn copies_level(&self) -> Option<Sl> {
         let may_have = self.assume_sl_aware && self.used_lanes > 1 && self.multicast_lane != MulticastLane::Shared;

@@ -45,8 +45,8 @@ pub struct Plan {
     pub sl_to_vl: SlToVl,
     /// Number of data lanes that the proof of the routes depends on, 1–15.
     pub lanes: u8,
-    /// The planned lane tables. `None`: the tables are not written. If `lanes` is 1, the routes are free of deadlock on
-    /// any lane, and several lanes only keep packets from blocking each other.
+    /// The planned lane tables. `None`: the tables are not written. If `lanes` is 1 but the tables have several lanes,
+    /// the routes are free of deadlock on any lane, and the lanes only reduce how much packets block each other.
     pub lane_tables: Option<LaneTables>,
     /// Settings of every port with a trained link, and of every switch's port 0.
     pub ports: BTreeMap<PortRef, PortSettings>,

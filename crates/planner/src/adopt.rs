@@ -1,10 +1,10 @@
 //! Keeps tables that another manager left in the switches, as long as the judge accepts them.
 //!
-//! A routing engine keeps only entries that fit its own order, and it does not know the order of tables that it finds:
-//! OpenSM's `updn` and Selvedge's rank an irregular graph differently. Tables of another manager may still be correct,
-//! and then they stay. If some entries are wrong, only the LIDs with packets that would not be delivered get new
-//! routes, as after a lost link, in an order that fits the other entries. Later repairs do the same as long as found
-//! tables are kept.
+//! A routing engine keeps only entries that fit its own order of switches, and tables of another manager may follow
+//! another order: the `updn` of OpenSM and that of Selvedge rank an irregular graph differently. Such tables may still
+//! be correct, and then they stay. If some entries are wrong, only the LIDs with packets that would not be delivered
+//! get new routes, as after a lost link, in an order that fits the other entries. Later repairs do the same as long as
+//! found tables are kept.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,8 +28,9 @@ pub enum Adopt {
 }
 
 impl Adopt {
-    /// Returns the origin, from three facts: whether there is a plan in force, whether that plan keeps found tables,
-    /// and whether this manager made the tables with other engines than those of the current policy.
+    /// Returns the origin of the tables in force, which follows from three facts: whether there is a plan in force,
+    /// whether that plan keeps found tables, and whether this manager made the tables with other engines than those of
+    /// the current policy.
     pub const fn of(has_plan: bool, keeps_found: bool, wants_others: bool) -> Self {
         match (has_plan, keeps_found, wants_others) {
             (false, _, false) => Self::Found,

@@ -1,9 +1,9 @@
 //! Finishes a plan that a sweep interrupted, if nothing has changed since.
 //!
 //! A sweep may begin between two steps of a plan, when some entries are new and some are old. An engine that starts
-//! from such a mix may make a third plan, and the next sweep may interrupt that one too. This could go on for ever: a
-//! trap repeats every second while its TrapRepress is lost, because the entries that would lead it to the agent are not
-//! written yet. So the interrupted plan is stored as the *aim*, and finished first.
+//! from such a mix may make a third plan, and the next sweep may interrupt the third plan too. This could go on for
+//! ever: a trap repeats every second while its TrapRepress is lost, because the entries that would lead it to the agent
+//! are not written yet. So the interrupted plan is stored as the *aim*, and finished first.
 
 use std::sync::Arc;
 

@@ -38,8 +38,8 @@ fn understands(fabric: &Fabric, at: PortRef) -> bool {
     port.is_some_and(|port| CapabilityMask(port.capability.mask).contains(CapabilityMask::CLIENT_REREGISTRATION))
 }
 
-/// Appends a last phase with a Set for every port that is asked to register again and has no Set yet. It comes last, so
-/// that the SA answers those hosts from the new plan.
+/// Appends a last phase with a Set for every port that is asked to register again and has no Set yet. This phase comes
+/// last: when hosts register again, the SA already answers from the new plan.
 pub(crate) fn ask(asks: &Asks, fabric: &Fabric, plan: &Plan, changes: &mut ChangeSet) {
     let ops = changes.phases.iter().flat_map(|phase| &phase.ops);
     let set: BTreeSet<PortRef> = ops

@@ -76,8 +76,8 @@ pub struct Outcome {
     pub verdict: Arc<Verdict>,
     /// Hosts that the change set asks to register again.
     pub asks: Asks,
-    /// How long the transition waits for packets of unknown entries (fog). If the change set waits longer, the rest is
-    /// for packets of known entries.
+    /// How long the transition waits for packets of unknown entries (called fog). If the change set waits longer than
+    /// this, the remaining time is for packets of known entries.
     pub fog: Duration,
     /// The part of that wait that is for packets of entries that the change set drops in its first step.
     pub out_of_sight: Duration,

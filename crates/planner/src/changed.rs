@@ -20,9 +20,9 @@ pub enum Changed {
 }
 
 impl Changed {
-    /// Changes `tables`, which `standing` proves, so that no entry leads over the given links (both ends of each).
-    /// `is_quiet`: no packets of other entries are in flight. `None` if that is not possible: then `mender` must not be
-    /// used again.
+    /// Changes `tables`, which `standing` proves, so that no entry leads over the given links (both ends of each are in
+    /// `links`). Returns the changed entries; `None` if no such change is found: then `mender` must not be used again.
+    /// `is_quiet`: no packets of other entries are in flight.
     pub fn by(
         mender: &mut Mender,
         (lids, tables): (&Lids, &mut Tables),
@@ -45,9 +45,9 @@ impl Changed {
         }
     }
 
-    /// Returns the Sets that write the entries. `quiet` are Sets that packets do not notice: they go before the first
-    /// step that waits, or to the end. `before` and `now` are the tables. `None` if the change must wait but a switch
-    /// has an infinite packet lifetime.
+    /// Returns the Sets that write the entries. `quiet` are Sets with no effect on packets: they go before the first
+    /// step that waits, or to the end. `before` and `now` are the tables before and after the change. `None` if the
+    /// change must wait but a switch has an infinite packet lifetime.
     pub fn phases(
         &self,
         quiet: Phase,
@@ -66,8 +66,8 @@ impl Changed {
     }
 }
 
-/// Returns the Sets that write entries of a tree: entries that hosts use first, then entries that only agents use, then
-/// later steps.
+/// Returns the Sets that write entries of a tree: first entries that packets of hosts use, then entries that only
+/// packets of agents use, then later steps.
 fn steps(moved: &[Moved], fabric: &Fabric, tables: &Tables, standing: &Standing) -> Vec<Phase> {
     let ranked = moved.iter().map(|m| {
         let rank = match (m.step, standing.carries_hosts(m.switch, m.lid)) {
@@ -137,9 +137,9 @@ fn block_of(m: &Moved) -> Block {
     (m.lid.index() / BLOCK_LIDS, m.switch)
 }
 
-/// Moves some blocks of agents with many Sets into the first later step, if those blocks need not be written earlier.
-/// These agents then have work in that step too, and the manager does not wait for them before it. A block may move if
-/// no LID of its entries has an entry in a later step: for such LIDs one step or two give the same mixes.
+/// Moves some LFT blocks out of the first step, for switches that have many Sets in it, into the first step that must
+/// come later. These agents then have work in both steps, so fewer Sets delay the later step. A block may move if no
+/// LID of its entries has an entry in a later step: for such a LID the division into steps makes no difference.
 fn fill_later_step(blocks: &mut [(Block, u8)], moved: &[Moved], switches: usize) {
     /// Number of agents that can be busy at once.
     const AT_ONCE: usize = 32;

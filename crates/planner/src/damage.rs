@@ -146,9 +146,9 @@ impl Damage {
 const NEAR_MAX: usize = 64;
 
 impl Inventory {
-    /// Treats links in `ends` as down on purpose. A link stays if some switch could not be reached without it. A link
-    /// that carries packets stays too: it was needed before, and it would continue to carry packets by old entries that
-    /// no proof considers.
+    /// Treats the links in `ends` as down although they are up. If some switch could not be reached without them, all
+    /// of them stay. A link that carries packets stays too: old entries still lead packets over it, and no proof
+    /// considers entries that lead over a link which is left out.
     pub fn leave_out(&mut self, ends: &BTreeSet<PortRef>, reason: PortReason) {
         let none = BTreeSet::new();
         let reached = |inventory: &Self| inventory.ways_around(&none, &BTreeSet::new()).iter().flatten().count();

@@ -10,8 +10,8 @@ use selvedge_verify::Refusal;
 
 use crate::event::PlanEvent;
 
-/// Returns the engine options that the policy asks for, for one lane. `lanes`: lanes in force of destination switches,
-/// by GUID; `previous`: the tables that the engine starts from.
+/// Returns the engine options that the policy asks for, if routes use one lane. `lanes`: the lane in force of each
+/// destination switch, by its GUID; `previous`: the tables that the engine starts from.
 pub fn options(policy: &Policy, lanes: &Arc<BTreeMap<Guid, u8>>, previous: Option<Arc<Tables>>) -> Options {
     let roots = || policy.roots.clone();
     Options {

@@ -106,7 +106,7 @@ pub enum PlanEvent {
         /// The first of them, with its number of lanes.
         first: (String, u8),
     },
-    /// Links that the operator has taken out of service carry packets all the same, because some switch is reached
+    /// Links that the operator has taken out of service carry packets nevertheless, because some switch can be reached
     /// only over them.
     LinksNeeded {
         /// Number of links.

@@ -31,8 +31,8 @@ use crate::{lanes, lid};
 /// Task: plan the whole fabric.
 #[derive(Clone, Debug)]
 pub struct PlanFabric {
-    /// State to start from. `installed` also records which replaced entries may have packets in flight, including
-    /// packets that crossed links which are trained again.
+    /// The state that the plan starts from. Its `installed` also records which replaced entries may have packets in
+    /// flight, including packets that crossed links which are trained again.
     pub basis: Basis,
     /// LIDs that ports are known by.
     pub claims: LidClaims,
@@ -44,8 +44,8 @@ pub struct PlanFabric {
     pub declined: Arc<DeclinedByGuid>,
     /// Fog: how long packets of unknown entries may still be in flight.
     pub fog: Duration,
-    /// True if the operator asked for a sweep. Then a link without traffic is reason enough to plan fresh, balanced
-    /// tables.
+    /// True if the operator asked for a sweep. Then one link without traffic is a sufficient reason to plan new,
+    /// balanced tables.
     pub rebalances: bool,
     /// Hosts to ask to register again.
     pub asks: Asks,
@@ -198,8 +198,8 @@ impl PlanFabric {
         result
     }
 
-    /// Plans again with all lanes for routes, if the engine failed because one lane was left to multicast copies:
-    /// routes have priority.
+    /// Plans again with all lanes for routes, if the engine failed because one lane was reserved for multicast copies:
+    /// routes have priority over copies.
     fn on_all_lanes(
         &self,
         engine: &EngineName,
@@ -235,8 +235,8 @@ impl PlanFabric {
         }
     }
 
-    /// True if entries in force need not be kept: no packet uses them yet, or the operator wants balanced tables at
-    /// once.
+    /// True if the plan need not keep entries in force, because no packet uses them yet, or because the operator wants
+    /// balanced tables at once.
     fn balances_afresh(&self) -> bool {
         let fabric = &self.basis.inventory.fabric;
         let is_idle = || self.rebalances && has_idle_link(fabric, &self.basis.installed);
@@ -253,8 +253,8 @@ impl PlanFabric {
         lanes::to_use(fabric, &self.basis.policy, in_force)
     }
 
-    /// Returns the engine options: for one lane, unless the policy says that all senders use the service levels that
-    /// they get.
+    /// Returns the engine options. They are for one lane, unless the policy says that all senders use the service level
+    /// of their path record.
     pub(crate) fn options(&self, previous: Option<Arc<Tables>>) -> Options {
         Options {
             lanes: Some(self.lane_use().routes),
@@ -396,7 +396,7 @@ impl PlanFabric {
     }
 
     /// Returns the service levels that belong to the found tables, if they are known for as many lanes as the policy
-    /// asks for now. LIDs with entries that still lead somewhere keep their level; the other entries are repaired.
+    /// asks for now. A LID with entries that still lead to a port keeps its level; the other entries are repaired.
     pub(crate) fn found_levels(&self, lids: &Lids, lanes: Option<u8>) -> Option<Arc<ServiceLevels>> {
         let known = self.told.relied_on(&self.basis.inventory.fabric, lids);
         let known = known.filter(|(_, of)| self.adopt == Adopt::Found && Some(*of) == lanes);

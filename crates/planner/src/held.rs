@@ -8,8 +8,8 @@ use crate::inventory::Inventory;
 use crate::lanes;
 
 /// True if a link between switches is up and carries nothing yet. Keeping every entry that is still good would leave
-/// the link unused, so tables are then planned afresh, as OpenSM does when a switch port was reset. A link that is
-/// lost, and hosts that join or leave, move only the entries that must move.
+/// the link unused, so tables are then planned afresh, as OpenSM does when a switch port was reset. By contrast, when a
+/// link is lost or hosts join or leave, only the entries that must change are changed.
 pub(crate) fn gained_capacity(fabric: &Fabric) -> bool {
     let carries_nothing = |at: PortRef| {
         fabric.node(at.node).is_switch() && fabric.port(at).is_some_and(|p| p.link.state != PortState::Active)
@@ -59,8 +59,8 @@ pub(crate) fn previous_tables(installed: &Installed, switches: usize, top: Lid) 
 }
 
 /// Extends tables until they cover all entries in force. If the highest LIDs are gone, a lower LinearFDBTop would only
-/// hide their entries; raising it again would make these effective before they are rewritten. Entries of the last block
-/// above the highest LID count as well.
+/// hide their entries; if it is raised again later, these entries take effect before they are rewritten. Entries of the
+/// last block above the highest LID count as well.
 pub(crate) fn covering(tables: Tables, installed: &Installed) -> Tables {
     let last_of = |block: usize, data: &[u8; BLOCK_LIDS]| {
         let last = data.iter().rposition(|&port| port != NO_PATH)?;
@@ -100,10 +100,10 @@ fn blocks_to_read(installed: &Installed, switch: SwitchIdx, linear_top: u16) -> 
         .collect()
 }
 
-/// True if a switch may have been powered off since its tables were known, and may have its old LID and LinearFDBTop
-/// from Sets that were in flight. This is assumed if none of its links has stayed ACTIVE since the last plan was made,
-/// for the fabric `seen`. A switch that was new then got all its tables from that plan. For such a switch, the links
-/// count that were activated after its tables, as in the fabric `left` by the plan.
+/// True if a switch may have been powered off since its tables were known. (It may have its LID and LinearFDBTop
+/// nevertheless, from Sets that were in flight when it came back.) This is assumed if no link of the switch has stayed
+/// ACTIVE since the last plan. `seen` is the fabric before that plan, `left` the fabric after it. For a switch that was
+/// new in `seen`, links that the plan itself activated count too, because the plan wrote all its tables before.
 pub fn may_have_been_off(now: &Fabric, node: NodeIdx, seen: &Fabric, left: &Fabric) -> bool {
     let guid = now.node(node).guid;
     let find = |fabric: &Fabric| fabric.find(guid).filter(|&at| fabric.switch_index(at).is_some());
@@ -159,8 +159,8 @@ pub fn carried(last: &LastKnown<'_>, inventory: &Inventory) -> Installed {
     installed
 }
 
-/// Returns the LFT blocks that must be read before a plan can be made. Take them from the end of the list: consecutive
-/// blocks belong to different agents.
+/// Returns the LFT blocks that must be read before a plan can be made. The caller takes them from the end of the list.
+/// Consecutive blocks of the list belong to different agents, so that agents are read in parallel.
 pub fn unread(fabric: &Fabric, installed: &Installed) -> Vec<(SwitchIdx, usize)> {
     let mut todo = Vec::new();
     for switch in fabric.switches().indices() {
@@ -176,8 +176,8 @@ pub fn unread(fabric: &Fabric, installed: &Installed) -> Vec<(SwitchIdx, usize)>
     todo
 }
 
-/// True if a port has other LIDs than this manager set. Then Sets reached the wrong ports, over a cable that was moved
-/// and may be back in its place, and Sets of tables may have done so too.
+/// True if a port has other LIDs than this manager set. Then Sets of LIDs reached the wrong ports, over a cable that
+/// was moved and may be back in its place. Sets of tables may have reached wrong switches in the same way.
 fn is_renumbered(old: &Fabric, new: &Fabric) -> bool {
     let is_other = |at: PortRef, held: LidRange| {
         let node = old.find(new.node(at.node).guid)?;
@@ -188,8 +188,8 @@ fn is_renumbered(old: &Fabric, new: &Fabric) -> bool {
     ports.any(|(at, port)| is_other(at, port.settings.lids) == Some(true))
 }
 
-/// True if a cable that is still plugged in leads to another port than before. Sets sent by routes over it may have
-/// reached other switches.
+/// True if a cable that is still plugged in leads to another port than before. Sets that were sent by directed routes
+/// over this cable may have reached other switches.
 fn is_recabled(old: &Fabric, new: &Fabric) -> bool {
     let named = |fabric: &Fabric, at: PortRef| (fabric.node(at.node).guid, at.port);
     let leads_elsewhere = |at: PortRef, to: PortRef| {

@@ -134,8 +134,8 @@ impl Inventory {
         self.agents.get(at.node)?.ports.get(at.port.index())?.as_ref()
     }
 
-    /// Returns the GUIDs of the switches that the manager cannot reach over ACTIVE links. No step may wait for their
-    /// agents.
+    /// Returns the GUIDs of the switches that the manager cannot reach over ACTIVE links. A change must not wait for
+    /// answers of their agents.
     #[must_use]
     pub fn out_of_reach(&self) -> BTreeSet<Guid> {
         let fabric = &self.fabric;
@@ -276,8 +276,9 @@ pub fn link_state(info: &PortInfo) -> LinkState {
 }
 
 /// Returns the settings of an external port from its PortInfo. Only port 0 of a switch has LIDs and talks to the
-/// manager. LID, MasterSMLID and MasterSMSL of another port have no meaning, and a Set that reached the wrong port
-/// while cables were moved may have left them. Source: IBA vol 1 §14.2.5.6 (LID, MasterSMLID, MasterSMSL).
+/// manager. At any other port of a switch, LID, MasterSMLID and MasterSMSL have no meaning; such values may remain from
+/// a Set that reached the wrong port while cables were moved. Source: IBA vol 1 §14.2.5.6 (LID, MasterSMLID,
+/// MasterSMSL).
 pub fn external_settings(info: &PortInfo) -> PortSettings {
     let none = PortSettings::default();
     PortSettings {

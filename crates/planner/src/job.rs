@@ -92,10 +92,10 @@ impl Task {
 }
 
 impl Job {
-    /// Returns the cost of the job under virtual time, about the time that one core needs. A plan takes 20 µs per
-    /// switch and 2 ns per (switch, LID). A preparation takes half the first. A repair takes 50 µs and 2 µs per switch.
-    /// Packets in flight take 8 µs per switch. Backups take as much as their repairs, and the first job as much as a
-    /// plan.
+    /// Returns the cost of the job in simulations with virtual time: about the time that one core needs. A plan costs
+    /// 20 µs for each switch, and 2 ns for each LID at each switch. A preparation costs 10 µs for each switch instead
+    /// of 20. A repair costs 50 µs, and 2 µs for each switch. The packets in flight cost 8 µs for each switch. A job of
+    /// backups costs as much as the repairs in it; the first one costs as much as a plan in addition.
     #[must_use]
     pub fn virtual_cost(&self) -> Duration {
         match &self.task {
@@ -189,8 +189,8 @@ impl Job {
         self.fruitless(vec![PlanEvent::NoPlan])
     }
 
-    /// Returns the empty result of this job, for a job that was not run or not finished. `events` gives the reason, if
-    /// an operator should know it.
+    /// Returns the empty result of this job, for a job that was not run or not finished. `events` has the reason, if an
+    /// operator should know it.
     #[must_use]
     pub fn fruitless(&self, events: Vec<PlanEvent>) -> JobResult {
         match &self.task {

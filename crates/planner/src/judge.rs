@@ -18,7 +18,8 @@ use crate::inventory::Inventory;
 
 /// Decides whether a change set may be sent.
 ///
-/// Only `selvedge-verify` can make a [`Judged`] value, so another implementation can refuse more, never less.
+/// Only `selvedge-verify` can make a [`Judged`] value, so another implementation of this trait can refuse more changes
+/// than the judge, but cannot accept more.
 pub trait Judge: Send + Sync + fmt::Debug {
     /// Judges a plan and the change set that leads to it. `changes` computes the change set while the plan is judged.
     fn judge(
@@ -30,8 +31,8 @@ pub trait Judge: Send + Sync + fmt::Debug {
         par: Par,
     ) -> Result<Accepted, Box<Refusal>>;
 
-    /// Judges a plan that differs little from the one that `standing` proves, if there is such a proof. If the plan is
-    /// accepted and covered, the proof follows it. Default: judges everything.
+    /// Judges a plan that differs little from the plan that `standing` proves, if there is such a proof. If the plan is
+    /// accepted, and is of a kind that `standing` can cover, the proof is updated to it. Default: judges everything.
     fn judge_repair(
         &self,
         standing: &mut Option<Standing>,
@@ -47,7 +48,8 @@ pub trait Judge: Send + Sync + fmt::Debug {
     }
 
     /// Judges only the entries written after links were lost. `under_way` lists recently replaced entries. `before` is
-    /// the verdict on the plan that `standing` proves. `None`: another judgement is needed. Default: `None`.
+    /// the verdict on the plan that `standing` proves. `None` (also the default): this short judgement is not possible,
+    /// and the plan must be judged in another way.
     fn judge_entries(
         &self,
         _standing: &mut Standing,
@@ -60,8 +62,8 @@ pub trait Judge: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Judges entries to be written when links are lost, as [`Self::judge_entries`] would with no packets in flight.
-    /// `standing` stays unchanged. Default: `None`.
+    /// Judges a backup: the entries to be written if certain links are lost, as [`Self::judge_entries`] judges them
+    /// with no packets in flight. `standing` stays unchanged. Default: `None`.
     fn back_up(
         &self,
         _standing: &mut Standing,
@@ -72,8 +74,8 @@ pub trait Judge: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Judges a backup after its links were lost: the same entries, plus the Sets that clear PortStateChange. `None`:
-    /// another judgement is needed. Default: `None`.
+    /// Judges a backup after its links were lost: the same entries, plus the Sets that clear PortStateChange. `None`
+    /// (also the default): this short judgement is not possible, and the plan must be judged in another way.
     fn judge_backup(
         &self,
         _standing: &Standing,

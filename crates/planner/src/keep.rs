@@ -20,8 +20,8 @@ impl PlanFabric {
         self.as_found(engine, lids, found?, par)
     }
 
-    /// Keeps found tables in the same way, for an engine that recognises the topology first. The result of that engine
-    /// is an input: found tables are kept only if they differ from it.
+    /// Does the same as [`Self::kept`] after the engine has routed the fabric, for an engine that recognises the
+    /// topology first. `routed` is the result of this engine: found tables are kept only if they differ from it.
     pub(crate) fn kept_instead(
         &self,
         (engine, routed): (&EngineName, Option<&Routed>),

@@ -1,5 +1,5 @@
-//! Lanes: the service level of each destination, the number of lanes for routes, the lane tables that must be read, and
-//! those that remain known.
+//! Lanes: which service level each destination has, how many lanes routes use, which lane tables must be read before a
+//! plan, and which known lane tables stay known after a sweep.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::event::PlanEvent;
 /// hosts at the same port of different switches, which share the other links in regular fabrics.
 ///
 /// A level depends only on the LID of the destination, its switch port and the LID of that switch. So it stays the same
-/// whatever changes elsewhere, also over restarts, and need not be stored.
+/// when other parts of the fabric change and when the manager restarts, and need not be stored.
 pub(crate) fn levels(fabric: &Fabric, lids: &Lids, lanes: u8) -> ServiceLevels {
     let lanes = u32::from(lanes.clamp(1, 15));
     let mut levels = vec![Sl::default(); lids.top().index() + 1];
@@ -57,12 +57,13 @@ pub(crate) struct Use {
     pub copies: Option<Vl>,
 }
 
-/// Returns how many lanes routes may use, and whether copies have a lane of their own.
+/// Returns how many lanes routes may use, and whether multicast copies have a lane of their own.
 ///
 /// Routes use one lane, unless the policy says that all senders use the service levels that they get. Then routes use
 /// as many lanes as every link has, because a packet on a lane that some link lacks leaves the proved lane. Copies get
-/// one lane more if links can have it, otherwise the last lane of the routes. They get no lane that routes `in_force`
-/// use, unless the policy insists, because senders with an old path record still use its service level.
+/// one lane more if links can have it, otherwise the last lane of the routes. Copies get no lane that routes `in_force`
+/// use, because senders with an old path record still use its service level. The policy may demand it nevertheless
+/// (`routing.multicast_lane`).
 pub(crate) fn to_use(fabric: &Fabric, policy: &Policy, in_force: u8) -> Use {
     let shared = |routes| Use { routes, copies: None };
     if !policy.assume_sl_aware {
@@ -98,8 +99,9 @@ pub(crate) fn to_use(fabric: &Fabric, policy: &Policy, in_force: u8) -> Use {
     }
 }
 
-/// Fewest lanes that must remain for routes if one of their lanes goes to copies. With two lanes `dfsssp` finds routes
-/// for a quarter of the fabrics that it can route with four; with three lanes, for three quarters.
+/// Smallest number of lanes that must remain for routes if one of their lanes is taken for multicast copies. With two
+/// lanes `dfsssp` finds routes for a quarter of the fabrics that it can route with four; with three lanes, for three
+/// quarters.
 const THREE: u8 = 3;
 
 /// Returns the smallest OperationalVLs code with this many lanes.
@@ -128,8 +130,8 @@ pub(crate) struct Levels {
     pub tables: Option<LaneTables>,
 }
 
-/// Returns the lanes of routes that an engine made with these lanes and levels. The levels of an engine that uses lanes
-/// only to spread packets are dropped, so that its routes are proved for any level.
+/// Returns the lanes of routes that an engine made with these lanes and levels. If the engine uses lanes only to spread
+/// packets, its levels are dropped, so that its routes are proved for any level that senders use.
 pub(crate) fn of_routes(
     fabric: &Fabric,
     (policy, to_use): (&Policy, Use),
@@ -235,8 +237,8 @@ pub fn unread(fabric: &Fabric, policy: &Policy, held: &HeldLanes) -> Vec<LaneTab
     numbered.into_iter().map(|(_, table)| table).collect()
 }
 
-/// Returns the lane tables in `written` that remain known. `old` is the fabric after the manager wrote them. They must
-/// belong to nodes that still have the same MasterSMLID and were not reset since.
+/// Returns the lane tables in `written` that are still known in `fabric`: those of nodes that have the same MasterSMLID
+/// as in `old` and were not reset since. `old` is the fabric after the manager wrote the tables.
 pub(crate) fn carried(written: &Arc<HeldLanes>, old: &Fabric, fabric: &Fabric) -> Arc<HeldLanes> {
     let mut held = Arc::clone(written);
     if held.is_empty() {
@@ -268,16 +270,16 @@ pub(crate) fn carried(written: &Arc<HeldLanes>, old: &Fabric, fabric: &Fabric) -
     held
 }
 
-/// True if a link of a switch went down and came up. The switch may have been off, and may have its old LID and
-/// LinearFDBTop from Sets that were in flight.
+/// True if a link of a switch went down and came up. The switch may have been off while the link was down. It may have
+/// its old LID and LinearFDBTop nevertheless, from Sets that were in flight when it came back.
 fn is_trained_anew(old: &Fabric, now: &Fabric, node: NodeIdx) -> bool {
     let switch = now.node(node);
     let mut ports = switch.external_ports();
     old.find(switch.guid).is_none() || ports.any(|(port, _)| has_gone_back(old, now, PortRef { node, port }))
 }
 
-/// True if a link went down and came up: an end is in INIT that was in a higher state. The other end may have been set
-/// since.
+/// True if a link went down and came up: one end was in a higher state and is now in INIT. Only one end is required,
+/// because a Set may have changed the other since.
 fn has_gone_back(old: &Fabric, now: &Fabric, at: PortRef) -> bool {
     let state = |fabric: &Fabric, at: PortRef| fabric.port(at).map(|port| port.link.state);
     let before = |at: PortRef| {
@@ -289,8 +291,8 @@ fn has_gone_back(old: &Fabric, now: &Fabric, at: PortRef) -> bool {
     ends.any(|end| was_set(end) && state(now, end) == Some(PortState::Init))
 }
 
-/// Returns the lane tables that remain known after links have come back. Hosts behind these links may have been powered
-/// off and on.
+/// Returns the lane tables that are still known after links have come back. Hosts behind these links may have been
+/// powered off and on.
 pub(crate) fn without(held: &Arc<HeldLanes>, fabric: &Fabric, returned: &[Returned]) -> Arc<HeldLanes> {
     if held.is_empty() {
         return Arc::clone(held);

@@ -26,8 +26,8 @@ pub struct OutOfLids {
 /// switch has one of the further LIDs.
 ///
 /// Sets are sent in parallel. So no port gets a LID that another port still has, or that a port gave up so recently
-/// that packets to it may be in flight (`resting`). If such LIDs are missing from a port's range, the port keeps its
-/// current LIDs until a later plan: see `short`.
+/// that packets to it may be in flight (`resting`). If a port's range would contain such LIDs, the port keeps its
+/// current LIDs until a later plan (see `short`).
 pub fn assign(
     fabric: &Fabric,
     policy: &Policy,
@@ -38,8 +38,8 @@ pub fn assign(
     assign_sparing(fabric, policy, (known, &[]), resting, events)
 }
 
-/// Assigns LIDs as [`assign`] does. In addition, absent ports may have the LIDs in `spared`, which are not their known
-/// ones: those are given to other ports only if no other LID is left.
+/// Assigns LIDs as [`assign`] does. In addition, LIDs in `spared` are given to ports only if no other LID is left:
+/// absent ports may hold them, although other LIDs are known for these ports.
 pub(crate) fn assign_sparing(
     fabric: &Fabric,
     policy: &Policy,
@@ -104,9 +104,9 @@ pub(crate) fn assign_sparing(
     Ok(lids)
 }
 
-/// Returns LIDs that are given to other ports only as a last resort: known LIDs of absent ports, and the LID of an
-/// absent master. If this manager took the LID of that master, it could no longer tell which of the two managers the
-/// hosts' MasterSMLID refers to.
+/// Returns LIDs that are given to other ports only if no other LID is left: known LIDs of absent ports, and the LID of
+/// an absent master. If this manager took the LID of an absent master, the MasterSMLID of a host would no longer show
+/// which of the two managers has set it.
 fn reserved(fabric: &Fabric, policy: &Policy, known: &BTreeMap<Guid, LidRange>, spared: &[LidRange]) -> Vec<LidRange> {
     let masters = fabric
         .end_ports()
@@ -180,8 +180,8 @@ fn keep(fabric: &Fabric, lids: &mut Lids, claim: Claim, events: &mut Vec<PlanEve
     }
 }
 
-/// Gives a port with too few LIDs the missing ones, if they are free. If another port keeps one of them, this port must
-/// move. If they are in use only for now, they are reserved for this port.
+/// Gives a port with too few LIDs the missing ones, if they are free. If another port keeps one of them for good, this
+/// port must get another range. If the other port will give them up, they are reserved for this port.
 fn grow(lids: &mut Lids, held: &mut Held, claim: Claim) {
     let wanted = claim.wanted();
     if lids.range(claim.at).is_none_or(|range| range == wanted) {
@@ -198,8 +198,8 @@ fn grow(lids: &mut Lids, held: &mut Held, claim: Claim) {
     }
 }
 
-/// Gives switches that come back their known LID. A switch has one LID under any policy. So a port that grows over this
-/// LID must move away, as if the switch had never lost it.
+/// Gives switches that come back their known LID. A switch has one LID under any policy. So if the growing range of a
+/// port would include this LID, the port gets another range, as if the switch had never lost the LID.
 fn switches_first(ports: &[Claim], known: impl Fn(Guid) -> Option<Lid>, lids: &mut Lids, held: &mut Held) {
     for claim in ports.iter().filter(|claim| claim.at.port == PortNum::MANAGEMENT) {
         let base = known(claim.guid).filter(|_| lids.range(claim.at).is_none());
@@ -209,8 +209,8 @@ fn switches_first(ports: &[Claim], known: impl Fn(Guid) -> Option<Lid>, lids: &m
     }
 }
 
-/// Gives a port without LIDs the range that it once had, or as many LIDs of it as are free; the others are reserved for
-/// it. False if the base LID is not free.
+/// Gives a port without LIDs the range that it once had, or as many LIDs of that range as are free; the others are
+/// reserved for this port. False if the base LID is not free.
 fn come_back(lids: &mut Lids, held: &mut Held, claim: Claim, base: Lid) -> bool {
     let wanted = claim.from(base);
     let is_kept = |lid| lids.owner(lid).is_some();
@@ -235,8 +235,8 @@ enum Holder {
     Nobody,
 }
 
-/// LIDs in use. Sets go out in parallel: a port that got such a LID at once could have it before the old port has given
-/// it up.
+/// LIDs in use, which must not be assigned at once. Sets are sent in parallel, so another port could hold such a LID
+/// before the old port has given it up.
 #[derive(Debug, Default)]
 struct Held(Vec<Option<Holder>>);
 

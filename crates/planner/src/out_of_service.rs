@@ -2,13 +2,15 @@
 //!
 //! A link between switches is withdrawn in two steps. First the engines plan without it, while the fabric shows it as
 //! it is: it still carries packets, and the judge proves the transition. Once that plan is in force and the packets of
-//! older entries are gone, the link is left out of the inventory, as one in flap quarantine is: then no repair, backup,
-//! rebalancing step or multicast tree can use it. An isolated link is disabled after that.
+//! older entries are gone, the link is left out of the inventory, like a link in flap quarantine. From then on no
+//! repair, backup, rebalancing step or multicast tree can use it. An isolated link is disabled after that.
 //!
-//! A drained switch keeps one link, by which packets to its own LID reach it. With one link it cannot be in between.
+//! A drained switch keeps one link, by which packets to its own LID reach it. With one link it cannot be on the path
+//! between two other nodes.
 //!
-//! A host sends by the entries of others, so a host that is withdrawn is cut off when the plan begins: its link is
-//! taken down before any entry changes, and the plan is one for a fabric in which that link is down.
+//! The packets of a host are forwarded by entries of switches that stay in service. So a host that is withdrawn is cut
+//! off when the plan begins: its link is taken down before any entry changes, and the plan is made for a fabric in
+//! which that link is down.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,8 +25,8 @@ use crate::port_reason::PortReason;
 pub use crate::withdrawn::{Withdrawn, ends_of, find_port, port_id};
 
 impl Inventory {
-    /// Withdraws what the list names: links of hosts at once, other links if they carry no packets or `is_free` says
-    /// that no entry in force leads over them.
+    /// Removes the links that the list names from the fabric of this inventory. Links of hosts are removed at once.
+    /// Other links are removed if they carry no packets, or if `is_free` says that no entry in force leads over them.
     pub fn withdraw(&mut self, list: &OutOfService, is_free: impl Fn(PortRef) -> bool) {
         if list.is_empty() {
             return;
@@ -87,7 +89,7 @@ impl Inventory {
 
     /// Adds the Sets that take links down or enable ports again to a change set. Hosts are cut off first, and their
     /// packets have drained before entries change. Links between switches are disabled when no entry leads over them,
-    /// and no multicast copies, as far as `copies_to` knows.
+    /// and, by `copies_to`, no multicast copies go over them.
     pub(crate) fn order_links(&self, changes: &mut ChangeSet, copies_to: impl Fn(PortRef) -> bool) {
         let withdrawn = &self.withdrawn;
         let cut: Vec<Op> = self.cuts().map(|(port, order)| Op::Link { port, order }).collect();

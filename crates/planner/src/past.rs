@@ -1,7 +1,7 @@
 //! Recent changes of tables with packets in flight that may still use the old entries.
 //!
 //! [`Past`] records what was written, when it was acknowledged, and which links were lost since. From this follows how
-//! long packets of old entries matter, and the [`UnderWay`] value that plans and proofs consider.
+//! long packets of old entries must be considered, and the [`UnderWay`] value that plans and proofs start from.
 
 mod aged;
 mod asleep;
@@ -32,8 +32,8 @@ use self::taken::{Step, Written};
 pub use self::taken::{Taken, goes_unnoticed};
 pub use self::unanswered::Unanswered;
 
-/// Number of packet lifetimes after which a packet to a host is where packets of the entries in force are too,
-/// whichever entries forwarded it.
+/// Number of packet lifetimes after which a packet to a host is delivered, dropped, or on a path of the entries in
+/// force, whichever entries have forwarded it before.
 pub(crate) const FOG_LIFETIMES: u32 = 2;
 /// Time after which packets of an earlier change are assumed to be gone if switches have an infinite packet lifetime.
 /// There is no real bound in that case.
@@ -86,8 +86,8 @@ struct Recent {
 #[derive(Clone, Debug)]
 struct Seen {
     fabric: Arc<Fabric>,
-    /// The longest LifeTimeValue of all switches that were changed. Some of them may be out of sight now, but they
-    /// still keep packets for that long.
+    /// The longest LifeTimeValue of all switches that were changed. The last sweep may not have found some of them, but
+    /// they still keep packets for that long.
     longest: u8,
     /// Links that had carried packets, and did not after some change.
     lost: BTreeSet<Lost>,
@@ -154,8 +154,8 @@ impl Past {
         !self.recent.written.is_empty() && !self.is_unsettled()
     }
 
-    /// Replaces this record by a copy of it with computed results. Returns false, and changes nothing, if changes were
-    /// added to this record since the copy was made.
+    /// Replaces this record by `settled`, a copy of it in which a job has computed how long packets in flight must be
+    /// considered. Returns false, and changes nothing, if changes were added to this record since the copy was made.
     pub fn take_settled(&mut self, settled: Self) -> bool {
         let is_of_this = settled.revision == self.revision;
         if is_of_this {
@@ -164,8 +164,8 @@ impl Past {
         is_of_this
     }
 
-    /// Computes how long packets in flight matter, unless known. This takes some milliseconds in a large fabric, and a
-    /// repair must not wait for it, so it is a job.
+    /// Computes how long packets in flight must be considered, unless that is known. This takes some milliseconds in a
+    /// large fabric, and a repair must not wait for it, so it is a job.
     pub fn settle(&mut self, now: Time) {
         if let Some(after) = self.know_lifetimes() {
             self.recent.forget_aged(now, &after);
@@ -176,8 +176,8 @@ impl Past {
         }
     }
 
-    /// Computes for how many packet lifetimes packets in flight matter, unless that is known. Returns the state that
-    /// was used for it.
+    /// Computes for how many packet lifetimes packets in flight must be considered, unless that is known. Returns the
+    /// state that was used for it.
     fn know_lifetimes(&mut self) -> Option<After> {
         let after = self.recent.unknown()?.clone();
         let entry = |switch, lid| after.installed.get(switch, lid).unwrap_or(NO_PATH);
@@ -193,8 +193,8 @@ impl Past {
         self.recent = Recent::default();
     }
 
-    /// Records that a switch port was not ACTIVE some time after `asked`. Only a manager makes it ACTIVE again, so no
-    /// packet waits for it because of an entry that was replaced earlier.
+    /// Records that a switch port was seen not ACTIVE, by a request that was sent at `asked`. Only a manager makes it
+    /// ACTIVE again, so packets that entries replaced before this time have led to it are gone.
     pub fn note_emptied(&mut self, switch: Guid, port: PortNum, asked: Time) {
         if !self.recent.written.is_empty() {
             self.revision += 1;
@@ -282,8 +282,8 @@ impl Recent {
         drain_time(self.longest(fabric), lifetimes)
     }
 
-    /// True if packets of a step that was acknowledged at time `at` are in flight under all circumstances, because
-    /// every change of an entry matters for at least [`FOG_LIFETIMES`] lifetimes.
+    /// True if packets of a step that was acknowledged at time `at` must still be considered, whatever [`Past::settle`]
+    /// computes: every change of an entry must be considered for at least [`FOG_LIFETIMES`] lifetimes.
     fn is_surely_under_way(&self, fabric: &Fabric, at: Time, now: Time) -> bool {
         now.since(at) < self.bound(fabric, FOG_LIFETIMES)
     }

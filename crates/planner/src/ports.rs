@@ -130,8 +130,8 @@ fn link(settings: &mut PortSettings, (fabric, policy): (&Fabric, &Policy), (at, 
     }
 }
 
-/// Returns OperationalVLs of a link: enough for the plan's lanes if both ends have them. An ACTIVE link with more lanes
-/// keeps them, because changing lanes under traffic drops packets for no gain.
+/// Returns OperationalVLs of a link: as many as the plan's lanes need, if both ends support that. An ACTIVE link with
+/// more lanes keeps them, because changing lanes under traffic drops packets for no gain.
 fn oper_vls(port: &Port, peer: &Port, lanes: u8) -> u8 {
     let limit = port.capability.vls.min(peer.capability.vls).max(1);
     let wanted = code_for(lanes).min(limit);

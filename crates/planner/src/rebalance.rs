@@ -1,5 +1,5 @@
-//! Restores the balance of tables that repairs have left uneven, step by step, towards what their engine would make
-//! afresh.
+//! Restores the balance of tables that repairs have left uneven, step by step, towards the tables that their engine
+//! would make from scratch.
 //!
 //! A step is a plan like any other: planned here, judged, and with a proved transition.
 
@@ -27,8 +27,8 @@ pub struct Rebalance {
     pub basis: Basis,
     /// The plan in force.
     pub plan: Arc<Plan>,
-    /// LFT blocks that the step may write, without a wait and without dropping packets. `None`: everything at once,
-    /// with the waits that this takes.
+    /// Largest number of LFT blocks that the step may write; such a step neither waits nor drops packets. `None`: one
+    /// step changes everything, with the waits that it needs.
     pub blocks: Option<usize>,
     /// Host pairs on the busiest link. No step increases it.
     pub busiest: u64,
@@ -90,7 +90,7 @@ const BLOCKS_MIN: usize = 64;
 /// Number of steps for all blocks together, if the policy does not set the size.
 const STEPS: usize = 100;
 /// Entries move if the new unevenness is at most this share of the old one, even if the load of the busiest link stays
-/// the same. Smaller gains are not worth packets out of order.
+/// the same. A smaller gain does not justify that packets arrive out of order.
 const WORTH: f64 = 0.99;
 
 /// Returns how many LFT blocks a step may write.
@@ -256,7 +256,7 @@ impl Rebalance {
     }
 
     /// Returns the plan with these tables. If the transition has to wait, returns a plan with only the changes before
-    /// the wait; the rest is left to a later step.
+    /// the wait. A later step makes the other changes.
     fn taken(&self, tables: Tables, par: Par) -> Result<Outcome, String> {
         let fabric = &self.basis.inventory.fabric;
         let outcome = self.judged(tables, par)?;
@@ -307,8 +307,8 @@ fn installed(basis: &Basis) -> Installed {
     }
 }
 
-/// Returns the tables before the first wait. `None` if they are those in force, or if entries have been dropped by
-/// then.
+/// Returns the tables before the first wait. `None` if these are the tables in force, or if entries are dropped before
+/// the wait.
 fn before_the_wait(fabric: &Fabric, in_force: &Tables, changes: &ChangeSet) -> Option<Tables> {
     let mut tables = in_force.clone();
     for phase in changes.phases.iter().take_while(|phase| phase.wait_before_ns == 0) {

@@ -9,8 +9,8 @@ use selvedge_plan::{BLOCK_LIDS, Op, Phase, Tables};
 use selvedge_routing::Rehung;
 use selvedge_verify::standing::{Standing, wait_ns};
 
-/// Returns the steps of entries. `quiet` goes before the first step that waits, or to the end. `None` if packets must
-/// drain and a switch has an infinite packet lifetime.
+/// Returns the phases that write the entries. The Sets in `quiet` go before the first step that waits, or to the end.
+/// `None` if packets must drain and a switch has an infinite packet lifetime.
 pub fn phases(
     moved: &[Rehung],
     quiet: Phase,

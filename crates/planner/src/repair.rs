@@ -239,8 +239,8 @@ impl Repair {
         })
     }
 
-    /// Returns the backup, if there is one: it was judged before, and only its validity is checked now. The prepared
-    /// data is updated later.
+    /// Returns the backup, if there is one: the judge has accepted it before, and only the check whether it still fits
+    /// is made now. The prepared data is updated after the repair.
     fn as_known(
         &self,
         warm: &mut Warm,

@@ -120,11 +120,12 @@ fn beyond(found: &Inventory, list: &OutOfService) -> Vec<NodeIdx> {
         .collect()
 }
 
-/// Returns the plan that would be made with the policy of `basis`, which has the changed list.
+/// Returns the plan that would be made with the policy of `basis`; this policy has the changed list of places out of
+/// service.
 ///
 /// # Errors
 ///
-/// Returns why no plan is accepted, an engine each.
+/// If no plan is accepted, returns the reason for each engine.
 pub fn preview(basis: &Basis, plan: &Plan, before: Load, par: Par) -> Result<Preview, String> {
     let mut inventory = basis.inventory.as_found();
     inventory.withdraw(&basis.policy.out_of_service, |_| false);

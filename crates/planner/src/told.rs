@@ -53,7 +53,7 @@ pub fn others(
 
 impl Told {
     /// Returns stored levels, by the GUID of the destination's switch and by port GUID. The number of lanes that the
-    /// tables in force use is unknown.
+    /// tables in force use is not stored, so it is unknown.
     #[must_use]
     pub fn stored(by_switch: BTreeMap<Guid, u8>, by_port: BTreeMap<Guid, Vec<u8>>) -> Self {
         Self {

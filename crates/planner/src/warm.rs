@@ -31,8 +31,8 @@ pub const fn is_small(entries: usize, searches: bool) -> bool {
     entries <= if searches { SEARCHED_MAX } else { ENTRIES_MAX }
 }
 
-/// Data that makes a repair fast. The manager keeps it between jobs, and a repair uses it while it runs. Without it a
-/// repair takes longer and gives the same plan.
+/// Data that makes a repair fast. The manager keeps this data between jobs, and hands it to a repair while the repair
+/// runs. Without it a repair takes longer and gives the same plan.
 #[derive(Clone, Debug, Default)]
 pub struct Warm {
     /// The judge's proof of the plan in force; `None` if the plan is not covered. Memory: see [`Standing`].
@@ -76,8 +76,8 @@ impl Warm {
         self.mender.as_ref().is_some_and(Mender::searches)
     }
 
-    /// Updates proof and tree to a backup that is in force. `plan` is the plan in force, including that backup. Data
-    /// that cannot be updated is dropped.
+    /// Updates proof and tree after a backup has come into force. `plan` is the plan in force, including that backup.
+    /// Data that cannot be updated is dropped.
     pub(crate) fn catch_up(&mut self, fabric: &Fabric, plan: &Plan) {
         let Some(backup) = self.known.take() else { return };
         let links: Vec<_> = backup.links().iter().map(|link| (link.switch, link.port)).collect();
@@ -100,8 +100,8 @@ impl Warm {
         }
     }
 
-    /// Returns the address ranges of the largest parts. A repair reads a little in all of them, so a driver that puts
-    /// them into larger memory pages saves most page-table look-ups.
+    /// Returns the address ranges of the largest parts. A repair reads a little in all of them. So if a driver puts
+    /// them into larger memory pages, most page-table look-ups are saved.
     #[must_use]
     pub fn memory(&self) -> Vec<Range<usize>> {
         let standing = self.standing.iter().flat_map(Standing::memory);
@@ -243,8 +243,9 @@ impl Prepare {
         warm
     }
 
-    /// Returns the mender of the plan in force: the mender of its engine. Found tables have an order of their own,
-    /// whichever engine is configured. If they have few enough entries for a search, that order is computed.
+    /// Returns the mender for the plan in force, which is that of the plan's engine. If the plan keeps found tables,
+    /// they have an order of their own, whichever engine is configured; it is computed if the tables are small enough
+    /// for a search.
     fn mender(&self, standing: &mut Standing, par: Par) -> Option<Mender> {
         let (basis, plan) = (&self.basis, &self.plan);
         let fabric = &basis.inventory.fabric;

@@ -109,9 +109,9 @@ impl Withdrawn {
         }
     }
 
-    /// Keeps links as far as switches can be reached only over them. A drained switch keeps one link, to a switch in
-    /// service if it has one, and not one that is known to be bad. If another switch is behind it, the links up to
-    /// there are needed.
+    /// Keeps links in service if some switch can be reached only over them. A drained switch keeps one link: to a
+    /// switch in service if it has such a link, and not a link that is known to be bad. If another switch can be
+    /// reached only through the drained switch, the links on the way to that switch are kept too.
     fn keep_in_reach(&mut self, fabric: &Fabric, local: PortRef, collected: &Collected) {
         if self.links.is_empty() {
             return;

@@ -17,9 +17,9 @@ pub(crate) fn wanted(text: &str) -> Option<Wanted> {
     Some((lanes, own))
 }
 
-/// Returns the first place at an ACTIVE port where lanes are not as expected. Expected: service levels take the lanes
-/// in turn, copies have a lane of their own, and the arbiter serves every one of these lanes. A link with fewer lanes
-/// uses the lanes that it has.
+/// Returns the first place at an ACTIVE port where lanes are not as expected. It is expected that service levels take
+/// the lanes in turn, that multicast copies have a lane of their own, and that the arbiter serves every one of these
+/// lanes. A link with fewer lanes uses the lanes that it has.
 pub(crate) fn first_wrong(chassis: &Chassis, wanted: Wanted) -> Option<String> {
     let mut nodes = chassis.fabric().nodes().indices();
     nodes.find_map(|node| wrong_at(chassis, node, wanted, |_| true))

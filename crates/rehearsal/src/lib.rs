@@ -1,7 +1,8 @@
 //! The crate that owns the clock: one emulator and any number of managers, stepped to the earliest wake-up.
 //!
-//! - [`Rehearsal`]: virtual time. Managers' jobs run inline and are done after their documented cost. A manager that
-//!   was killed and is started again finds only its stored state. Every run is bounded: it fails instead of hanging.
+//! - [`Rehearsal`]: virtual time. Managers' jobs run in the same thread, and their results arrive after a time by a
+//!   documented formula (`Job::virtual_cost`). A manager that was killed and is started again finds only its stored
+//!   state. Every run is bounded: it fails instead of hanging.
 //! - Checkers outside the managers check the hardware after every event; a [`Violation`] ends the run.
 //! - [`Script`]: scenarios as text, with their transcript. `tests/scenarios/*.txt` are some.
 //!

@@ -232,8 +232,8 @@ pub trait Tamper: fmt::Debug + Send {
         Some(input)
     }
 
-    /// Handles an output of the manager. It appends to `out` the outputs that the world shall get, and to `back` the
-    /// inputs that the manager gets instead of an answer of the world.
+    /// Handles an output of the manager. It appends to `out` the outputs that are carried out, and to `back` inputs
+    /// that the manager gets at once, as a substitute for answers.
     fn output(&mut self, now: Time, output: Output, out: &mut Vec<Output>, back: &mut Vec<Input>);
 
     /// Returns by how much the manager's clock is ahead from now on.

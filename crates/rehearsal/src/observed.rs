@@ -101,8 +101,8 @@ impl Observed {
         verify(subject, &JudgeOptions::default())
     }
 
-    /// Returns the judge's verdict on the installed tables, all on one lane: if there is no credit loop then, there is
-    /// none on several lanes.
+    /// Returns the judge's verdict on the installed tables as if all routes used one lane: if one lane has no credit
+    /// loop, several lanes have none either.
     #[must_use]
     pub fn judge(&self) -> Verdict {
         let (levels, lanes) = (ServiceLevels::default(), SlToVl::default());

@@ -1,8 +1,8 @@
-//! Managers that are programs of their own, in real time: an [`Outside`] outside of this crate carries their datagrams
-//! and knows the time.
+//! Managers that are separate programs and run in real time. A value of type [`Outside`], made by another crate,
+//! carries their datagrams and knows the time.
 //!
-//! The fabric, its faults and the checkers are those of virtual time. Values that only the inside of a manager knows
-//! (its plan, its role, its stored state) are not checked.
+//! The fabric, its faults and the checkers are those of virtual time. Values that exist only inside a manager (its
+//! plan, its role, its stored state) are not checked.
 
 use std::fmt;
 

@@ -20,7 +20,7 @@ use selvedge_wire::{
 use crate::digest::Digest;
 
 /// Number of change sets that are remembered as judged. Older ones were judged for an earlier fabric. A few are kept,
-/// because jobs may be ahead of the change that is being applied.
+/// because jobs may have finished further plans while a change is still being applied.
 const CHANGE_SETS: usize = 4;
 
 /// Digests of the Sets of the last change sets that were passed.

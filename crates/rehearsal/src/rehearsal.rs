@@ -114,7 +114,7 @@ pub(crate) struct Counts {
 const PERSIST_COST: Duration = Duration::from_millis(1);
 /// How long an answer takes that a tamper made up.
 const FAKED_COST: Duration = Duration::from_micros(10);
-/// A fabric counts as quiet if all managers are idle and it has no event within this time. Training of links takes
+/// A fabric counts as quiet if all managers are idle and no event is due within this time. Training of links takes
 /// less; the intervals of repeated traps, polls of standbys and sweeps are longer.
 const QUIET: Duration = Duration::from_millis(50);
 /// The longest step while no datagram is delivered, so that conditions are checked soon after they become true.

@@ -119,8 +119,7 @@ pub enum Violation {
         /// The largest allowed number.
         limit: usize,
     },
-    /// SLV-REHEARSAL-0117: packets that an old entry has forwarded may wait for packets of a new entry, and these for
-    /// them.
+    /// SLV-REHEARSAL-0117: packets that an old entry has forwarded and packets of a new entry may wait for each other.
     #[error("SLV-REHEARSAL-0117: credit loop that includes packets forwarded by former entries: {channels}")]
     Undrained {
         /// The ports by which packets leave, first to last.

@@ -1,12 +1,12 @@
 //! From allowed hops to table entries: spreads destinations over equal ports.
 //!
 //! The rule is OpenSM's (observed in 3.3.23), so that the same fabric with the same LIDs gets the same tables. Each
-//! switch counts the routes that leave by each of its ports. Destinations come in their order; of the ports that are
-//! good next hops the one with the fewest routes is taken, the lowest number among equals. A port that served the LID
+//! switch counts the routes that leave by each of its ports. For each destination in turn, it takes the port with the
+//! fewest routes among the good next hops, and the port with the lowest number among equals. A port that served the LID
 //! before and is still good is kept. Further LIDs of a port (LMC) prefer a neighbour that its earlier LIDs do not use.
 //!
-//! Counters belong to one switch, so switches are independent: slabs of them are filled in parallel.
-//! Work: LIDs × switches × good next hops: about 100 M steps for 5,832 hosts on 972 switches.
+//! The counters belong to one switch, so groups of switches are filled in parallel. The work is LIDs × switches × good
+//! next hops, about 100 M steps for 5,832 hosts on 972 switches.
 
 use std::collections::BTreeMap;
 
@@ -171,8 +171,8 @@ impl<'a> Slab<'a> {
     }
 
     /// Returns the port with the fewest routes for a further LID of a port (LMC). Ports towards a neighbouring system
-    /// that the earlier LIDs do not use come first, then ports towards a switch that they do not use, then the port
-    /// with the fewest of these LIDs. The scan begins after the port of the last LID.
+    /// that the port's earlier LIDs do not use come first, then ports towards a switch that these LIDs do not use, then
+    /// the port that the fewest of these LIDs use. The scan begins after the port of the last LID.
     fn least_used_elsewhere(&mut self, switch: usize, destination: &Destination, offset: u16) -> u32 {
         self.find_used(switch, destination, offset);
         let graph = self.balance.graph;

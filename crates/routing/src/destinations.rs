@@ -1,8 +1,8 @@
 //! The destinations to be routed, and their order.
 //!
 //! The order decides which of several equal ports each destination gets. It is OpenSM's (observed in 3.3.23): first the
-//! hosts, switch by switch, those with most host links first and otherwise in OpenSM's GUID order, hosts of a switch by
-//! its ports; then the switches themselves.
+//! hosts, switch by switch, then the switches themselves. Switches with most host links come first, equal ones in
+//! OpenSM's order of GUIDs. The hosts of a switch come in the order of its ports.
 
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -34,7 +34,7 @@ pub(crate) struct Destinations {
 }
 
 impl Destinations {
-    /// Sorts the end ports that have LIDs. Those without a live link to a switch are noted.
+    /// Sorts the end ports that have LIDs. Ports without a live link to a switch are reported in a note.
     ///
     /// Ports with a GUID in `first` come first, in its order (OpenSM's `guid_routing_order_file`).
     pub fn new(

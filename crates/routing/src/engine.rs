@@ -42,8 +42,8 @@ pub trait RoutingEngine: fmt::Debug + Sync {
         LaneUse::One
     }
 
-    /// Returns why the engine refuses every fabric with more than one port under these settings; `None` (default) if it
-    /// depends on the fabric.
+    /// Returns why the engine refuses every fabric with more than one port under these settings; `None` (default) if
+    /// that depends on the fabric.
     fn refuses_always(&self, _lmc: Lmc, _options: &Options) -> Option<EngineError> {
         None
     }
@@ -53,8 +53,8 @@ pub trait RoutingEngine: fmt::Debug + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Capability {
-    /// Analyses the fabric first, and keeps entries in force by itself as far as possible. So it routes before tables
-    /// of another manager may be kept; other engines are not called if those tables are correct.
+    /// Analyses the fabric first, and keeps entries in force by itself as far as possible. So this engine is called
+    /// even if correct tables of another manager are found; other engines are not called then.
     Recognises,
     /// Its tables are those that the operator gave: no other tables may take their place.
     Given,

@@ -1,15 +1,15 @@
 //! Assigns lanes to destinations, so that no lane has a credit loop.
 //!
-//! Paths are assigned one by one, and paths that fit no lane may be changed ([`Lanes::place`]). The parts of all paths
-//! that packets of hosts use come first, then the parts that only packets of switches use ([`Lanes::add`]).
+//! Paths are assigned one by one, and a path that fits no lane may be changed ([`Lanes::place`]). The parts of all
+//! paths that packets of hosts use come first, then the parts that only packets of switches use ([`Lanes::add`]).
 //!
 //! While a packet holds a channel and waits for the next one, the first channel depends on the second. All dependencies
 //! of one LID are on one lane: the first lane on which they close no cycle. Each lane is a graph that is kept without
-//! cycles ([`Dag`]). So a dependency that agrees with its order costs nothing, and any other moves only the channels
-//! between its ends.
+//! cycles ([`Dag`]). So a dependency that agrees with the order of the graph costs nothing, and any other dependency
+//! moves only the channels between its two ends.
 //!
-//! OpenSM assigns lanes to pairs of source and destination. With a lane per destination, path records of all sources
-//! agree.
+//! OpenSM assigns lanes to pairs of source and destination. Here the lane depends only on the destination, so that path
+//! records of all sources agree.
 
 use std::collections::BTreeSet;
 

@@ -5,10 +5,10 @@
 //! does that.
 //!
 //! All engines share a core. Crate `graph` has the fabric as arrays. `destinations` lists the LIDs to be routed, in
-//! their order. `paths` is what an engine decides: which hops are allowed towards which switch. `balance` turns that
-//! into table entries, spreading destinations over equal hops. So an engine of this family (minhop, updn, dnup, dor) is
-//! only a rule that fills `paths`. `ftree`, `sssp` and `weave` consider the whole fabric for each destination and write
-//! tables themselves; `fat_tree` computes entries by a formula. `auto` chooses among them.
+//! their order. `paths` has what an engine decides: which hops are allowed towards which switch. `balance` makes table
+//! entries from these hops, and spreads destinations over equal hops. So an engine of this family (minhop, updn, dnup,
+//! dor) is only a rule that fills `paths`. `ftree`, `sssp` and `weave` consider the whole fabric for each destination
+//! and write tables themselves; `fat_tree` computes entries by a formula. `auto` chooses among them.
 //!
 //! ```
 //! use selvedge_fabric::Fabric;

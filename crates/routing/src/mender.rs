@@ -14,8 +14,8 @@ pub enum Mender {
 }
 
 impl Mender {
-    /// Prepares repairs of any tables. `None` if they do not lead every switch to every LID of a connected fabric, or
-    /// have a credit loop.
+    /// Prepares repairs of any tables. `None` if the tables do not lead from every switch to every LID of a connected
+    /// fabric, or have a credit loop.
     #[must_use]
     pub fn of_any_tables(force: &InForce<'_>) -> Option<Self> {
         let levels = (force.service_levels, force.lanes);

@@ -42,8 +42,8 @@ pub struct Options {
     pub updn: UpDnOptions,
     /// Of `ftree` only.
     pub ftree: FtreeOptions,
-    /// Data lanes that may be used, 1–15, by the engines that can use several. Default (`None`): the number of
-    /// [`RoutingEngine::lanes`](crate::RoutingEngine::lanes). `weave` and `fat-tree` never use more lanes than the
+    /// Data lanes that may be used, 1–15, for engines that can use several. Default (`None`): as many as
+    /// [`RoutingEngine::lanes`](crate::RoutingEngine::lanes) says. `weave` and `fat-tree` never use more lanes than the
     /// poorest link has; engines that need lanes to be free of deadlocks refuse if they do not suffice.
     pub lanes: Option<u8>,
     /// For `file` only: its input.

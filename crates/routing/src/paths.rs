@@ -28,7 +28,7 @@ impl Entry {
     }
 }
 
-/// Entries from every switch towards every switch, with the meaning of "down" for the engine.
+/// The number of hops from every switch to every switch, and which channels lead "down" for the engine.
 ///
 /// A channel is a good next hop if one hop less remains after it, and
 ///
@@ -52,8 +52,8 @@ pub(crate) struct Levels {
 /// No path by this channel, in [`Hops`].
 pub(crate) const NO_WAY: u8 = u8::MAX;
 
-/// Hops that remain from every channel towards every switch, for engines in which the hops of a switch do not decide
-/// which of its channels are good. The channels with the fewest hops are good.
+/// Hops that remain from every channel towards every switch, for engines in which the hop count of a switch does not
+/// determine which of its channels are good next hops. The channels with the fewest hops are good.
 ///
 /// Memory: a byte per switch and channel: 34 MB for 972 switches of 36 ports, 200 MB for 2,880.
 #[derive(Clone, Debug)]
@@ -79,8 +79,8 @@ struct NextHop {
 }
 
 impl Paths {
-    /// Channels of a switch that are good next hops towards a target, counted from the switch's first one, by ascending
-    /// port.
+    /// Finds the channels of a switch that are good next hops towards a target. In `good` they are numbered from the
+    /// first channel of the switch, in order of ports.
     pub fn good(&self, graph: &Graph, switch: usize, target: usize, good: &mut Vec<u32>) {
         good.clear();
         match self {

@@ -2,12 +2,12 @@
 //!
 //! A step adopts entries of the goal. An entry is adopted only together with all entries behind it on the path, so that
 //! packets from all switches reach their destination after each step: by old entries up to the first changed switch,
-//! then by entries of the goal. No link carries more host pairs after a step than the busiest did before. The judge
-//! decides whether the tables are free of deadlock.
+//! then by entries of the goal. After a step no link carries more host pairs than the busiest link did before. The
+//! judge decides whether the tables are free of deadlock.
 //!
 //! # Cost
-//! One path from each switch with hosts to each host: 324 × 5,832 × 4 hops are 7.5 million look-ups, some 30 ms on one
-//! core; 1,152 × 27,648 × 4 are 127 million.
+//! One path from each switch with hosts to each host is followed: 324 × 5,832 × 4 hops are 7.5 million look-ups, some
+//! 30 ms on one core; 1,152 × 27,648 × 4 hops are 127 million.
 
 use std::collections::BTreeSet;
 
@@ -266,8 +266,8 @@ struct Taking<'a> {
 }
 
 impl Taking<'_> {
-    /// Returns the blocks that differ, with their switches. First are those that relieve full links most for their
-    /// Sets.
+    /// Returns the blocks that differ, with their switches. Blocks that relieve full links most for each Set come
+    /// first.
     fn order(&self, in_force: &Tables, par: Par) -> Vec<(usize, Vec<u32>)> {
         let gains = par.map(in_force.blocks(), |block| {
             let mut gains = vec![0; self.net.behind.len()];
@@ -419,8 +419,8 @@ fn merged(shifts: &[(usize, i64)]) -> Vec<(usize, i64)> {
     sums
 }
 
-/// Returns the goal of rebalancing: the wanted tables, except that LIDs of no port, and of ports without a link, keep
-/// their entries in force. No route needs those changes.
+/// Returns the goal of rebalancing: the wanted tables, except that LIDs which no port has, and LIDs of ports without a
+/// link, keep their entries in force. No route needs those changes.
 #[must_use]
 pub fn goal_for(fabric: &Fabric, lids: &Lids, in_force: &Tables, wanted: &Tables) -> Tables {
     let mut goal = in_force.clone();

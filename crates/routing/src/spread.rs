@@ -69,9 +69,9 @@ impl<'a> Spread<'a> {
         next
     }
 
-    /// Returns the least loaded of the shortest paths with dependencies that fit the lane, and adds these to the lane.
-    /// `None` if a switch with hosts has no such path. A switch without hosts gets no path if it has none, or if its
-    /// path would pass a switch without one.
+    /// Returns for each switch the least loaded of its shortest paths that fit the lane, and adds the dependencies of
+    /// these paths to the lane. `None` if a switch with hosts has no such path. A switch without hosts may stay without
+    /// a path.
     pub fn fitting(&mut self, attach: usize, lane: &mut Lane, room: &mut Added) -> Option<Vec<u32>> {
         self.search(attach);
         let mut next = vec![NONE; self.graph.switches()];

@@ -1,8 +1,8 @@
 //! Alias GUIDs: the GUIDs of virtual functions behind the LID of their port, set by GUIDInfoRecord.
 //!
-//! This module records which port has which GUID. Writing GUIDInfo to the ports is the manager's task; it reads which
-//! ports have changed ([`Aliases::take_changed`]). Status codes and the meaning of GUID 0 are those of OpenSM
-//! (`osm_sa_guidinfo_record.c`).
+//! This module records which port has which GUID. The manager writes GUIDInfo to the ports; by
+//! [`Aliases::take_changed`] it learns which ports have changed. Status codes and the meaning of GUID 0 are those of
+//! OpenSM (`osm_sa_guidinfo_record.c`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,8 +74,9 @@ struct Asked<'a> {
 }
 
 impl Aliases {
-    /// Sets entries of a block. GUID 0 keeps the current GUID of the entry, or assigns it the one it had before, or a
-    /// new one. A GUID of another port is not entered; the answer shows the current contents of the block.
+    /// Sets entries of a block. GUID 0 keeps the current GUID of the entry; if the entry has none, it gets the GUID
+    /// that it had before, or a new GUID. A GUID of another port is not entered; the answer shows the current contents
+    /// of the block.
     pub fn set(
         &mut self,
         (config, snapshot): (&Config, &Snapshot),

@@ -7,10 +7,10 @@ use selvedge_types::debug_without_keys;
 /// Limits and keys of the administrator.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Config {
-    /// SM_Key of trusted requests. Default 1, OpenSM's `sa_key`. While it is 1, trust protects against mistakes, not
-    /// against attackers.
+    /// SM_Key of trusted requests. Default 1, OpenSM's `sa_key`. As long as it is 1, the key protects only against
+    /// mistakes, not against attackers.
     pub sa_key: u64,
-    /// Random identity of this run of the administrator, so that a standby does not mix up revision numbers of
+    /// Random identity of this run of the administrator, so that a standby can distinguish revision numbers of
     /// different runs. Default 0.
     pub life: u64,
     /// Requests that one LID may send at once. Further requests are answered with BUSY. Default 20,000: the start of a
@@ -22,8 +22,8 @@ pub struct Config {
     pub transfers_per_client: usize,
     /// Answers of several segments in progress to all clients. Default 1,024: each needs at most a window, 13 KB.
     pub transfers: usize,
-    /// Most records in one answer. Default 4,000,000: every pair of 2,000 ports; more would occupy both sides for
-    /// minutes.
+    /// Largest number of records in one answer. Default 4,000,000: every pair of 2,000 ports; a larger answer would
+    /// occupy both sides for minutes.
     pub records_max: u64,
     /// Time after which unacknowledged segments are sent again. Default 500 ms.
     pub timeout: Duration,
@@ -43,8 +43,9 @@ pub struct Config {
     pub groups: usize,
     /// Most multicast groups that one port may have created or joined. Default 512.
     pub groups_per_client: usize,
-    /// Most alias GUIDs, and most assigned ones. Default 262,144: sixteen virtual functions on 16,384 ports. At the
-    /// limit, aliases of absent ports are removed; further requests are answered with NO_RESOURCES.
+    /// Largest number of alias GUIDs, and largest number of assigned GUIDs. Default 262,144: sixteen virtual functions
+    /// on 16,384 ports. At the limit, aliases of absent ports are removed; further requests are answered with
+    /// NO_RESOURCES.
     pub aliases: usize,
     /// Most reports that wait for their responses. Default 65,536: one event to the largest number of subscribers; each
     /// report needs 400 bytes. Further reports are dropped and counted.

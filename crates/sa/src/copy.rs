@@ -2,11 +2,12 @@
 //!
 //! [`Copier`] queries like any client with the SM_Key: the tables of members, services and subscriptions, from any
 //! master. A master of this project is also asked for its [revision](mod@crate::revision) before and after. If the
-//! revision is the same, the copy is **complete**, and stays so until the master reports a change, which it does before
-//! it answers the host that changed something. For other masters it is unknown what was registered since the last copy.
+//! revision is the same, the copy is **complete**. It stays complete until the master reports a change; the master does
+//! that before it answers the host that changed something. For other masters it is unknown what was registered since
+//! the last copy.
 //!
-//! One request is open at a time. A copy that takes long is made less often, so that the master has at least nineteen
-//! twentieths of the time for hosts.
+//! One request is open at a time. If a copy takes long, copies are made less often, so that they take at most one
+//! twentieth of the master's time.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -27,8 +28,8 @@ const SETTLED_AFTER: Duration = Duration::from_secs(5);
 /// How long the first segment of an answer may take; servers of the ibsim protocol repeat a request three times in it.
 const PATIENCE: Duration = Duration::from_millis(700);
 /// How long an answer with the revision may take, and how long a request for it is held back before it is repeated.
-/// After two of these times without an answer the standby knows that its copy may be out of date, before the master
-/// stops waiting for it.
+/// After two such times without an answer the standby knows that its copy may be out of date. That is earlier than the
+/// time at which the master stops waiting for the standby.
 const PATIENCE_REVISION: Duration = Duration::from_millis(350);
 /// Unanswered requests for the revision after which a master may no longer be one of this project.
 const OURS_SILENT_MAX: u32 = 8;
@@ -40,8 +41,8 @@ const SHARE: u32 = 20;
 const SEGMENTS_MAX: u32 = 500_000;
 /// Unanswered requests after which the master's LID is looked up again.
 const SILENT_MAX: u32 = 2;
-/// Number of copies after which a master that did not answer a revision query is queried again. OpenSM logs an error
-/// for each such query.
+/// If a master did not answer a revision query, it is sent another one only after this number of copies. OpenSM logs an
+/// error for each such query.
 const SKIPS: u32 = 60;
 /// First transaction id of the copier's SMPs; the manager's own are counted from 1.
 const OWN_SMPS: u32 = 0xC0B1_0000;
@@ -89,7 +90,7 @@ pub enum Worth {
     #[default]
     Part,
     /// The copy was complete, but the master no longer confirms it. If the master still runs, hosts may have registered
-    /// more since; if it has ended, they could not.
+    /// more since then; if it has ended, no host can have.
     Unproven,
     /// It is complete.
     All,
@@ -477,8 +478,9 @@ impl Copier {
         }
     }
 
-    /// Handles an answer that is not an RMPP transfer. It is a refusal, or it comes from a program on libumad2sim,
-    /// which leaves RMPP to a kernel that does not exist: the beginning of the table, followed by undefined bytes.
+    /// Handles an answer that is not an RMPP transfer. It is a refusal, or it comes through libumad2sim, which leaves
+    /// RMPP to a kernel that does not exist there. In the second case it is the beginning of the table, followed by
+    /// undefined bytes.
     fn odd_table(&mut self, now: Time, (stride, mad): (usize, &Mad), out: &mut Vec<Output>) {
         let is_begun = mad.status() == Status::OK;
         // An older version of this project does not have the last tables.

@@ -27,8 +27,8 @@ use crate::snapshot::Snapshot;
 use crate::standbys::Standbys;
 use crate::swept::Swept;
 
-/// How long a subscriber may leave reports unanswered before its subscription is removed. A host that is unreachable
-/// for a moment during a repair does not notice and would not subscribe again, so this must not be short.
+/// How long a subscriber may leave reports unanswered before its subscription is removed. This must not be short: a
+/// host that is unreachable for a moment during a repair does not notice that, and would not subscribe again.
 const SILENT_MAX: Duration = Duration::from_secs(60);
 /// Most segments of a request: the longest is MultiPathRecord's, of one.
 const QUESTION_SEGMENTS: u32 = 4;
@@ -332,9 +332,9 @@ impl Sa {
         self.tell_who_moved(&old, &snapshot, out);
     }
 
-    /// Registrations of a port that has left are removed, but a confirmation may still wait for standbys. The port may
-    /// be back by then, and would get the confirmation after the request to register again. So the confirmation is
-    /// replaced by BUSY.
+    /// Replaces answers to ports that have left by BUSY. Registrations of such a port are removed, but the confirmation
+    /// of one may still wait until standbys know of it. If the port came back, it would get this confirmation after it
+    /// was asked to register again.
     fn recall_answers(&mut self, old: &Snapshot, new: &Snapshot, out: &mut Vec<Output>) {
         let holder = |of: &Snapshot, lid: Lid| of.by_lid(lid).and_then(|place| of.end(place)).map(|end| end.guid);
         let is_forgotten = |lid: Lid| holder(old, lid) != holder(new, lid);

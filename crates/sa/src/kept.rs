@@ -61,8 +61,8 @@ pub(crate) struct KeptAlias {
     pub port: Guid,
     pub entry: u8,
     pub guid: Guid,
-    /// True if the administrator assigned this GUID for the entry. On request the entry gets the same GUID again, even
-    /// if it has another one now.
+    /// True if the administrator assigned this GUID for the entry. If the port requests a GUID again, the entry gets
+    /// the same one, even if it has another one now.
     pub is_given: bool,
 }
 

@@ -63,8 +63,8 @@ impl Limits {
         has_one
     }
 
-    /// Charges a client for examined rows, as future requests: at most one second's worth, or it would be locked out
-    /// for long.
+    /// Charges a client for examined rows: they count as requests, so the client may send fewer in the time that
+    /// follows. At most one second's worth of requests is charged, so that the client is not locked out for long.
     pub fn charge(&mut self, config: &Config, lid: Lid, rows: u32) {
         let most = i32::try_from(config.rate_per_s).unwrap_or(i32::MAX);
         let cost = i32::try_from(rows / ROWS_PER_REQUEST).unwrap_or(i32::MAX);

@@ -1,7 +1,7 @@
 //! Multicast groups and their members.
 //!
-//! This module records which port belongs to which group. Making switches copy packets to members is the manager's
-//! task; it reads which groups have changed ([`Groups::take_changed`]).
+//! This module records which port belongs to which group. The manager makes switches copy packets to members; by
+//! [`Groups::take_changed`] it learns which groups have changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -454,8 +454,8 @@ impl Groups {
     }
 }
 
-/// Returns the serial number in an assigned group GID. Large numbers are ignored, so that counting does not continue
-/// from them.
+/// Returns the serial number in an assigned group GID. Returns `None` for very large numbers, so that the count of
+/// assigned GIDs does not continue from them.
 pub(crate) fn serial_of(mgid: Gid) -> Option<u64> {
     let given_out = mgid.0[1] & 0x0F == LINK_LOCAL && mgid.0[2..4] == SIGNATURE.to_be_bytes();
     given_out

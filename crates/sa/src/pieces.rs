@@ -37,8 +37,8 @@ impl Sa {
         self.open.insert(exchange, open);
     }
 
-    /// True if a client may have one more long answer. If it has too many, the oldest one that was never acknowledged
-    /// is dropped: that client has gone, or does not support RMPP (programs on libumad2sim).
+    /// True if a client may have one more long answer. If it has too many, the oldest answer that was never
+    /// acknowledged is dropped: its requester has gone, or does not support RMPP (programs on libumad2sim).
     fn make_room(&mut self, exchange: Exchange) -> bool {
         let own = || self.open.iter().filter(|(other, _)| other.lid == exchange.lid);
         if own().count() >= self.config.transfers_per_client {

@@ -2,9 +2,9 @@
 //! members of the group's partition by proxy.
 //!
 //! This follows OpenSM (`osm_sa_mcmember_record.c`) and IBA vol 1 §15.2.5.17. A requester other than the port itself
-//! joins by proxy, whatever ProxyJoin in the request says, and both ports need P_Keys of the group's partition that
-//! match. A membership with ProxyJoin may be changed by members of the partition, one without it only by its own port
-//! (o15-0.2.1).
+//! joins by proxy, whether or not the request has ProxyJoin, and both ports need P_Keys of the group's partition that
+//! match. A membership with ProxyJoin may be changed by any member of the partition, and a membership without it only
+//! by its own port (o15-0.2.1).
 //!
 //! There are two differences from OpenSM. A port that joins for itself owns its membership from then on, so that no
 //! other port can remove it. And a membership counts for the port that requested it, so that no port can use up the
@@ -24,8 +24,9 @@ use crate::snapshot::{EndPort, Snapshot};
 pub enum JoinedBy {
     /// The member's port itself.
     Itself,
-    /// Another port, for which the membership counts. `None`: a requester with the SM_Key, or a port that a standby
-    /// does not know, because the copied records do not show it. Such a membership counts for no port.
+    /// Another port has joined the member, and the membership counts against the limit of that port. `None`: it counts
+    /// for no port, because the requester has the SM_Key, or because this was a standby and the copied records do not
+    /// name the port.
     Proxy(Option<Guid>),
 }
 

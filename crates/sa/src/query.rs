@@ -32,7 +32,7 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    /// Records absent ports with registrations. Ports that are back are removed from the record once the manager has
+    /// Records absent ports with registrations. Ports that are back are removed from the record when the manager has
     /// asked them to register again. Returns true if the record changed.
     pub fn note_gone(&mut self, is_there: impl Fn(Guid) -> bool, unasked: &BTreeSet<Guid>) -> bool {
         let before = self.forgotten.clone();

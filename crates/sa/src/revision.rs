@@ -1,4 +1,5 @@
-//! Revision queries of standbys of this project: how often the registrations have changed, and notification of changes.
+//! Revision queries, by which standbys that run Selvedge learn how often registrations have changed, and are notified
+//! of changes.
 //!
 //! A query that names the current number is held back. When a client registers something, the query is answered
 //! **before** the client is. The client is answered when the standby has shown that it knows of the change

@@ -30,8 +30,8 @@ pub struct Sources {
     pub agents: Arc<dyn Agents>,
     /// Known lane tables. A snapshot keeps the rows that no plan contains, and drops the others.
     pub lanes: Arc<HeldLanes>,
-    /// Ports that must still be asked to register again, although the plan has them: their earlier registrations are
-    /// unknown.
+    /// Ports of the plan that must still be asked to register again, because the registrations that they made before
+    /// are unknown.
     pub unasked: Arc<BTreeSet<Guid>>,
     /// The end port that the manager runs on, and its SMInfo. The SM_Key is never shown.
     pub manager: (PortRef, SmInfo),

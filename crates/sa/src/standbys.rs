@@ -1,13 +1,13 @@
 //! Standbys with complete copies, and answers that wait until these standbys know of a change.
 //!
 //! A standby that takes over asks hosts to register again only if it knows that something was registered which it has
-//! not copied. It is notified before the host is answered. But a datagram may be lost, and the master may end a moment
-//! later. So a host that changes something is answered when every standby with a complete copy has **shown that it
-//! knows** of the change: its next query states the number for which its copy may be complete. This takes as long as
-//! one exchange of datagrams.
+//! not copied. So it is notified of a change before the host is answered. But a datagram may be lost, and the master
+//! may end a moment later. So a host that changes something is answered when every standby with a complete copy has
+//! **shown that it knows** of the change: its next query states the number for which its copy may be complete. This
+//! takes as long as one exchange of datagrams.
 //!
-//! A standby that shows nothing for [`WAIT`] is no longer waited for. By then it has noticed that it gets no answers,
-//! and its manager checks whether the master is alive ([`crate::Worth::Unproven`]).
+//! If a standby shows nothing for [`WAIT`], the answer no longer waits for it. By then it has noticed that it gets no
+//! answers, and its manager checks whether the master is alive ([`crate::Worth::Unproven`]).
 //!
 //! When this manager becomes master, other managers in the fabric may hold all that an earlier master knew, without
 //! knowing that there is a new master. Until each of them has asked, or for [`WAIT`], changes are not answered either:
@@ -125,8 +125,8 @@ impl Standbys {
         }
     }
 
-    /// Answers to clients at the LIDs for which `is_forgotten` is true are no longer correct: they are sent at once as
-    /// BUSY. Returns their number.
+    /// Sends the waiting answers to clients at LIDs for which `is_forgotten` is true at once, as BUSY, because what
+    /// they would confirm is no longer correct. Returns their number.
     pub fn recall(&mut self, is_forgotten: impl Fn(Lid) -> bool, out: &mut Vec<Output>) -> usize {
         let recalled: Vec<Exchange> = self.held.keys().copied().filter(|who| is_forgotten(who.lid)).collect();
         for exchange in &recalled {

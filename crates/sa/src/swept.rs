@@ -1,10 +1,11 @@
-//! Results of a sweep before a plan for them is in force. This may take seconds, because packets in flight must drain.
+//! The results of a sweep, used before the plan for them is in force. The plan may take seconds, because packets in
+//! flight must drain.
 //!
 //! A port that a sweep does not find has left at that moment, and may be back before a plan without it is in force, so
 //! subscribers to trap 65 get a report at once. A port that has joined is usable when packets reach it, so subscribers
-//! to trap 64 get a report when a plan with it is in force. If the plan in force gives a LID to one port and another
-//! port has it, the LID does not identify a requester. A port that is present but in no plan may have registered
-//! something with another manager.
+//! to trap 64 get a report when a plan with it is in force. If the plan in force gives a LID to one port and the sweep
+//! found it at another port, the LID does not identify a requester. A port that is present but in no plan may have
+//! registered something with another manager.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -83,8 +84,8 @@ impl Sa {
         self.swept.contested.extend(contested.map(|(lid, _)| lid));
     }
 
-    /// Another plan is in force: reports the ports that have joined, and those that have left and were not reported
-    /// yet.
+    /// Handles a new plan in force: reports the ports that have joined, and the ports that have left and were not
+    /// reported yet.
     pub(crate) fn tell_who_moved(&mut self, old: &Snapshot, new: &Snapshot, out: &mut Vec<Output>) {
         let issuer = self.issuer();
         let Swept { absent, fabric, .. } = std::mem::take(&mut self.swept);

@@ -260,9 +260,9 @@ fn multicast_forwarding(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaDa
     Step::Row
 }
 
-/// Writes the planned SLtoVL rows: one for a host's port; for a switch one for each ingress and egress port. The row
-/// from port 0 of a switch to itself comes from its agent. There are no rows while the plan does not write lane tables:
-/// ports then have unknown contents from an earlier manager.
+/// Writes the planned SLtoVL rows: one row for a host's port; for a switch one row for each pair of an ingress and an
+/// egress port. The row from port 0 of a switch to itself comes from its agent. If the plan writes no lane tables,
+/// there are no rows: the tables of ports then have unknown contents from an earlier manager.
 fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, node) = at_cursor!(ground, cursor);
     let plan = ground.snapshot.plan();

@@ -3,8 +3,8 @@
 //! It is a radix queue with 64 slots per digit. An event is in the slot of the highest digit (base 64) in which its
 //! time differs from the time of the event removed last. So near events are in fine slots and far ones in coarse slots.
 //! When a coarse slot is reached, its events move to finer ones: an event 5 µs ahead moves twice before it is removed,
-//! whatever else is in the queue. A binary heap of a hundred events needs about four times as long. Events are in one
-//! array and linked by index, so no memory is allocated once the queue has had its largest size.
+//! however many other events are in the queue. A binary heap of a hundred events needs about four times as long. Events
+//! are in one array and linked by index, so no memory is allocated once the queue has had its largest size.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

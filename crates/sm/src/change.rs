@@ -2,13 +2,13 @@
 //!
 //! A proposal ([`In::Proposed`]) waits for a heavy sweep, which plans with it. The policy in force stays until the
 //! judge accepts that plan; repairs and steps of rebalancing use it meanwhile. If the judge refuses the plan, the
-//! change is rolled back: the sweep plans once more, with the policy in force, and the plan in force is not dropped. A
+//! change is rolled back: the sweep plans once more, with the policy in force, and the plan in force stays in force. A
 //! second proposal supersedes one that the judge has not accepted.
 //!
-//! A plan that was accepted and not yet applied can still be rolled back: if a sweep interrupts it and the next plan is
-//! refused. A change is final when every Set of its plan has ended.
+//! A change can still be rolled back after its plan was accepted, as long as the plan is not applied: a sweep may
+//! interrupt it, and the judge may refuse the next plan. A change is final when every Set of its plan has ended.
 //!
-//! Nothing of this is stored. After a crash the process reads the operator's file, and plans with what stands there.
+//! Changes are not stored. After a crash the process reads the operator's file, and plans with the settings in it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -233,8 +233,8 @@ impl Changes {
         }
     }
 
-    /// Returns true if the open change is rolled back when this job's plan is refused: the job plans with its policy,
-    /// or its policy was accepted, and its plan was not applied.
+    /// Returns true if a refusal of this job's plan rolls the open change back. That is so if the job plans with the
+    /// policy of the change, or if that policy was accepted before and its plan was not applied.
     pub fn would_roll_back(&self, job: JobId) -> bool {
         let is_judged = matches!(self.list.last().map(state_of), Some(ChangeState::Judged));
         match self.plans_with(job) {

@@ -45,12 +45,13 @@ pub struct Config {
     /// Time between light sweeps; `None`: no sweeps by time. Default 10 s, OpenSM's.
     pub sweep_interval: Option<Duration>,
     /// Number of light sweeps in which every table block is read back once; each light sweep reads an equal share. In
-    /// addition each light sweep reads the blocks written since the last one. 0: only those. Default 360: an hour.
+    /// addition each light sweep reads the blocks that were written since the last light sweep. 0: only the written
+    /// blocks are read. Default 360: an hour.
     pub read_back_sweeps: u32,
     /// Time between a standby's polls of the master. Default 1 s.
     pub poll_interval: Duration,
     /// How long the fabric must be unchanged before the repair of each link is computed in advance. Default `None`:
-    /// never, because each change costs a processor the time of as many repairs as there are links.
+    /// never. Each change of the fabric costs processor time: one repair is planned and judged for each link.
     pub backups_after: Option<Duration>,
     /// Polls without an answer after which the master is gone. Default 2: each is repeated like any request.
     pub poll_misses: u32,
@@ -88,8 +89,8 @@ impl Config {
         }
     }
 
-    /// Largest number of prepared requests: the window, and enough more that an agent with a full window of its own
-    /// does not delay the others.
+    /// Largest number of prepared requests: the window, and some more. So if the window of one agent is full, requests
+    /// to other agents are still ready to be sent.
     #[must_use]
     pub(crate) const fn ready(&self) -> usize {
         4 * self.window

@@ -338,9 +338,9 @@ impl Sm {
         }
     }
 
-    /// Returns true if the sweep that is due may begin in this stage: not while Sets are in flight, and in a standby
-    /// only for a reason that concerns the master. Only a few plans in a row are dropped for a sweep, so that a fabric
-    /// that changes all the time still gets a plan.
+    /// Returns true if the sweep that is due may begin in this stage. It may not while Sets are in flight, and in a
+    /// standby it may only for a reason that concerns the master. Only a few plans in a row are dropped for a sweep, so
+    /// that a fabric that changes all the time still gets a plan.
     const fn may_sweep(&self) -> bool {
         match self.stage {
             Stage::MftBlocks(ref copying) if copying.then.is_some() => self.sweep.schedule().may_drop_plan(),

@@ -305,8 +305,8 @@ impl Discovery {
         }
     }
 
-    /// Rejects an answer if one GUID is at two places that cannot be one node, or if an unknown node was entered by a
-    /// port that it does not have. (In the second case the answer counts as unreadable.)
+    /// Rejects an answer if its GUID is also at a place that cannot be the same node. Also rejects an answer, as
+    /// unreadable, if it names an ingress port that its node does not have.
     fn reject(
         &mut self,
         from: Option<(usize, PortNum)>,
@@ -323,8 +323,8 @@ impl Discovery {
         self.tell_duplicate(node, Some(from), events);
     }
 
-    /// Handles a node with cables that contradict each other. Of two hosts the first is kept. A switch is left out:
-    /// tables meant for one would also be written to the other.
+    /// Handles a node with cables that contradict each other. Of two hosts with one GUID the first is kept. A switch is
+    /// left out, because tables meant for it could be written to the other switch with its GUID.
     fn may_be_two(&mut self, node: usize, from: Option<(usize, PortNum)>, events: &mut Vec<Event>) {
         if self.found[node].info.kind == NodeKind::Switch {
             self.found[node].left_out = Some(PortReason::DuplicateGuid);
@@ -401,9 +401,9 @@ impl Discovery {
     }
 
     /// Requests PortInfo of a node again if an end port supports extended speeds (FDR to NDR) and shows none. Such
-    /// agents show them only if bit 31 of the modifier is set; without them their rate is taken for QDR. Further nodes
-    /// of the same make get requests with that bit at once. Not every request has the bit, because older agents do not
-    /// define it. Source: linux-rdma/opensm, issue 38.
+    /// agents show them only if bit 31 of the modifier is set; without them their rate is taken for QDR. If further
+    /// nodes have the same vendor and device, their first request has that bit already. Other requests do not have it,
+    /// because older agents do not know it. Source: linux-rdma/opensm, issue 38.
     fn ask_the_shy(&mut self, node: usize, port: PortNum, info: &PortInfo, out: &mut Vec<Request>) {
         let found = &self.found[node].info;
         let is_shy = info.capabilities.contains(CapabilityMask::EXTENDED_SPEEDS) && info.ext_speed_supported.is_none();

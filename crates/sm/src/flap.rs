@@ -1,9 +1,9 @@
-//! Flap quarantine: links that go down again and again are left out of routing for a while, though they are up. Each
-//! time they come and go, traffic would be moved twice.
+//! Flap quarantine: links that go down again and again are left out of routing for a while, even while they are up.
+//! Otherwise traffic would be moved twice each time such a link goes and comes.
 //!
 //! A repair counts the links that it finds lost ([`In::Lost`]). A quarantined link is left out where inventories and
-//! probes ask [`Flaps::quarantined`]. It is let back in by the timer `Release`, which has its switch probed, or by the
-//! operator's sweep.
+//! probes ask [`Flaps::quarantined`]. The timer `Release` ends the quarantine and has the switch of the link probed. A
+//! sweep that the operator requests ends it too.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::event::Event;
 /// A port by name.
 type End = (Guid, PortNum);
 
-/// A link by its two ends, the lower first. One end is not enough: a cable that is plugged in elsewhere may lead to a
-/// host, which has no other route, or to the manager itself.
+/// A link by its two ends, the lower first. One end is not enough: if the cable at this end is replaced, the new link
+/// may lead to a host, which has no other route, or to the manager itself.
 type Key = (End, End);
 
 /// Links between switches that went down lately, and those that are quarantined.

@@ -1,18 +1,19 @@
 //! Limits how often one source occupies the manager.
 //!
 //! An [`Intake`] stands in front of [`Sm::handle`](crate::Sm::handle). The coordinator asks it about each datagram that
-//! arrives, and calls it when its time has come. Traps of one kind from one source are a *flow* with limits of its own:
+//! arrives, and calls it when its next timer is due. Traps of one kind from one source are a *flow* with limits of its
+//! own:
 //!
 //! - The log names the first trap of a flow (SLV-SM-0016). One line an interval counts the others (SLV-SM-0090).
 //! - The manager gets the first 32 traps at once, and one more each quarter of a second. That is enough to count how
 //!   often a link flaps (`flap_downs`).
-//! - A trap above that is held. The manager gets the newest held trap of the flow when the limit allows it. So it
+//! - A trap above that is held. The manager gets the newest held trap of the flow when the limit allows it, so it
 //!   misses no change.
 //! - A flow of more than 32 traps in an interval babbles (SLV-SM-0091). The manager gets one of its traps an interval,
 //!   and intervals double from 1 s to 8 s. An interval with fewer traps ends it (SLV-SM-0092).
 //!
 //! Each trap is repressed, held or not: an agent that keeps to the standard stops repeating it. Commands of other
-//! managers and requests that a manager does not serve have the same limits; those above them are dropped.
+//! managers and requests that a manager does not serve have the same limits; datagrams above the limits are dropped.
 
 mod event;
 
@@ -31,8 +32,8 @@ pub use event::IntakeEvent;
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The longest interval: below the 10 s between light sweeps, which find what a held trap would have reported.
 const INTERVAL_MAX: Duration = Duration::from_secs(8);
-/// Datagrams of a flow that the manager gets at once: links of one switch that fail together, and a link that flaps
-/// until it is left out.
+/// Datagrams of a flow that the manager gets at once. This is enough for the traps of links of one switch that fail
+/// together, and for a link that flaps until it is left out.
 const BURST: u32 = 32;
 /// The time after which the manager may get one more.
 const REFILL: Duration = Duration::from_millis(250);

@@ -39,8 +39,8 @@ pub enum Input {
         /// Number of the request.
         id: u64,
     },
-    /// State handed out by [`Output::Persist`] could not be stored. The coordinator tries again until it can, and hands
-    /// in [`Input::Persisted`].
+    /// State handed out by [`Output::Persist`] could not be stored. The coordinator tries again until it succeeds, and
+    /// then hands in [`Input::Persisted`].
     NotPersisted {
         /// Number of the request.
         id: u64,
@@ -68,19 +68,20 @@ pub enum Command {
     SetSmKey(SecretKey),
     /// What hosts registered is lost: the next plan asks them to register again.
     Reregister,
-    /// Registrations of these ports were dropped when the ports were gone, by this manager or, while it stands by, by
-    /// the master. Such a port is asked to register again if it is present at the next plan. A later message for a
-    /// master replaces the ports of an earlier one.
+    /// Registrations of these ports were dropped when the ports were gone, either by this manager or, while it stood
+    /// by, by the master. If such a port is present at the next plan, it is asked to register again. If several such
+    /// messages come before this manager is master, the last one replaces the earlier ones.
     ReregisterThese(BTreeSet<Guid>),
     /// Ports with these GUIDs in the plan in force name themselves by other GUIDs: the next light sweep reads them.
     Doubt(BTreeSet<Guid>),
     /// Hosts' registrations are known after all: no host is asked.
     Registered,
     /// The copy of the master's registrations was complete, but the master's administrator no longer confirms that
-    /// nothing is new. If the master answers a poll after this, it may have registered more, so hosts are asked.
+    /// nothing is new. If the master answers a poll after this message, it may have accepted more registrations, so
+    /// hosts will be asked to register again.
     Unproven,
     /// The process of this manager copies registrations from the master. So whenever the manager begins to stand by, it
-    /// does not accept the subnet before [`Self::Ready`].
+    /// accepts no handover before [`Self::Ready`].
     HoldBack,
     /// The copy is complete, or cannot be had.
     Ready,
@@ -148,8 +149,8 @@ pub struct ToldLevels {
 pub struct PersistentState {
     /// LIDs by port GUID (OpenSM's guid2lid).
     pub lids: BTreeMap<Guid, LidRange>,
-    /// Former LIDs of two kinds of ports: ports that have not been read to hold their LIDs in `lids`, and ports without
-    /// LIDs there because another port was read to hold them.
+    /// Former LIDs of two kinds of ports. The first kind has LIDs in `lids`, but has not been read to hold them. The
+    /// second kind has no LIDs in `lids`, because another port was read to hold them.
     pub lids_before: BTreeMap<Guid, LidRange>,
     /// LIDs of ports that were taken to belong to another fabric, because none of these ports was found.
     pub lids_aside: BTreeMap<Guid, LidRange>,

@@ -8,8 +8,8 @@
 //! `core` is the outer machine: it takes inputs, holds the stage, and carries outputs out. Sub-machines with private
 //! fields decide one thing each: `election`, `sweep`, `reading`, `apply`, `commit`, `drain`, `lid_book`, `fault`,
 //! `flap`, `trap`, `key_ring`, `sm_keys`, `readback`, `rebalance`, `registration`, `persist`, `presence`, `multicast`,
-//! `aliases`, `change`, `withdrawal`. A file in `core/` builds what such a machine may read, hands it an input, and
-//! carries out its effects. `ARCHITECTURE.md` says what each decides.
+//! `aliases`, `change`, `withdrawal`. For each machine, a file in `core/` collects the values that the machine may
+//! read, hands it an input, and carries out its effects. `ARCHITECTURE.md` says what each decides.
 
 mod aliases;
 mod apply;

@@ -2,8 +2,8 @@
 //!
 //! Which LID a port gets is planned in `selvedge_planner::lid`, from what [`LidBook::known`] returns. [`In::Accepted`]
 //! has the LIDs of a plan; they are stored before the first Set, so that no LID that an agent may hold is forgotten. A
-//! port that was absent meanwhile, or that was not set because the next plan came first, still holds its former LIDs.
-//! If it then loses power, hosts still send to those.
+//! port still holds its former LIDs if it was absent when its plan was applied, or if the next plan came before its
+//! Set. Hosts send to these former LIDs even after the port has lost power.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ struct Claim {
     /// LIDs of `before` when the port acknowledged others, until it is read to hold those that are assigned.
     replaced: Option<LidRange>,
     /// LIDs that an earlier run has stored for this port, and that another port was read to hold. The other port may
-    /// give them up again. The next heavy sweep drops them if this port has other LIDs assigned by then.
+    /// give these LIDs up again. If this port has other LIDs by the next heavy sweep, the record is dropped.
     yielded: Option<LidRange>,
     /// The port in the last plan.
     last_plan: LastPlan,
@@ -50,7 +50,7 @@ enum Evidence {
     #[default]
     None,
     /// An earlier run has stored the LIDs, and no plan of this run has included the port: a Set of the earlier run may
-    /// have reached another port.
+    /// have given these LIDs to another port by mistake.
     Stored,
     /// A plan of this run assigned them, and no answer shows whether the port took them.
     Planned {
@@ -173,8 +173,8 @@ impl LidBook {
     }
 
     /// Returns the number of ports with LIDs stored by an earlier run, if this run has found none of them and none is
-    /// in the fabric. `None` as soon as other ports have LIDs, unless these were too few to show that the stored state
-    /// belongs to another fabric.
+    /// in the fabric. `None` as soon as other ports have LIDs, unless these ports are too few to show that the stored
+    /// state belongs to another fabric.
     fn none_met(&self, fabric: &Fabric) -> Option<usize> {
         let is_untried = |guid: &Guid| {
             self.claims
@@ -284,9 +284,9 @@ impl LidBook {
         (known, spared)
     }
 
-    /// Returns the LIDs by port for a later run, which reads claims without their evidence. If LIDs were meant for one
-    /// port and another port took them and answered, they belong to the second port, unless the last plan gives them to
-    /// the first.
+    /// Returns the LIDs of each port, to be stored for a later run: the evidence of a claim is not stored. If LIDs were
+    /// meant for one port, but another port took them and answered, they are stored for the other port, unless the last
+    /// plan gives them to the first.
     pub fn claims(&self) -> BTreeMap<Guid, LidRange> {
         let mut claims: BTreeMap<Guid, LidRange> = self.assigned().collect();
         for (guid, claim) in self.ceded() {
@@ -296,8 +296,8 @@ impl LidBook {
         claims
     }
 
-    /// Returns former LIDs by port for a later run. A port that is in no claim because another port was read with its
-    /// LIDs has those LIDs here.
+    /// Returns the former LIDs of each port, to be stored for a later run. If a port has no claim because another port
+    /// was read with its LIDs, these LIDs count as its former ones.
     pub fn befores(&self) -> BTreeMap<Guid, LidRange> {
         let of_claim = |(&guid, claim): (&Guid, &Claim)| Some((guid, claim.yielded.or(claim.before)?));
         let mut befores: BTreeMap<Guid, LidRange> = self.claims.iter().filter_map(of_claim).collect();
@@ -312,16 +312,16 @@ impl LidBook {
         &self.earlier.aside
     }
 
-    /// Returns the ports with LIDs that belong to another port in the eyes of a later run. A port that never answered
-    /// is not among them: its former LIDs are stored with its claim.
+    /// Returns the ports with LIDs that a later run will take to belong to another port. A port that never answered is
+    /// not among them: its former LIDs are stored with its claim.
     fn ceded(&self) -> impl Iterator<Item = (Guid, &Claim)> {
         let doubtful = self.doubtful(|claim| claim.assigned, None).into_iter();
         doubtful.filter(|(_, claim)| (claim.evidence, claim.last_plan) == (Evidence::Acknowledged, LastPlan::Omitted))
     }
 
-    /// Returns the ports with LIDs that were never read from them, only planned or acknowledged, while another port was
-    /// read with the same LIDs: the Set was meant for the first port and reached the second. If the second port has
-    /// other LIDs in this fabric, the first is not returned.
+    /// Returns ports that probably do not hold their LIDs: these were planned or acknowledged for the port but never
+    /// read from it, and another port was read with them. So the Set was meant for the one port and reached the other.
+    /// If the other port has different LIDs in this fabric, the first port is not returned.
     fn doubtful(&self, known: impl Fn(&Claim) -> Option<LidRange>, fabric: Option<&Fabric>) -> Vec<(Guid, &Claim)> {
         let ranges = || {
             let claims = self.claims.iter();
@@ -357,8 +357,8 @@ impl LidBook {
         });
     }
 
-    /// Drops claims of ports on LIDs that another port holds, if the claiming port was never read with these LIDs: this
-    /// manager assigned them without knowing the other port. The claiming port may still hold its former LIDs.
+    /// Drops a claim on LIDs that another port holds, if the claiming port was never read with these LIDs: this manager
+    /// assigned them without knowing that the other port holds them. The claiming port may still hold its former LIDs.
     fn drop_untaken(&mut self, is_of_another: impl Fn(Guid, Lid) -> bool) {
         for (&guid, claim) in &mut self.claims {
             let has_claim = |range: &LidRange| !range.iter().any(|lid| is_of_another(guid, lid));
@@ -372,9 +372,9 @@ impl LidBook {
         }
     }
 
-    /// Restores the claim of a port that yielded its LIDs to another port, if that port now holds others and no other
-    /// port claims them. Also restores LIDs that were taken to belong to another fabric, once one of their ports is
-    /// found: that part of the fabric was absent.
+    /// Restores the claim of a port that yielded its LIDs to another port, if the other port now holds different LIDs
+    /// and no third port claims the yielded ones. Also restores LIDs that were taken to belong to another fabric, once
+    /// one of their ports is found: that part of the fabric was only absent.
     fn restore_yielded(&mut self, fabric: &Fabric) {
         let aside = &mut self.earlier.aside;
         if fabric.end_ports().any(|(_, port)| aside.contains_key(&port.guid)) {
@@ -408,9 +408,9 @@ impl LidBook {
         }
     }
 
-    /// Withdraws a plan that was dropped before any Set of it was sent: ports hold the same LIDs as before it. A port
-    /// that holds no LID gets back the LIDs that were known before the plan. These may be those of an earlier plan that
-    /// the port took without an answer.
+    /// Withdraws a plan that was dropped before any Set of it was sent: ports still hold the LIDs that they held before
+    /// it. A port that holds no LID gets back the LIDs that were known before the plan. (These may be LIDs of an
+    /// earlier plan: the port may have taken them although its answer was lost.)
     fn withdraw(&mut self, fabric: &Fabric, lids: &Lids) {
         for (at, range) in lids.iter() {
             let Some(port) = fabric.port(at) else { continue };
@@ -445,8 +445,8 @@ impl LidBook {
     }
 
     /// Handles the LIDs of ports that another master manages. If this manager planned a LID for a port that was never
-    /// read with it, the other manager has assigned it to another port: a later run, which reads claims without their
-    /// evidence, could not decide between the two ports.
+    /// read with it, and the other manager has given the LID to another port, the first port's claim is dropped: a
+    /// later run has no evidence by which to decide between the two ports.
     fn of_another(&mut self, fabric: &Fabric) {
         let mut held = BTreeSet::new();
         for (_, port) in fabric.end_ports() {
@@ -491,7 +491,8 @@ impl Claim {
     }
 
     /// Returns the known LIDs of the port, and other LIDs that it may hold instead. The port may have taken the
-    /// assigned LIDs without an answer. If these do not have the wanted LMC, the former LIDs are the known ones.
+    /// assigned LIDs although its answer was lost. If the assigned LIDs do not have the wanted LMC, the former LIDs are
+    /// returned as the known ones.
     fn known(&self, lmc: Lmc) -> Option<(LidRange, Option<LidRange>)> {
         let assigned = self.assigned?;
         Some(match self.before {

@@ -56,10 +56,10 @@ impl Listed {
     }
 }
 
-/// The lists with GUIDs that are no ports. Roots are switches, or hosts that stand for their switch; the other lists
-/// name ports.
+/// Returns the lists that name a GUID which is not of the right kind. A list of roots names switches, or hosts that
+/// stand for their switch; the other lists name ports.
 ///
-/// A port of guid2lid may be off: only a node's GUID is a mistake there.
+/// A port in guid2lid may be off, so in that list only the GUID of a node, instead of a port, is a mistake.
 fn absent(fabric: &Fabric, policy: &Policy) -> Vec<Absent> {
     let is_port = |guid: Guid| fabric.find_port(guid).is_some();
     let is_root = |guid: Guid| fabric.find(guid).is_some() || is_port(guid);

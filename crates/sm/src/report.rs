@@ -129,8 +129,8 @@ fn reason(
     }
 }
 
-/// Names the ports at which directed routes reach their longest length although a link leads on; `None` if there is
-/// none.
+/// Reports the ports from which links lead on although the directed route to them has its greatest length; `None` if
+/// there are none.
 pub fn beyond_reach(inventory: &Inventory) -> Option<Event> {
     let agents = inventory.agents.iter_enumerated();
     let mut ports = agents.flat_map(|(node, agent)| {
@@ -189,8 +189,8 @@ pub fn is_in_use((at, port): &(PortRef, &Port)) -> bool {
 
 /// Returns the ports with an M_Key that is not among this manager's keys (`opens`); `None` if there is none. If most
 /// ports have this manager's key, two kinds of ports are not counted: a port with the LIDs that this manager gave it
-/// (`ours`), and a port that got its LIDs from the manager that set the key of the others. No other manager took these
-/// ports: a bit of a Set was flipped, and the port can be recovered.
+/// (`ours`), and a port that got its LIDs from the manager that set the key of the others. No other manager has set the
+/// key of these ports: a bit of a Set was flipped, and the ports can be recovered.
 pub fn foreign_m_keys(fabric: &Fabric, opens: impl Fn(u64) -> bool, ours: impl Fn(&Port) -> bool) -> Option<Foreign> {
     let (mut foreign, free): (Vec<_>, Vec<_>) = fabric
         .end_ports()
@@ -215,8 +215,8 @@ struct SetByOne {
 }
 
 impl SetByOne {
-    /// Finds the single manager that all ports with this manager's key name, if there are more of them than
-    /// `more_than`.
+    /// Finds the manager that has set the ports which hold this manager's M_Key: all of them have its LID as
+    /// MasterSMLID. Finds none if the ports name several managers, or if there are only `more_than` ports or fewer.
     fn of(fabric: &Fabric, opens: impl Fn(u64) -> bool, more_than: usize) -> Self {
         let keyed = || {
             let keyed = fabric
@@ -242,9 +242,8 @@ impl SetByOne {
         }
     }
 
-    /// True if the manager in `self.manager` has set this port: its LID is the port's MasterSMLID, and no other port
-    /// holds the LIDs of the manager or of this port. (If two subnets with the same manager LID are joined, two ports
-    /// hold the same LIDs.)
+    /// True if `self.manager` has set this port: the port's MasterSMLID is that LID, and no two ports hold it or one of
+    /// the port's own LIDs. (If two subnets with the same manager LID are joined, two ports hold the same LIDs.)
     fn is_of(&self, port: &Port) -> bool {
         let lids = port.settings.lids;
         let is_single = |lid| !self.twice.contains(&lid);

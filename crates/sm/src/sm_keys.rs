@@ -1,16 +1,16 @@
-//! Former SM_Keys: managers that still show one are believed for a while, so that the keys of all managers can be
-//! changed one after the other.
+//! Former SM_Keys: managers that still show a former key are accepted for a while, so that the keys of all managers can
+//! be changed one after the other.
 //!
-//! This manager shows the new key at once. A manager that does not know it yet ignores this one, so standbys get the
-//! new key first, the master last.
+//! This manager shows the new key at once. A manager that does not know it yet ignores this one, so the operator gives
+//! the new key to the standbys first and to the master last.
 
 use std::time::Duration;
 
 use selvedge_sim::Time;
 use selvedge_types::SecretKey;
 
-/// A former SM_Key is believed for so long after the change, or after a start with a new one: an operator reloads all
-/// managers within it.
+/// For how long a former SM_Key is accepted after a change, or after a start with a new key. An operator can reload all
+/// managers within this time.
 pub const BELIEVED_FOR: Duration = Duration::from_secs(3600);
 /// Most former keys; the oldest is dropped.
 const FORMER_MAX: usize = 4;

@@ -37,8 +37,8 @@ struct Keys {
 }
 
 impl Smp {
-    /// Returns the same request to an agent that guards its ports with this M_Key, as a port has shown; 0: it showed
-    /// none.
+    /// Returns the same request with the M_Key that a port has shown, for an agent that guards its ports with this key;
+    /// 0: the port showed none.
     pub const fn shown(mut self, m_key: u64) -> Self {
         self.shown = SecretKey::new(m_key);
         self
@@ -163,7 +163,7 @@ pub fn pkeys_modifier(fabric: &Fabric, at: PortRef, block: u16) -> u32 {
     }
 }
 
-/// True if another block of P_Keys follows this one, in a table of this size: its last place is not 0
+/// True if the P_KeyTable, of this size, goes on after this block. That is so if the last place of the block is not 0
 /// (`Partitions::table` guarantees that).
 pub fn more_pkeys(table: &PKeyTable, block: u16, room: u16) -> bool {
     let next = (usize::from(block) + 1) * PKeyTable::PER_BLOCK;
@@ -181,8 +181,9 @@ pub fn pkeys(keys: &[PKey]) -> PKeyTable {
     table
 }
 
-/// SwitchInfo as seen, with what the plan wants. PortStateChange set to 1 clears it: only a change that was seen is
-/// cleared, not a later one.
+/// Returns the data of a SwitchInfo Set: the SwitchInfo that was read, with the planned settings. PortStateChange is
+/// written back as it was read, and a 1 clears it. So only a change that the manager has seen is cleared, not a later
+/// one.
 pub fn switch_info(seen: &SwitchInfo, settings: SwitchSettings) -> SwitchInfo {
     SwitchInfo {
         linear_top: Lid(settings.linear_top),
@@ -193,9 +194,9 @@ pub fn switch_info(seen: &SwitchInfo, settings: SwitchSettings) -> SwitchInfo {
     }
 }
 
-/// PortInfo as seen, with the planned settings. Each field with a "no change" code that is not planned gets that code,
-/// so a Set never retrains a link by accident. Source: IBA vol 1 §14.2.5.6 (0 in state, physical state, link-down
-/// default, widths and speeds enabled).
+/// Returns the data of a PortInfo Set: the PortInfo that was read, with the planned settings. Each field with a "no
+/// change" code that is not planned gets that code, so a Set never retrains a link by accident. Source: IBA vol 1
+/// §14.2.5.6 (0 in state, physical state, link-down default, widths and speeds enabled).
 pub fn port_info(seen: &PortInfo, settings: &PortSettings, state: Option<PortState>) -> PortInfo {
     PortInfo {
         m_key: settings.m_key,
@@ -228,8 +229,9 @@ pub fn port_info(seen: &PortInfo, settings: &PortSettings, state: Option<PortSta
     }
 }
 
-/// PortInfo as seen, with the settings that the port has, that takes its link down or enables the port again. Source:
-/// ibportstate (infiniband-diags) sets PortState Down with PortPhysicalState Disabled, and Polling to enable.
+/// Returns the data of a PortInfo Set that takes a link down or enables its port again; all other settings stay as they
+/// are. Source: ibportstate (infiniband-diags) sets PortState Down with PortPhysicalState Disabled, and Polling to
+/// enable.
 pub fn link_order(seen: &PortInfo, held: &PortSettings, order: LinkOrder) -> PortInfo {
     let (state, phys_state) = match order {
         LinkOrder::Down => (Some(PortState::Down), None),

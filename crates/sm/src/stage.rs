@@ -76,7 +76,7 @@ pub enum Stage {
     },
     /// Sending Sets.
     Applying(Box<Apply>, Arc<Inventory>),
-    /// A light sweep, or the check after a plan. It is also entered without any Get, so that the outer machine reaches
+    /// A light sweep, or the check after a plan. The stage is also entered without any Get, as the last one before
     /// [`Stage::Idle`].
     LightSweep,
     /// Probing the ports of switches that reported a change.

@@ -1,7 +1,8 @@
 //! The timers of the manager.
 //!
-//! Each timer is due at one time or not at all, by [`Sm::due`](crate::Sm::due): only this function decides when the
-//! manager is woken, and the code that serves a timer calls it. In this order they are served:
+//! [`Sm::due`](crate::Sm::due) gives the time at which each timer is due, or none. Only this function decides when the
+//! manager is woken, and the code that serves a timer calls it. [`Timer`] says what each variant is for. Timers are
+//! served in this order:
 //!
 //! | served in | timers |
 //! |---|---|
@@ -11,7 +12,8 @@
 //! | `Sm::feed`, called by `advance` | `Doubt` while probing, `OwnPort` while applying |
 //! | the end of `Sm::handle` | `Repress` |
 //!
-//! The coordinator has timers of its own: of its intake, of storing, of the administrator and of the copier.
+//! The coordinator has further timers: for the limits of traps (`Intake`), for storing, for the subnet administrator,
+//! and for a standby's copy of registrations.
 
 /// A timer of the manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,8 +22,8 @@ pub enum Timer {
     Answer,
     /// A standby asks the master whether it is there: each [`Config::poll_interval`](crate::Config).
     Poll,
-    /// A light sweep begins: [`Config::sweep_interval`](crate::Config) after the manager became idle, or sooner if a
-    /// table is to be read back, a LID becomes free, or a better manager waits for the subnet.
+    /// A light sweep begins. This is [`Config::sweep_interval`](crate::Config) after the manager became idle, or sooner
+    /// if a table is to be read back, a LID becomes free, or a better manager waits for the subnet.
     LightSweep,
     /// A plan waits until packets are gone: the manager's own port is asked whether its cable is where it was.
     OwnPort,
@@ -31,8 +33,7 @@ pub enum Timer {
     Withdrawal,
     /// Load has been uneven for so long that a step towards balance is planned.
     Balance,
-    /// Multicast trees are to be planned or read, or the time is over for which a switch that refused its table was
-    /// left out.
+    /// Multicast trees are to be planned or read, or a switch that refused its table has been left out long enough.
     MulticastTrees,
     /// Alias GUIDs are to be read or written, or the time is over for which a port that refused them was left out.
     AliasGuids,

@@ -1,5 +1,5 @@
-//! What a manager shows of itself: cheap to clone, complete, and read-only for other programs.
-//! `Sm::view` makes it on request; no decision reads it.
+//! The state of a manager for display: a read-only value that is cheap to clone. `Sm::view` makes it on request; no
+//! decision of the manager reads it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -70,8 +70,8 @@ pub struct Progress {
 pub struct Sweeps {
     /// Those that have begun: each is an event SLV-SM-0001.
     pub begun: u64,
-    /// Those that came to an end: the others were repeated or interrupted by another one, found the manager's own port
-    /// down, or are under way.
+    /// Heavy sweeps that came to an end. The other sweeps were repeated, were interrupted by another one, found the
+    /// manager's own port down, or are under way.
     pub ended: u64,
 }
 

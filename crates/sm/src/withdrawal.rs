@@ -2,7 +2,7 @@
 //!
 //! The plan that moves routes off a link is made while the link still carries packets ([`In::Applied`]). When the
 //! packets of older entries are gone, the timer `Withdrawal` has a sweep begun. That sweep leaves the link out, and its
-//! plan disables the port of an isolated one. What the list means on a fabric is decided in
+//! plan disables the port if the place is isolated. What the list means on a fabric is decided in
 //! `selvedge_planner::out_of_service`.
 
 use std::time::Duration;
@@ -11,8 +11,8 @@ use selvedge_sim::Time;
 
 /// Time between a plan and the next look: packets of older entries live for two packet lifetimes, about 2 s.
 const SETTLES_IN: Duration = Duration::from_secs(3);
-/// Sweeps in a row that may leave something to do. An agent may refuse a Set each time; the next regular sweep tries
-/// again.
+/// Largest number of sweeps in a row that this module begins. If an agent refuses the Set each time, only the next
+/// regular sweep tries again.
 const SWEEPS_MAX: u32 = 8;
 
 /// When the next sweep takes links out of service.

@@ -1,7 +1,7 @@
 //! guid2lid: the LIDs of every port, in OpenSM's file format.
 //!
 //! One entry per port, `0x<guid, 16 digits> 0x<first LID, 4 digits> 0x<last LID, 4 digits>`, each followed by a blank
-//! line. Source: OpenSM 3.3.23 observed, and the layout its own reader accepts (osm_db_files.c, osm_db_pack.c).
+//! line. Source: OpenSM 3.3.23 observed, and the layout that its reader accepts (osm_db_files.c, osm_db_pack.c).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -7,7 +7,8 @@
 //! LIDs of a live fabric.
 //!
 //! A folder uses a [`Disk`]: the [`Files`] of the operating system, or a [`MemoryDisk`] with injected failures for
-//! simulated managers. The coordinator decides what is stored when, and when to retry.
+//! simulated managers. The coordinator decides what is stored, when it is stored, and when a failed attempt is
+//! repeated.
 //!
 //! [`read_file`] reads any file that the operator names: regular files only, up to a stated size.
 

@@ -76,8 +76,8 @@ impl MemoryDisk {
 }
 
 impl Memory {
-    /// Draws whether a call fails, and in which of these ways. Further properties of the failure are drawn from the
-    /// returned generator.
+    /// Draws at random whether a call fails, and in which of these ways. The caller draws further properties of the
+    /// failure from the returned generator.
     fn failure(&mut self, call: &'static str, name: &str, ways: &[Failure]) -> Option<(Failure, Rng)> {
         let trouble = self.trouble.as_ref()?;
         let calls = self.calls.entry((call, name.to_owned())).or_default();

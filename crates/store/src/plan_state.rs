@@ -22,7 +22,7 @@ pub struct PlanState {
     /// Service levels of the LIDs of ports, in order, by port GUID, if they differ from the lane of their switch.
     pub levels: BTreeMap<Guid, Vec<u8>>,
     /// Last known LIDs of ports, by port GUID, in two cases: the port has not been seen to accept the LIDs in guid2lid,
-    /// or it has none there because another port was seen with its LIDs.
+    /// or guid2lid has no LIDs for it, because another port was seen with its LIDs.
     pub lids_before: BTreeMap<Guid, LidRange>,
     /// LIDs of ports that were assumed to belong to another fabric, by port GUID.
     pub lids_aside: BTreeMap<Guid, LidRange>,

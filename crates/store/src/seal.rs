@@ -79,8 +79,8 @@ fn parse(line: &str) -> Option<(Seal, usize, u64)> {
     Some((Seal { generation, lids }, len?, sum?))
 }
 
-/// Returns the FNV-1a hash of the seal's numbers and the bytes. Each step is a bijection, so one changed byte always
-/// shows.
+/// Returns the FNV-1a hash of the seal's numbers and the bytes. Each step is a bijection, so a single changed byte
+/// always changes the hash.
 fn sum(seal: Seal, bytes: &[u8]) -> u64 {
     let numbers = [seal.generation, seal.lids.map_or(0, |lids| lids + 1)].map(u64::to_le_bytes);
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);

@@ -25,8 +25,9 @@ const PLAN_STATE: &str = SECRET;
 const REGISTRATIONS: &str = "registrations.txt";
 const KNOWN_FABRIC: &str = "known-fabric.txt";
 const OUT_OF_SERVICE: &str = "out-of-service.txt";
-/// The mark: present while the stored registrations include all confirmed ones. It names the file's generation and the
-/// boot of the machine. After another boot it does not count, because its removal may never have reached the disk.
+/// The mark file: present while the stored registrations include all registrations that were confirmed to hosts. It
+/// names the file's generation and the boot of the machine. After another boot the mark is ignored, because it may have
+/// been removed although the removal did not reach the disk.
 const STORED: &str = "registrations.stored";
 /// The opposite mark of older releases: present while the stored registrations were incomplete.
 const UNSTORED: &str = "registrations.unstored";
@@ -192,8 +193,8 @@ impl StateDir {
         Ok(())
     }
 
-    /// Returns the nodes and links that earlier processes have found. Only the list of missing ones depends on them, so
-    /// a file that cannot be read is a warning: the list begins anew.
+    /// Returns the nodes and links that earlier processes have found. Only the list of missing nodes and links depends
+    /// on them. So if the file cannot be read, this is only a warning, and the list begins empty.
     pub fn load_known_fabric(&self) -> (Known, Option<StateWarning>) {
         let lost = |why: String| StateWarning::KnownFabric {
             path: self.path.join(KNOWN_FABRIC),

@@ -54,7 +54,7 @@ pub struct Answer {
 }
 
 impl Question {
-    /// Tries the faults, each against the whole fabric. A unit of work is a fault, or an order of lost links.
+    /// Tries each fault alone on the whole fabric. A unit of work is one fault, or one order of lost links.
     ///
     /// # Errors
     ///

@@ -59,8 +59,8 @@ pub struct Answer {
 }
 
 impl Question {
-    /// Routes each draw of lost links with each engine, has the tables judged and measures. Progress counts pairs of
-    /// engine and draw.
+    /// Routes the fabric with each engine after each random draw of lost links, has the tables judged, and measures
+    /// them. Progress counts pairs of engine and draw.
     ///
     /// # Errors
     ///
@@ -194,8 +194,8 @@ impl Question {
         Ok(())
     }
 
-    /// Returns the load of the busiest link after a repair: the engine changes the tables of the whole fabric as little
-    /// as it can, and LIDs stay. `None`: it makes all tables afresh, or refuses.
+    /// Returns the load of the busiest link after a repair: the engine starts from the tables of the whole fabric and
+    /// changes as little as it can; LIDs stay. `None`: the engine makes all tables from scratch, or refuses.
     fn repaired(
         &self,
         whole: Option<&Whole>,
@@ -233,8 +233,8 @@ impl Question {
         }
     }
 
-    /// Returns the load of the busiest link after a repair of a fat tree in place. `None`: it is not possible, and the
-    /// engine routes anew with the entries in force.
+    /// Returns the load of the busiest link after a repair of a fat tree in place. `None`: such a repair is not
+    /// possible, and the engine would route the fabric again, starting from the entries in force.
     fn mended(&self, lids: &Lids, tables: &Tables, engine: Engine, bench: &Bench<'_>) -> Option<u64> {
         if engine != Engine::FatTree {
             return None;

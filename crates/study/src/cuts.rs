@@ -23,8 +23,8 @@ struct Step {
 
 const NO_LINK: usize = usize::MAX;
 
-/// Walks all switches once, depth first (Tarjan 1974). `links` are the live links between switches, `hosts` the live
-/// host ports of each switch.
+/// Finds links and switches without which the fabric falls apart, by one depth-first search over all switches (Tarjan
+/// 1974). `links` are the live links between switches, `hosts` the live host ports of each switch.
 pub(crate) fn cuts(fabric: &Fabric, links: &[PortRef], hosts: &[u64]) -> Cuts {
     let mut neighbours: Vec<Vec<(usize, usize)>> = vec![Vec::new(); hosts.len()];
     for (link, &at) in links.iter().enumerate() {

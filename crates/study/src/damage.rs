@@ -70,8 +70,8 @@ impl Damaged {
         }
     }
 
-    /// Returns the LIDs that can still be reached: not those of a switch that lost its links, nor those of the hosts
-    /// behind it.
+    /// Returns the LIDs that can still be reached: all LIDs except those of a switch that lost its links and of the
+    /// hosts behind it.
     pub(crate) fn lids<'l>(&self, all: &'l Lids, what: What) -> Cow<'l, Lids> {
         let What::Switch(dead) = what else {
             return Cow::Borrowed(all);

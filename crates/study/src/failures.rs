@@ -15,8 +15,8 @@ use crate::watch::{Reporter, Stage, Watch};
 
 pub use crate::in_force::Start;
 
-/// Number of steps of a whole run. Lost links are added in steps of a hundredth of all links. When a step is too much,
-/// it is halved.
+/// Number of steps of a whole run. Lost links are added in steps of a hundredth of all links. If performance is too low
+/// after a step, a step of half the size is tried instead.
 const STEPS: usize = 100;
 
 /// How a fabric with some links lost does.

@@ -1,5 +1,5 @@
 //! Tables that the switches hold before a plan: how many entries the plan keeps, the engine that they look like, and
-//! the load of tables that an own engine would make.
+//! the load of the tables that Selvedge's engine would make.
 
 use std::sync::Arc;
 

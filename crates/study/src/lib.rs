@@ -1,8 +1,8 @@
 //! What-if questions about a fabric, and their answers.
 //!
 //! Each study is a module with a `Question`, an `Answer`, and `Question::answer`. Questions hold values only: fabric,
-//! LIDs, options. Nothing here reads a file or a clock, prints, or keeps anything between calls, so the command line
-//! and a server ask the same functions. What a caller shows to users is in [`selvedge_api`].
+//! LIDs, options. This crate reads no file and no clock, prints nothing, and keeps nothing between calls, so the
+//! command line and a server can use the same functions. Types that callers show to users are in [`selvedge_api`].
 //!
 //! | module | question |
 //! |---|---|

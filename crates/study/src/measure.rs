@@ -18,8 +18,8 @@ use crate::watch::{Reporter, Stage, Watch};
 
 pub use crate::meter::median;
 
-/// Most findings listed of each kind and severity; all are counted. Where tops of a tree do not reach each other,
-/// searching a witness for each finding would cost more than the proof.
+/// Largest number of findings that are listed of each kind and severity. All findings are counted. Where tops of a tree
+/// do not reach each other, searching a witness for each finding would cost more than the proof.
 const FINDINGS_MAX: usize = 10;
 
 /// Random pairings, unless the caller wants others.
@@ -177,8 +177,8 @@ impl Bench<'_> {
         })
     }
 
-    /// Measures runs after the first, with the engine that made the tables. For a tree, detection is measured
-    /// separately, and the formula fills tables in memory that is already allocated.
+    /// Measures the runs after the first one, with the engine that made the tables. For `fat-tree`, the detection of
+    /// the tree is measured separately, and tables are filled into memory that is already allocated.
     fn warm(&self, routed: &Routed, cost: &mut Cost) -> Result<(), EngineError> {
         let Self {
             fabric,

@@ -58,7 +58,7 @@ impl Question {
     ///
     /// # Errors
     ///
-    /// The study is cancelled, or no manager can sit at the port.
+    /// The study is cancelled, or no manager can run at the port.
     pub fn answer(&self, watch: &dyn Watch) -> Result<Model, StudyError> {
         let fabric = &self.fabric;
         let reporter = Reporter::new(watch, Stage::Model, Manager::ALL.len() as u64);

@@ -32,8 +32,8 @@ const PHASES: [Phase; 3] = [
 /// A difference below this, in percent, is none: the paper rounds.
 const SAME_PERCENT: f64 = 0.05;
 
-/// Returns Tables 1 and 2 of the paper beside the values that the equations give. Both use one unit, taken from the
-/// model column of Table 1.
+/// Returns Tables 1 and 2 of the paper beside the values that the equations give. Both tables use the time of one MAD
+/// from the model column of Table 1.
 #[must_use]
 pub fn tables() -> Vec<ModelPaperRow> {
     let unit = Unit::of_table_1();

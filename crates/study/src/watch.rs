@@ -7,8 +7,8 @@ use selvedge_routing::Engine;
 
 use crate::error::StudyError;
 
-/// Follows a study. All studies take one. Methods may be called from several threads, one call at a time for
-/// [`progress`](Self::progress).
+/// Receives the progress of a study, and can cancel it. Every study takes such a value. Its methods may be called from
+/// several threads, but [`progress`](Self::progress) by one thread at a time.
 pub trait Watch: Sync {
     /// Called when a stage begins, and after each unit of work. `done` never decreases.
     fn progress(&self, progress: &Progress);

@@ -18,7 +18,8 @@ pub enum DotHosts {
     Folded,
 }
 
-/// Writes an undirected graph: switches as boxes, parallel cables as one line with a width for their number.
+/// Writes an undirected graph: switches as boxes, parallel cables as one line, which is wider the more cables there
+/// are.
 ///
 /// If switches have different distances from hosts, as in a tree, each distance is a rank with a fixed order. Otherwise
 /// a spring layout is clearer.

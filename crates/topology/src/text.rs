@@ -4,11 +4,11 @@
 //! (`[1] "peer"[2] # …`), assignments before a header (`switchguid=0x…`). Source: `ibnetdiscover.c` of
 //! infiniband-diags, `sim_net.c` of ibsim 0.12.
 //!
-//! Where a node has no GUID line, an id like `S-0002c90000000001` gives the GUID. Otherwise GUIDs are counted as ibsim
-//! does: switches from 0x200000, others from 0x100000 with one for the node and one per port. A port without a GUID in
-//! the file gets its node's GUID plus its number, as in ibsim. If the file gives that GUID to another port, the port
-//! gets a different one. Links without a rate are 4xSDR, as in ibsim. All links are trained and INIT; LIDs are those of
-//! the file.
+//! Where a node has no GUID line, an id like `S-0002c90000000001` gives the GUID. Otherwise GUIDs are assigned by
+//! counting, as in ibsim: switches from 0x200000 on, other nodes from 0x100000 on, with one number for the node and one
+//! for each port. A port without a GUID in the file gets its node's GUID plus its number, as in ibsim. If the file
+//! gives that GUID to another port, the port gets a different one. Links without a rate are 4xSDR, as in ibsim. All
+//! links are trained and INIT; LIDs are those of the file.
 
 mod emit;
 mod line;

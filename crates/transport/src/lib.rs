@@ -10,12 +10,12 @@
 //! This is the only crate with `unsafe` code and with access to device files.
 //!
 //! # Transaction ids
-//! The upper 32 bits of a transaction id belong to the layer below (the kernel writes its agent number there; ibsim's
-//! server the client's slot). So, for every port of this crate:
+//! The upper 32 bits of a transaction id belong to the layer below: the kernel writes its agent number there, and
+//! ibsim's server the slot of the client. So, for every port of this crate:
 //! - a request that this program sends may use the low 32 bits only; the layer below overwrites the upper half;
 //! - its response, or the request itself when it is returned unanswered, arrives with the upper half cleared;
-//! - requests and traps of other programs keep all 64 bits, because the response must repeat them; so do responses of
-//!   this program.
+//! - requests and traps of other programs, and responses of this program, keep all 64 bits, because a response must
+//!   repeat the id of its request.
 
 mod file_limit;
 pub mod ibsim;
@@ -36,7 +36,7 @@ pub use turns::Turns;
 use selvedge_wire::sa::RmppKind;
 use selvedge_wire::{Class, Mad, Method};
 
-/// True for datagrams that answer another one: their transaction id is the requester's.
+/// True for datagrams that answer another datagram: their transaction id was chosen by the requester.
 ///
 /// TrapRepress has no response bit but answers a Trap. The kernel decides in the same way (Source: Linux
 /// `ib_response_mad`).

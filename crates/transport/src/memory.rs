@@ -1,5 +1,5 @@
-//! Memory and priority settings: larger pages for large data with random access, freed memory that is kept for reuse,
-//! and priority of one thread over others.
+//! Memory and priority settings: huge pages for large data with random access, keeping freed memory for reuse, and
+//! priority of one thread over others.
 
 use std::ops::Range;
 
@@ -14,8 +14,8 @@ pub(crate) const PURGE_DELAY: libmimalloc_sys::mi_option_t = libmimalloc_sys::mi
 
 /// Makes the allocator keep freed memory, if it is mimalloc. Returned memory would have to be mapped again page by
 /// page, and each page cleared. With 5,832 hosts, this made a repair after a pause 1 to 3 ms slower. The program then
-/// stays as large as its peak, with two exceptions: the environment sets another delay (`MIMALLOC_PURGE_DELAY`), or
-/// work with a short peak returns its memory ([`GiveBack`](crate::GiveBack)).
+/// keeps as much memory as it has ever used at one time. There are two exceptions: the environment may set another
+/// delay (`MIMALLOC_PURGE_DELAY`), and work with a short peak may return its memory ([`GiveBack`](crate::GiveBack)).
 pub fn keep_freed_memory() {
     // SAFETY: sets an integer that the allocator reads with every purge.
     unsafe { libmimalloc_sys::mi_option_set_default(PURGE_DELAY, -1) }
@@ -43,10 +43,10 @@ pub fn use_huge_pages(addresses: &Range<usize>) {
     };
 }
 
-/// Gives the calling thread priority over others, if the process may do so (`CAP_SYS_NICE`). Otherwise a process that
-/// receives a request from this thread may take its processor as well, request after request, in the middle of a batch.
-/// With 5,832 hosts on ibsim and two processors, this made a repair 8 to 19 % slower. Does nothing without the
-/// permission.
+/// Gives the calling thread priority over others, if the process may do so (`CAP_SYS_NICE`). Without priority, a
+/// process that receives a request from this thread may also take over the processor of this thread, in the middle of a
+/// batch, at every request. With 5,832 hosts on ibsim and two processors, this made a repair 8 to 19 % slower. Does
+/// nothing without the permission.
 pub fn prefer_this_thread() {
     /// The highest priority of 40.
     const NICEST_TO_US: libc::c_int = -20;

@@ -63,8 +63,8 @@ impl Drop for Pages {
 /// While a value of this type lives, the allocator marks memory that any thread frees. Dropping a value returns the
 /// marked memory to the system, and also the memory that the dropping thread has freed and kept.
 ///
-/// It is for work with a short peak of memory, in a program that otherwise keeps freed memory
-/// ([`keep_freed_memory`](crate::keep_freed_memory)). Drop it on the thread that did the work.
+/// It is for work that needs much memory for a short time, in a program that otherwise keeps freed memory
+/// ([`keep_freed_memory`](crate::keep_freed_memory)). It must be dropped on the thread that did the work.
 #[derive(Debug)]
 pub struct GiveBack(());
 

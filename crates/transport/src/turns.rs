@@ -37,8 +37,8 @@ impl<K: Copy + Ord, T> Turns<K, T> {
         self.len == 0
     }
 
-    /// Appends an item to the queue of its key. A key may have at most `most` items; if all keys together have that
-    /// many, each key has an equal share. False if there is no room and the item is dropped.
+    /// Appends an item to the queue of its key. A key may have at most `most` items; if all keys together have `most`
+    /// items, each key may have only an equal share. Returns false if there is no room and the item is dropped.
     pub fn push(&mut self, key: K, item: T, most: usize) -> bool {
         let keys = self.queues.len() + usize::from(!self.queues.contains_key(&key));
         let room = match self.len < most {

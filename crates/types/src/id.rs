@@ -270,8 +270,8 @@ impl PKey {
     /// The default partition, full membership. Source: IBA vol 1 §10.9.1.2.
     pub const DEFAULT_FULL: Self = Self(0xFFFF);
 
-    /// A P_Key of no partition that is not 0. It is as invalid as 0, because its lower 15 bits are 0, but a non-zero
-    /// table entry shows that it was written. Source: IBA vol 1 §10.9.1.2.
+    /// A P_Key that is not 0 and belongs to no partition. It is as invalid as 0, because its lower 15 bits are 0, but
+    /// unlike 0 it shows that the table entry was written. Source: IBA vol 1 §10.9.1.2.
     pub const NOBODYS: Self = Self(0x8000);
 
     /// True if ports with these P_Keys may communicate: same partition, at least one full member. Source: IBA vol 1

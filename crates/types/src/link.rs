@@ -122,8 +122,8 @@ pub enum PhysState {
 }
 
 impl PhysState {
-    /// True if the link is trained. During recovery the port state stays unchanged: sending pauses for a moment,
-    /// without further effects. Source: IBA vol 1 §7.2.7 (PhyLinkUp, and LinkActDefer).
+    /// True if the link is trained. During link recovery the port state stays unchanged, and sending pauses for a
+    /// moment without further effects. Source: IBA vol 1 §7.2.7 (PhyLinkUp, and LinkActDefer).
     #[must_use]
     pub const fn is_trained(self) -> bool {
         matches!(self, Self::LinkUp | Self::Recovery)

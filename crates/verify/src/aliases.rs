@@ -35,8 +35,8 @@ pub enum AliasFault {
 /// Judges a change of alias GUIDs.
 ///
 /// `held` is the last known GUIDInfo of each port, `wanted` the planned one. A port without an ACTIVE link is not
-/// checked for conflicts, because no other port can reach its GUIDs. The component that later activates the link must
-/// first read the port's GUIDInfo.
+/// checked for conflicts, because no other port can reach its GUIDs. If the manager activates the link later, it must
+/// first read the GUIDInfo of the port.
 ///
 /// # Errors
 /// A refusal with the whole verdict, if there is any error.

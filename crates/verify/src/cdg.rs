@@ -1,7 +1,8 @@
 //! Channel dependency graph.
 //!
-//! A vertex is a channel on a lane. Its dependencies are bits: one per (slot, egress port) of the switch that the
-//! channel enters. Three sets of bits separate the traffic of hosts, of switch agents to hosts, and between switches.
+//! A vertex is a channel on a lane. Its dependencies are stored as bits: one for each slot (a lane that a route may
+//! use) and egress port of the switch that the channel enters. Three sets of bits separate the traffic of hosts, of
+//! switch agents to hosts, and between switches.
 
 use std::ops::Range;
 
@@ -28,7 +29,7 @@ pub type Vertex = usize;
 
 impl Dependencies {
     /// Returns an empty set of dependencies. If the lane map is the same at every hop, a packet stays on one lane, so
-    /// no bits are needed for the lane of the next channel.
+    /// the bits do not distinguish the lane of the next channel.
     pub fn new(ground: &Ground<'_>, map: &LaneMap) -> Self {
         let lanes = map.lane_count(ground.subject.service_levels);
         let slots = if map.is_uniform() { 1 } else { lanes };
@@ -72,8 +73,8 @@ impl Dependencies {
         self.bits[traffic as usize][row + bit / 64] |= 1 << (bit % 64);
     }
 
-    /// Adds dependencies of one channel and lane on the channels out of the ports in both `ports` and `of` (bit masks),
-    /// on the same lane. Valid only if the lane map is the same at every hop.
+    /// Adds dependencies of one channel and lane. They are on the channels, on the same lane, that leave by ports which
+    /// are in both bit masks, `ports` and `of`. Valid only if the lane map is the same at every hop.
     #[inline]
     pub fn add_ports(&mut self, traffic: Traffic, (lane, channel): (usize, usize), ports: &[u64], of: &[u64]) {
         let row = self.row(lane, channel);

@@ -7,12 +7,12 @@ use crate::ground::Ground;
 
 /// Most links of a directed route. Source: IBA vol 1 §14.2.2 (HopCount).
 const HOPS_MAX: u32 = 63;
-/// Most links between the first switch on a manager's directed route and the last switch that the route reaches. The
-/// first link of the route leads from the manager's host to a switch.
+/// Largest number of links between the first switch on a manager's directed route and the last switch that the route
+/// reaches. The first link of the route leads from the manager's host to a switch.
 const FAR_MAX: u32 = HOPS_MAX - 1;
 
-/// Returns one finding for each part that is too large for any manager. Managers are on hosts; in a part without hosts,
-/// on switches.
+/// Returns one finding for each part that is too large for any manager. It is assumed that a manager runs on a host; in
+/// a part without hosts, on a switch.
 pub fn findings(ground: &Ground<'_>) -> Vec<Finding> {
     let mut firsts = vec![None; ground.parts];
     for switch in (0..ground.switches).rev() {
@@ -59,7 +59,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the number of switches and hosts that are too many hops away for a manager at this place, and the first
-    /// switch that is too far or has a host that is.
+    /// switch that is itself too far or has a host that is too far.
     fn beyond(&self, found: &[(usize, u32)], has_hosts: bool) -> Beyond {
         let far_max = if has_hosts { FAR_MAX } else { HOPS_MAX };
         let mut beyond = Beyond::default();
@@ -111,7 +111,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the candidate switches for the manager, in order: first the middle of a longest path. If two switches
-    /// are too far apart for a manager at any place, returns only that one.
+    /// are too far apart for a manager at any place, returns only that middle switch.
     fn seats(&self, found: &[(usize, u32)], has_hosts: bool) -> Vec<usize> {
         let end = found.last().map_or(0, |(switch, _)| *switch);
         let from_end = self.from(end);

@@ -8,11 +8,12 @@
 //! also share no switch except the two that the hosts are attached to (*switch-disjoint*). Paths that do not deliver
 //! are in no set.
 //!
-//! A third figure says for how many pairs the cabling has two such paths at all (found from bridges and cut vertices).
-//! No routing can exceed it.
+//! A third figure is the number of host pairs for which the cabling has two such paths (found from bridges and cut
+//! vertices). No routing can exceed it.
 //!
 //! The largest set is exact. After [`SEARCH_STEPS_MAX`] steps of a search the best set so far is used and the pair is
-//! counted in [`DisjointFigures::bounded`]. Work: LIDs × switches with hosts × hops, plus the searches.
+//! counted in [`DisjointFigures::bounded`]. The work is proportional to LIDs × switches with hosts × hops, plus the
+//! searches.
 
 mod possible;
 
@@ -351,8 +352,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Tries the candidate with the fewest clashes left. If it clashes with others, also tries each of these in its
-    /// place: every largest set contains the candidate or one that it clashes with.
+    /// Tries the candidate that clashes with the fewest remaining candidates. If there are such candidates, also tries
+    /// each of them instead: every largest set contains the first candidate or one that clashes with it.
     fn extend(&mut self, chosen: u128, open: u128) {
         self.steps += 1;
         if (chosen | open).count_ones() <= self.best.count_ones() || self.steps >= SEARCH_STEPS_MAX {

@@ -22,8 +22,8 @@ pub struct Figures {
     pub parts: u64,
     /// Packets from every end port to every LID, by outcome.
     pub pairs: PairFigures,
-    /// Ordered pairs of different host ports of the whole fabric, connected or not, and with a trained link or not.
-    /// Ports on different rails form no pair.
+    /// Number of ordered pairs of different host ports of the whole fabric, whether or not they are connected and have
+    /// a trained link. Ports on different rails form no pair.
     pub host_pairs: u64,
     /// Those of `host_pairs` with packets to the base LID that are delivered.
     pub host_pairs_reached: u64,

@@ -156,7 +156,7 @@ pub struct Hop {
 }
 
 /// One dependency of a cycle: packets from `source` to `lid` occupy the lane on which they arrived and wait for the
-/// next one.
+/// next lane on their path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// The port that sends.
@@ -481,7 +481,7 @@ pub struct Finding {
     pub code: &'static str,
     /// Its severity.
     pub severity: Severity,
-    /// True for an error that the operator accepted, and for an accepted warning that would otherwise fail [the
+    /// True if the operator accepts this finding: an error, or a warning that would otherwise fail [the
     /// verdict](crate::Verdict::is_good).
     pub accepted: bool,
     /// What is wrong.

@@ -227,7 +227,7 @@ impl<'a> Ground<'a> {
     }
 
     /// Returns the number of lanes of the egress port under the plan. Without a plan: the lanes that both ends support.
-    /// A port without planned settings keeps its current lanes: at least VL0.
+    /// A port without planned settings keeps its current lanes, which include at least VL0.
     fn lanes_of(&self, at: PortRef, peer: PortRef) -> u8 {
         use selvedge_fabric::PortCapability as Cap;
         if self.subject.ports.is_some() {

@@ -32,8 +32,8 @@ pub enum Senders {
 pub struct JudgeOptions {
     /// Whether destinations may be followed on several threads. The verdict is the same. Default: sequential.
     pub par: Par,
-    /// Most findings listed of each kind and severity, at least 1; all are counted. Each listed finding costs a search
-    /// for a witness. Default 100: more than an operator reads.
+    /// Largest number of findings that are listed of each kind and severity, at least 1. All findings are counted. Each
+    /// listed finding costs a search for a witness. Default 100: more than an operator reads.
     pub findings_max: usize,
     /// Severity of losses and cycles that concern only traffic from switch to switch. Default: warning, because agents
     /// do not send such traffic. Use error if a manager runs on a switch and talks to other switches over data lanes.

@@ -137,15 +137,15 @@ kinds! {
 }
 
 impl Kind {
-    /// True if a warning of this kind means that a part of the fabric is isolated or beyond the manager's reach. Such a
-    /// plan may be sent, because it serves the other parts, but its verdict is not good.
+    /// True if a warning of this kind means that a part of the fabric is isolated or beyond the manager's reach. A plan
+    /// with such a warning may be sent, because it serves the other parts, but its verdict is not good.
     #[must_use]
     pub const fn is_of_the_whole(self) -> bool {
         matches!(self, Self::Separated | Self::HostAlone | Self::OutOfReach)
     }
 
-    /// True if an operator may accept findings of this kind. A change set that does not do what the plan says has
-    /// no use and cannot be accepted.
+    /// True if an operator may accept findings of this kind. Findings that a change set does not do what the plan says
+    /// cannot be accepted, because such a change set has no use.
     #[must_use]
     pub const fn is_acceptable(self) -> bool {
         !matches!(

@@ -2,9 +2,9 @@
 //! order.
 //!
 //! If the routes are proved to have no cycle on a single lane, these tables cannot create one: a cycle over links with
-//! lanes is also a cycle over links without. Two faults remain: packets on a lane that the link does not have are
-//! dropped, and packets on a lane that the arbiter never serves wait for ever. If the routes are proved on several
-//! lanes, the tables must map service levels as in the proof.
+//! several lanes would also be a cycle over the same links with one lane. Two faults remain: packets on a lane that the
+//! link does not have are dropped, and packets on a lane that the arbiter never serves wait for ever. If the routes are
+//! proved on several lanes, the tables must map service levels as in the proof.
 
 use std::sync::Arc;
 

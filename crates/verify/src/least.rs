@@ -4,16 +4,16 @@
 //! LIDs stay unchanged, and so does every host with a link that is left. Packets from hosts must reach every LID, and
 //! packets from switch agents must reach every host, wherever a cable path is left. There are no forwarding loops. On a
 //! fabric with links only between neighbouring levels, packets from hosts must go up, then down ([`Rule::UpThenDown`]).
-//! This applies to each LID that the old tables reach in that way, if such a path is left. Reason: a path that turns up
-//! again below the top can close a cycle of channel dependencies, and then levels alone do not prove the repair.
-//! Elsewhere any path is legal ([`Rule::AnyWay`]). Any path is also legal to a switch agent that the tables reach by a
-//! detour because of an earlier fault.
+//! This applies to each LID that the old tables reach by such a path, if such a path is left after the fault. The
+//! reason: a path that turns up again below the top can close a cycle of channel dependencies, and then levels alone do
+//! not prove the repair. Elsewhere any path is legal ([`Rule::AnyWay`]). Any path is also legal to a switch agent that
+//! the tables reach by a detour because of an earlier fault.
 //!
 //! # What must change
 //! Let n(s) be the entry of switch s towards a LID, and let its old path lead over a lost link. Remove all other exits
 //! of s from the remaining graph.
 //!
-//! * If then some source with packets that must be delivered has no legal path left, every plan that keeps n(s) loses
+//! * If some source, with packets that must be delivered, then has no legal path left, every plan that keeps n(s) loses
 //!   these packets: *n(s) must change*.
 //! * Otherwise *a plan that keeps n(s) exists*. Every switch with a downward path in this graph uses it. Every other
 //!   switch with an up-then-down path goes up to one of these. Every other switch takes a shortest path to one of
@@ -185,8 +185,8 @@ impl<'g> Search<'g> {
         search
     }
 
-    /// Returns the LIDs that some entry sends over a lost link, by the switch that they are attached to. LIDs of hosts
-    /// that lost their own link are left out.
+    /// Returns the LIDs that some entry sends over a lost link, by the switch that their port is attached to. LIDs of
+    /// hosts that lost their own link are left out.
     fn goals(&self) -> BTreeMap<u32, Vec<Goal>> {
         let mut goals: BTreeMap<u32, Vec<Goal>> = BTreeMap::new();
         let losing: Vec<_> = (0..self.ground.channels.len()).filter(|&c| self.dead[c]).collect();
@@ -279,7 +279,7 @@ impl<'g> Search<'g> {
     }
 
     /// Follows the old path of each switch with hosts to the first switch from which no up-then-down path leads on. One
-    /// of the entries before that switch must change: adds the set of them.
+    /// of the entries on the path before that switch must change: adds the set of these entries.
     fn turned_once(&self, home: u32, goal: Goal, ways: &Ways, choices: &mut Vec<Choice>) {
         let senders = (0..self.ground.switches as u32).filter(|&s| self.must_turn_once(s, goal.rule, ways));
         for first in senders {

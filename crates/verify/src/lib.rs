@@ -20,9 +20,9 @@
 //! # Deadlock
 //! A channel is a directed link between two switches together with a lane. A route that enters a switch by channel a
 //! and leaves by channel b makes a depend on b. Without a cycle of dependencies there is no credit deadlock (Dally and
-//! Seitz 1987). Links from and to hosts cannot be part of a cycle and are left out. LIDs without an owner count if
-//! switches have entries for them and routes have one service level, because packets to such a LID still fill the links
-//! on their path.
+//! Seitz 1987). Links from and to hosts cannot be part of a cycle and are left out. LIDs without an owner count too, if
+//! switches have entries for them and routes have one service level: packets to such a LID still fill the links on
+//! their path.
 //!
 //! # Further measurements
 //! [`phases`] proves or refuses a list of steps from the tables in force to other tables. [`disjoint`] measures how

@@ -5,14 +5,14 @@
 //! A switch copies a packet of a group to every port of its mask except the port of arrival. Assume that both ends of
 //! every used cable are in the masks, and that the used cables form no loop. Then a packet that enters at one switch
 //! reaches each connected switch exactly once, and stops. So each packet of a member leaves by every port of those
-//! masks once. It remains to show that the members are connected, that their ports are in the masks, and that no other
-//! ports are. `tests/multicast.rs` compares this reasoning with simulated copies.
+//! masks once. It remains to show that the members are connected, that their ports are in the masks, and that no port
+//! of another host is in a mask. `tests/multicast.rs` compares this reasoning with simulated copies.
 //!
 //! # During the change
 //! Within a phase any mix of old and new blocks may be in force. Therefore the cables that the old or the new masks
 //! use, at either end, must form no loop. A phase that only removes ports of a group may begin with a loop that already
-//! existed. A packet in flight followed old entries up to some switch, which form no loop, and follows new entries from
-//! there, so it stops too.
+//! existed. A packet in flight has followed old entries up to some switch and follows new entries from there. Neither
+//! the old nor the new entries form a loop, so it stops too.
 //!
 //! # Together with unicast routes
 //! Copies wait for each other and for unicast packets: `turns` explains how. With the old tables, the new tables and
@@ -106,7 +106,7 @@ pub fn judge_multicast(
 }
 
 /// Judges a change that only removes ports from masks. A part of a tree has no loop that the whole tree does not have,
-/// so this is always safe. Some members do not reach each other meanwhile.
+/// so this is always safe. Until the masks are complete again, some members do not reach each other.
 ///
 /// # Errors
 /// A refusal if the change adds a port.
@@ -333,8 +333,8 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
         self.error(Fault::MulticastMissed { mlid, member });
     }
 
-    /// Reads all masks of a group. Returns the connected sets of switches, and each switch at the end of a branch
-    /// without a receiver, with its port towards the tree.
+    /// Reads all masks of a group. Returns the connected sets of switches. Also returns each switch that ends a branch
+    /// and has no receiver, with its port towards the rest of the tree.
     fn shape(&mut self, group: &MulticastGroup, receivers: &BTreeSet<End>) -> (Parts, BTreeMap<SwitchIdx, PortNum>) {
         let wanted = self.subject.wanted;
         let mut parts = Parts::new(self.subject.fabric.switches().len());

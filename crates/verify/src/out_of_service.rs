@@ -1,8 +1,8 @@
 //! Judges what a plan does with places that are out of service: no packet of a host may cross them, and only their
 //! links may be taken down.
 //!
-//! Packets are followed from every switch with hosts to every LID of a host. The ports to keep off are an input, and no
-//! code is shared with the routing engines.
+//! Packets are followed from every switch with hosts to every LID of a host. The ports that packets must not use are an
+//! input, and no code is shared with the routing engines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,8 +77,9 @@ fn way_out(fabric: &Fabric, plan: &Plan, switch: SwitchIdx, lid: Lid) -> Option<
     Some(PortRef { node, port }).filter(|&out| fabric.link_is_up(out))
 }
 
-/// Returns findings about Sets that take links down or enable ports. A link that is in service stays, a link between
-/// switches is disabled after the last table is written, and only a port without a link is enabled.
+/// Returns findings about Sets that take links down or enable ports. A link that is in service must stay up. A link
+/// between switches may be disabled only after the last table is written, and only a port without a link may be
+/// enabled.
 fn orders(fabric: &Fabric, changes: &ChangeSet, kept_off: &BTreeSet<PortRef>) -> Vec<Finding> {
     let writes = |op: &Op| matches!(op, Op::Lft { .. });
     let last = changes.phases.iter().rposition(|phase| phase.ops.iter().any(writes));

@@ -1,9 +1,9 @@
 //! The quick pass for destinations that all packets reach, which are nearly all destinations in practice.
 //!
-//! It starts at every sender and follows the entries until a switch that was visited before. It records the switches
-//! from the owner outwards. In reverse this order has sources before the switches they point at, so one more round adds
-//! up loads and dependencies. If some packet would not be delivered, nothing is counted and the thorough pass of
-//! [`crate::reach`] handles the destination, because it can describe the fault.
+//! It starts at every sender and follows the entries until it reaches a switch that was visited before. It records the
+//! switches in order, from the owner of the LID outwards. In the reverse order each source comes before the switch that
+//! its entry leads to, so one more round adds up loads and dependencies. If some packet would not be delivered, nothing
+//! is counted and the thorough pass of [`crate::reach`] handles the destination, because it can describe the fault.
 //!
 //! Cost: one look-up of entry, next switch and distance per LID and per sender or switch on the path. All arrays fit in
 //! a core's own cache: a tile row serves 64 LIDs, and only the loads and dependencies of one lane are in use at a time.
@@ -57,8 +57,8 @@ struct Step {
 /// Loads and dependencies of one lane's channels.
 pub struct LaneSum {
     lane: usize,
-    /// By cell (egress port of a switch), in one cache line: the number of host pairs, and for each class of traffic a
-    /// bit mask of the egress ports at the next switch.
+    /// One record for each cell (egress port of a switch), within one cache line: the number of host pairs, and for
+    /// each class of traffic a bit mask of the egress ports at the next switch.
     records: Vec<u64>,
 }
 

@@ -1,8 +1,9 @@
 //! Follows the tables: one pass per destination over all switches.
 //!
-//! The entries of one LID make every switch point at a next switch: a forest, plus loops. Repeatedly removing switches
-//! that no other switch points at carries the number of sources down to where each packet ends, and leaves only the
-//! loops. The reverse order gives hop counts and the loads that were really delivered.
+//! The entries of one LID make every switch point at a next switch: a forest, plus loops. A switch that no other switch
+//! points at is removed, and its number of sources is added to the next switch; this is repeated. At the end only the
+//! loops are left, and the numbers of sources are where their packets end. A second round in reverse order gives hop
+//! counts and the loads of packets that are really delivered.
 
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
 use selvedge_sim::Par;

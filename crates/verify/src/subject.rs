@@ -61,7 +61,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the LIDs in use, ascending: those with an owner, and [those without](Self::strays) if routes have a
-    /// single service level. With several levels it is unknown which one a former LID had.
+    /// single service level. With several levels it is unknown which level a former LID had.
     #[must_use]
     pub fn lids_in_use(&self) -> Vec<Lid> {
         // Entries above LinearFDBTop have no effect.
@@ -79,8 +79,8 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the LIDs without an owner that some switch has an entry for, ascending. Packets may still be sent to
-    /// such a LID, for example to a host that has just left. These entries forward the packets until they are lost, and
-    /// until then they occupy channels and wait for others like any packet.
+    /// such a LID, for example to a host that has just left. These entries forward such packets until they are dropped.
+    /// Until then the packets occupy channels and wait for others like any packet.
     #[must_use]
     pub fn strays(&self) -> Vec<Lid> {
         let mut strays = Vec::new();

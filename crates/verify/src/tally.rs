@@ -1,5 +1,5 @@
-//! Results of the passes: losses, dependencies, loads, ends of paths. Merging gives the same result however the work
-//! was split into parts.
+//! Results of the passes: losses, dependencies, loads, ends of paths. The merged result is the same however the work
+//! was divided among threads.
 
 use selvedge_types::{Lid, Vl};
 

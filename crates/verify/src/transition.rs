@@ -1,7 +1,7 @@
 //! Judges a change set: it writes everything that the plan says, nothing else, in a safe order.
 //!
-//! The Sets are replayed on the current state of the agents. What differs from the plan afterwards is missing. This
-//! code does not depend on how the change set was computed.
+//! The Sets are replayed on the current state of the agents. If the result differs from the plan, the Set for the
+//! difference is missing. This code does not depend on how the change set was computed.
 
 use std::collections::BTreeSet;
 
@@ -320,7 +320,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Checks an activation. A port may become ACTIVE only when all tables of all switches, and its own P_Keys, are
-    /// acknowledged, because its packets then go anywhere. (Its settings are in the same Set.)
+    /// acknowledged, because its packets may go anywhere from then on. (Its settings are in the same Set.)
     fn activation(&mut self, op: &Op, phase: u32) {
         let Op::Port {
             port,

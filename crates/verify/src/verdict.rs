@@ -110,8 +110,8 @@ impl<'a> Docket<'a> {
         self.add_counted(finding, 1);
     }
 
-    /// True if findings of this kind are accepted. Accepting cycles of a plan also accepts cycles during the transition
-    /// to it.
+    /// True if findings of this kind are accepted. If cycles of a plan are accepted, cycles during the transition to it
+    /// are accepted too.
     fn accepts(&self, kind: Kind) -> bool {
         let accept = &self.options.accept;
         let cycles = [Kind::HostCycle, Kind::AgentCycle, Kind::Loop];

@@ -1,7 +1,7 @@
-//! Planes of the whole fabric, and the number of host ports for counting pairs.
+//! Finds the planes of the whole fabric, and the number of host ports from which pairs are counted.
 //!
-//! A *plane* is a set of parts that would be one if no link were missing. Hosts have one port in each rail, so rails
-//! share hosts and are separate planes. Parts that share no host are pieces of one plane.
+//! A *plane* is a set of parts that would be one connected part if no link were missing. Hosts have one port in each
+//! rail, so two rails have the same hosts and are separate planes. Parts that share no host are pieces of one plane.
 
 use std::collections::BTreeSet;
 

@@ -49,8 +49,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Records the path of a packet from a switch on, until it ends or has visited a switch `visits` times. Paths are
-    /// short and thousands are tried, so no memory is allocated for each.
+    /// Records the path of a packet from a switch on, until it ends or has visited a switch `visits` times. Thousands
+    /// of short paths are tried, so the caller's memory is reused for all of them.
     fn path(&self, (mut switch, mut ingress): (u32, u8), lid: Lid, visits: usize, path: &mut Vec<Stop>) {
         path.clear();
         while path.iter().filter(|stop| stop.switch == switch).count() < visits {

@@ -4,9 +4,9 @@
 //! fixed-size array and returns an error for every value that the standard forbids; `emit` writes into a fixed-size
 //! array and cannot fail. No other crate handles byte order.
 //!
-//! Two levels: [`Mad`] is a view over bytes, for forwarding and dumping. The attribute structs are decoded values, for
-//! decisions. Records of subnet administration are tables of fields over bytes: see [`sa`]. [`Payload`] is any of these
-//! attributes, for code that handles all in the same way. Only printing allocates memory.
+//! There are two levels. [`Mad`] is a view over bytes, for forwarding and dumping. The attribute structs are decoded
+//! values, which the manager decides by. Records of subnet administration are tables of fields over bytes: see [`sa`].
+//! [`Payload`] is any of these attributes, for code that handles all in the same way. Only printing allocates memory.
 //!
 //! Reserved bits are ignored on receipt and sent as 0; reserved codes are refused. So `parse(emit(x)) == x` for every
 //! value, and `emit(parse(bytes))` is `bytes` with the reserved bits cleared.

@@ -283,7 +283,8 @@ struct Edge {
 
 /// Returns the line that closes a cycle of dependencies; `None` without a cycle.
 ///
-/// Both kinds of dependency count alike: an operation that has not begun has not ended either.
+/// Both kinds of dependency (on the begin and on the end of an operation) are treated alike: an operation that has not
+/// begun has not ended either.
 fn circle(edges: &[Edge]) -> Option<usize> {
     let mut waits: BTreeMap<OpId, usize> = BTreeMap::new();
     let mut after: BTreeMap<OpId, Vec<OpId>> = BTreeMap::new();

@@ -79,8 +79,8 @@ pub enum PatternTraffic {
 }
 
 impl PatternTraffic {
-    /// Returns messages of `bytes` between `hosts` hosts, at `load`: a fraction of the rate at which a byte of payload
-    /// takes `byte_ps` picoseconds, including headers of full packets.
+    /// Returns messages of `bytes` between `hosts` hosts, at `load`. This is a fraction of the full rate, at which a
+    /// byte of payload takes `byte_ps` picoseconds including its share of the headers of full packets.
     pub fn new(
         (pattern, arrivals): (&Pattern, Arrivals),
         hosts: u32,

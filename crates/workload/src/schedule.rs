@@ -35,8 +35,8 @@ pub enum Work {
     },
 }
 
-/// Most nanoseconds of computation in a schedule, over all operations. It is a quarter of the range of picoseconds in
-/// 64 bits (53 days), so that message times can be added.
+/// Largest number of nanoseconds of computation in a schedule, summed over all operations. It is a quarter of the range
+/// of picoseconds in 64 bits (53 days), so that message times can be added.
 pub(crate) const COMPUTE_MAX_NS: u64 = u64::MAX / 4 / 1_000;
 
 #[derive(Clone, Debug)]
@@ -54,8 +54,8 @@ struct Op {
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
     ranks: Vec<Vec<Op>>,
-    /// Operations that wait until another one begins, by rank and number of that other operation. They are in a map of
-    /// their own, because there are few.
+    /// Operations that wait until another one begins, by rank and number of that other operation. There are few, so
+    /// they are stored in a map instead of with each operation.
     with: BTreeMap<(u32, u32), Vec<u32>>,
 }
 
@@ -94,7 +94,7 @@ impl Schedule {
     /// Adds an operation of a rank, after those in `after`.
     ///
     /// # Panics
-    /// If there is no such rank, or if an operation in `after` is not one of it.
+    /// If there is no such rank, or if an operation in `after` does not belong to it.
     pub fn add(&mut self, rank: u32, work: Work, after: &[OpId]) -> OpId {
         let ops = &mut self.ranks[rank as usize];
         let id = OpId(ops.len() as u32);

@@ -1,4 +1,4 @@
-//! Generated configurations: check, start and reload agree on each.
+//! Tests with generated configurations: check, start and reload must give the same result for each.
 //!
 //! `SELVEDGE_CONFIGURATIONS=10000` sets their number; the default is small enough for every test run.
 

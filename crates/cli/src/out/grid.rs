@@ -200,8 +200,8 @@ impl Grid {
         [head, rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns the lines of the table. Only a single long word can make a line longer than `width`. Columns that do not
-    /// fit are left out, and a last line names them.
+    /// Returns the lines of the table. A line is longer than `width` only if a single word is. Columns that do not fit
+    /// are left out, and a last line names them.
     pub fn lines(&self, width: Option<usize>) -> Vec<String> {
         let columns = (0..self.keys.len()).map(|at| layout::Column {
             title: self.keys[at].replace('_', " ").to_uppercase(),
@@ -218,8 +218,9 @@ impl Grid {
         cells.any(|cell| matches!(cell, Cell::Text(_) | Cell::Label { .. }))
     }
 
-    /// Returns columns in the order in which a narrow terminal leaves them out: the named ones, then numbers from the
-    /// right, then text from the right. The first column always stays.
+    /// Returns columns in the order in which they are left out if the terminal is too narrow: first the columns that
+    /// were named for this, then columns of numbers from the right, then columns of text from the right. The first
+    /// column always stays.
     fn leaving_order(&self) -> Vec<usize> {
         let named = self.dispensable.iter();
         let mut order: Vec<usize> = named

@@ -15,8 +15,9 @@ use crate::tables_io::whole_tables;
 /// Flaps of one change at most: more are a mistake.
 const FLAPS_MAX: u64 = 100_000;
 
-/// Reads `50us cut "leaf 1"[20]`, `mend PORT`, `flap PORT down=5us up=20us times=3`, `rate PORT 4x-edr`,
-/// `entry "leaf 1" LID PORT`, `tables FILE`: all entries of a dump that differ from the tables in force, at once.
+/// Reads a change with its time: `50us cut "leaf 1"[20]`, or after the time `mend PORT`, `flap PORT down=5us up=20us
+/// times=3`, `rate PORT 4x-edr`, `entry "leaf 1" LID PORT`, or `tables FILE`. The last one changes all entries that
+/// differ from the dump at the same time.
 pub fn parse(text: &str, fabric: &Fabric) -> Result<Planned, CliError> {
     let wrong = |what: &str| CliError::Usage {
         what: format!(

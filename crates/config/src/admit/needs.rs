@@ -1,5 +1,5 @@
-//! Needs of a start in addition to the sources: files, folders and a socket to write, a readable state, an engine that
-//! can route.
+//! What a start needs besides the settings: files, folders and a socket that can be written, readable state, and an
+//! engine that can route.
 
 use std::io;
 use std::path::{Path, PathBuf};

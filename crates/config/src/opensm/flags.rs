@@ -155,8 +155,8 @@ impl OpenSmFlag {
         }
     }
 
-    /// Returns the option of `opensm.conf` with the same meaning; `None` without one, or if a flag of `selvedge run`
-    /// replaces it.
+    /// Returns the option of `opensm.conf` with the same meaning; `None` if there is no such option, or if a flag of
+    /// `selvedge run` replaces it.
     #[must_use]
     pub fn option(&self) -> Option<&'static OpenSmOption> {
         match self.here {

@@ -48,8 +48,9 @@ pub struct OpenSmConf {
 }
 
 impl Default for OpenSmConf {
-    /// Returns OpenSM's defaults where a fabric or a script would notice the difference: OperationalVLs as large as
-    /// ports support, OpenSM's path for the list of links, partitions enforced by switches.
+    /// Returns settings with OpenSM's default instead of Selvedge's wherever a fabric or a script would notice the
+    /// difference: OperationalVLs as large as ports support, OpenSM's path for the list of links, partitions enforced
+    /// by switches.
     fn default() -> Self {
         let mut settings = Settings::default();
         settings.policy.lanes = OPENSM_LANES;
@@ -239,8 +240,8 @@ impl OpenSmConf {
         self.findings.iter_mut().rfind(|found| found.name == name)
     }
 
-    /// Turns the finding on an option's line into an error. If the file has no such line, the finding is about the file
-    /// that OpenSM reads by default.
+    /// Changes the finding for an option's line into an error. If the file has no line for this option, adds an error
+    /// about the file that OpenSM reads by default.
     fn mark(&mut self, name: &str, error: &ConfigError) {
         let of_line = |found: &mut Finding| {
             let wrong = Finding::wrong(found.line, name, &found.value, error);
@@ -308,8 +309,8 @@ impl OpenSmConf {
 /// OpenSM's options that hold keys.
 const SECRET: [&str; 4] = ["m_key", "sm_key", "sa_key", "cc_key"];
 
-/// Returns `value`, or a placeholder if it may be a key. Besides the options above, unknown options with a similar name
-/// count: a mistyped one, or a key of NVIDIA's fork.
+/// Returns `value`, or a placeholder if it may be a key. Besides the options above, this applies to unknown options
+/// with a similar name: a mistyped name, or a key option of NVIDIA's fork.
 fn shown<'a>(name: &str, value: &'a str) -> &'a str {
     let is_known = OpenSmOption::ALL.iter().any(|option| option.name == name);
     let is_secret = match is_known {

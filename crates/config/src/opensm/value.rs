@@ -37,7 +37,7 @@ pub(super) fn millis(text: &str) -> Option<Duration> {
 }
 
 /// True if OpenSM treats a value like the option's default. Numbers compare by value, booleans as OpenSM reads them
-/// (all but `TRUE` is false), paths without a trailing slash, other texts by characters.
+/// (everything except `TRUE` is false), paths without a trailing slash, and other texts character by character.
 pub(super) fn same(value: &str, default: &str) -> bool {
     let is_boolean = matches!(default, "TRUE" | "FALSE");
     let is_path = default.starts_with('/');

@@ -22,8 +22,9 @@ impl CopyNews {
         copier.settled_at().filter(|_| !self.is_ready)
     }
 
-    /// Informs the manager about the copy. Hosts to ask and service levels of senders go first, because the manager may
-    /// plan with them as soon as the copy is complete or the wait for it ends.
+    /// Informs the manager about the copy of registrations. Hosts that must be asked to register again, and service
+    /// levels of senders, go first, because the manager may plan with them as soon as the copy is complete or the wait
+    /// for it ends.
     pub(super) fn tell(&mut self, now: Time, copier: &mut Copier, out: &mut Vec<Out>) {
         if let Some(forgotten) = copier.take_forgotten() {
             out.push(command(Command::ReregisterThese(forgotten)));

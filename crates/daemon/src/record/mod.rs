@@ -2,8 +2,8 @@
 //!
 //! A record begins with the configuration and state of the manager ([`Header`]). Then comes each input with its time
 //! and, after the manager handled it, the number of outputs and their digest. Results of jobs are not stored: a job is
-//! a pure function, so the replay runs it again. Datagrams between hosts and the administrator stand in between, for
-//! people.
+//! a pure function, so the replay runs it again. Between the inputs are datagrams between hosts and the administrator,
+//! for people to read.
 
 mod bytes;
 mod digest;

@@ -34,8 +34,9 @@ pub struct Torn {
     pub bytes: usize,
 }
 
-/// Largest incomplete entry, in bytes, that counts as left by a killed process: more than an entry with a datagram has.
-/// Entries with a policy or a list can be longer, but they are rare, so a longer remainder counts as damage.
+/// Largest size in bytes of an incomplete last entry that a killed process may have left. It is larger than an entry
+/// with a datagram. Entries with a policy or a list can be longer, but they are rare, so a longer remainder counts as
+/// damage.
 const REST_MAX: usize = 512;
 
 impl Torn {

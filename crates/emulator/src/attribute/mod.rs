@@ -1,7 +1,8 @@
 //! Responses of agents: one file per attribute.
 //!
-//! A handler reads or changes the chassis and returns the attribute's data, or the status of a refusal; in that case
-//! nothing has changed. Effects beyond the chassis (a link that goes down) are returned in [`Effects`].
+//! A handler reads or changes the chassis and returns the attribute's data, or a status with which the request is
+//! refused; in that case nothing has changed. Effects beyond the chassis (a link that goes down) are returned in
+//! [`Effects`].
 
 pub(crate) mod class_port_info;
 pub(crate) mod guid_info;

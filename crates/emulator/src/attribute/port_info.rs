@@ -283,9 +283,9 @@ fn checked_speeds(
     Ok(set)
 }
 
-/// Checks a change of state. Legal: INIT to ARMED, ARMED to ACTIVE, to stay in ARMED or ACTIVE, and DOWN from any
-/// state; Sleep, Polling and Disabled as physical state. No Set leads to INIT. A physical state may only be combined
-/// with port state DOWN.
+/// Checks a change of state. Legal port states are: ARMED from INIT, ACTIVE from ARMED, ARMED and ACTIVE unchanged, and
+/// DOWN from any state. Legal physical states are Sleep, Polling and Disabled. No Set leads to INIT. A physical state
+/// may only be combined with port state DOWN.
 ///
 /// DOWN alone resets the port states of both ends, which continue to INIT because the link is still trained. Source:
 /// IBA vol 1 §7.2.7 (link state machine). Observed: OpenSM does this after each change of MTU or lanes and expects both

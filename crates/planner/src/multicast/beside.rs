@@ -4,7 +4,7 @@
 //! Trees are judged together with the routes in force. When routes change, the trees in force must also be free of
 //! deadlock with the new routes, and with every mix of old and new. Nearly always they are. Otherwise the affected
 //! groups are taken apart first: each switch then copies only to its own members, so no copy occupies one link while it
-//! waits for another. Their trees are planned again as soon as the routes are in force.
+//! waits for another. Trees of these groups are planned again as soon as the routes are in force.
 
 use std::collections::BTreeSet;
 
@@ -42,8 +42,8 @@ pub(crate) fn taken_apart(fabric: &Fabric, held: &MulticastTables, groups: &BTre
 }
 
 impl Basis {
-    /// Returns the channel dependencies of the routes in force, optionally with those of replaced entries that packets
-    /// in flight may use.
+    /// Returns the channel dependencies of the routes in force. With `with_under_way`, includes the dependencies of
+    /// replaced entries that packets in flight may use.
     pub(super) fn route_turns(&self, fabric: &Fabric, plan: &Plan, with_under_way: bool) -> RouteTurns {
         let under_way = self.under_way.as_ref().filter(|_| with_under_way);
         let blocks = under_way
@@ -100,8 +100,8 @@ impl Basis {
         self.take_apart((inventory, fabric), &tables, &groups).map(Box::new)
     }
 
-    /// Returns the groups with copies that change lanes while rows are written. Meanwhile their copies may be on both
-    /// lanes.
+    /// Returns the groups with copies that change to another lane when SL2VL rows are written. While the rows are
+    /// written, copies of such a group may be on both lanes.
     fn changing_lanes<'a>(
         &self,
         (fabric, installed): (&Fabric, &Installed),

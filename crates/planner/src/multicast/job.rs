@@ -89,8 +89,8 @@ pub struct MulticastPlan {
 pub struct Beside {
     /// Channel dependencies of these routes.
     routes: RouteTurns,
-    /// By lane: true if trees may be planned without checking dependencies, because trees over all hosts are
-    /// compatible.
+    /// For each lane, true if trees may be planned without a check of dependencies, because trees over all hosts are
+    /// compatible with the routes.
     is_free: Vec<bool>,
 }
 
@@ -110,8 +110,8 @@ impl Beside {
         Self { routes, is_free }
     }
 
-    /// Returns the attempts in order: false plans trees without a check of the routes' dependencies, true with it. The
-    /// attempt without comes first if it is likely to succeed.
+    /// Returns the attempts in order. An attempt `false` plans trees without checking the dependencies of the routes,
+    /// an attempt `true` checks them. `false` comes first if it is likely to succeed.
     fn attempts(&self, groups: &MulticastGroups) -> impl Iterator<Item = bool> + use<> {
         let is_free = |sl: Sl| self.is_free.get(usize::from(self.routes.lane(sl))) == Some(&true);
         let first = groups.iter().all(|group| is_free(group.sl)).then_some(false);
@@ -119,8 +119,8 @@ impl Beside {
     }
 }
 
-/// The fabric, the routes that trees must be compatible with, and the same with replaced entries that packets in flight
-/// may use.
+/// The fabric, the routes that trees must be compatible with, and these routes together with replaced entries that
+/// packets in flight may use.
 type Ground<'a> = (&'a Fabric, &'a Arc<Beside>, &'a RouteTurns);
 
 impl MulticastTask {
@@ -131,7 +131,7 @@ impl MulticastTask {
     }
 
     /// Plans trees and has them judged: first the best trees; if those could deadlock, trees that are compatible with
-    /// the routes. If there is no safe change to such trees, groups are taken apart, and their trees follow after all
+    /// the routes. If there is no safe change to such trees, groups are taken apart, and they get trees again when all
     /// packets of the old trees have drained.
     pub(crate) fn run(&self) -> MulticastResult {
         let basis = &self.basis;

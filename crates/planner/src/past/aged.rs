@@ -14,8 +14,9 @@ use super::taken::{Change, Step};
 use super::{After, FOG_LIFETIMES, Recent};
 
 impl Recent {
-    /// Removes changes with packets that are gone, LID by LID, although other changes were made since. When faults
-    /// follow each other closely, there is no moment at which the packets of all changes are gone.
+    /// Removes changes from the record, LID by LID, when the packets of their old entries are gone, even if other
+    /// changes were made since. When faults follow each other closely, there is no moment at which the packets of all
+    /// changes are gone.
     pub(super) fn forget_aged(&mut self, now: Time, after: &After) {
         let longest = self.longest(&after.fabric);
         // Number of steps, from the first on, that are this many lifetimes old.

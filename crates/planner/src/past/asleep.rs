@@ -10,8 +10,8 @@ use selvedge_verify::phases::is_asleep;
 
 use super::lost;
 
-/// Adds the links that carried packets on the fabric `before` and are trained but not ACTIVE now, even if no table has
-/// changed. The time of the loss is unknown, so it counts as now.
+/// Adds the links that carried packets in the fabric `before` and are now trained but not ACTIVE. This is needed even
+/// if no table has changed. When these links were lost is unknown, so they count as lost now.
 pub fn with_links_asleep(
     under_way: Option<Arc<UnderWay>>,
     before: Option<&Fabric>,
@@ -31,7 +31,7 @@ pub fn with_links_asleep(
 }
 
 /// Counts blocks with entries over lost links as changed. These entries have no effect now (see
-/// [`selvedge_verify::phases::Wake`]), but they had one before the links were lost.
+/// [`selvedge_verify::phases::Wake`]), but packets may have used them before the links were lost.
 fn note_what_led_there(under_way: &mut UnderWay, fabric: &Fabric, installed: &Installed) {
     let known: BTreeSet<_> = under_way.before.iter().map(|(at, block, _)| (*at, *block)).collect();
     let mut before = Vec::new();

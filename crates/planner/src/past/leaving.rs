@@ -13,7 +13,7 @@ use super::drain_time;
 const FOLLOWED_MAX: usize = 4_000_000;
 
 /// Returns the LIDs that ports have now and that a plan gives to no port, and how long packets to them may be in flight
-/// once the plan is in force. `installed` are the tables before.
+/// once the plan is in force. `installed` are the tables before the plan.
 #[must_use]
 pub fn leaving(fabric: &Fabric, installed: &Installed, plan: &Plan) -> (BTreeSet<Lid>, Duration) {
     let mut leaving = BTreeSet::new();

@@ -6,8 +6,8 @@ use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::LostLink;
 use selvedge_types::{Guid, PortNum, PortState};
 
-/// A [`LostLink`] by GUID, because switch numbers change in every sweep. Without a switch at its beginning if a host
-/// sent on it.
+/// A [`LostLink`] with GUIDs instead of switch numbers, because these change in every sweep. If a host sent on the
+/// link, there is no switch at its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Lost {
     from: Option<Guid>,
@@ -49,9 +49,9 @@ impl Lost {
     }
 }
 
-/// Returns the links into switches that carried packets before and do not now, as far as they can be seen, and the
-/// links of senders that were never seen. Links of a switch that cannot be seen are kept, because the packets that it
-/// has received are still there when it comes back.
+/// Returns the links into switches that carried packets in `before` and no longer do, and the links of senders that no
+/// sweep has found. A link into a switch that the last sweep did not find is not returned: it still counts as carrying
+/// packets, because packets that the switch has received are still in it when it is found again.
 pub(super) fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<Lost> {
     match std::ptr::eq(Arc::as_ptr(before), now) {
         true => Vec::new(),
@@ -107,10 +107,12 @@ fn names_of_lost<'a>(before: &'a Fabric, now: &'a Fabric) -> impl Iterator<Item 
     })
 }
 
-/// Returns the links into switches on which an unknown node may have sent, and which no longer count for any host.
+/// Returns the links into switches on which an unknown node may have sent, and which no longer count as the link of a
+/// host.
 ///
 /// An ACTIVE port without an answering node behind it counts as a port to a host, which sends. This ends when the port
-/// is known to lead to a switch, or has gone down. But the unknown node has sent until now, and may not be visible yet.
+/// is known to lead to a switch, or has gone down. But the unknown node may have sent until now, even if no sweep has
+/// found it yet.
 fn unseen_senders<'a>(before: &'a Fabric, now: &'a Fabric) -> impl Iterator<Item = Lost> + 'a {
     let unseen = switch_ports(before).filter(|&(at, peer)| peer.is_none() && is_active(before, at));
     unseen.filter_map(|(PortRef { node, port }, _)| {

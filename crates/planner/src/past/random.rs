@@ -172,8 +172,8 @@ impl World {
         assert!(written.steps.iter().all(is_over));
     }
 
-    /// Checks that every change is reported as long as it matters, and not for ever, with equal results before and
-    /// after `settle`.
+    /// Checks that every change is reported as long as its packets may be in flight, and not for ever. The results must
+    /// be equal before and after `settle`.
     fn invariant_all_is_told_until_it_is_over(&self) {
         let mut settled = self.past.clone();
         settled.settle(self.now);

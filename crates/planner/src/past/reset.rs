@@ -1,8 +1,9 @@
 //! Switches that were off, and switches that show another GUID: packets that they had forwarded are still in flight.
 //!
 //! A switch that is powered off loses its tables and the packets in its queues, but not the packets that it has sent.
-//! Those wait in its neighbours and occupy the channels from the switch to them. The channels carry packets again as
-//! soon as the links are ACTIVE. So a power-off counts as a step in which the switch dropped all entries.
+//! Packets that it has sent wait in its neighbours and occupy the channels from the switch to the neighbours. The
+//! channels carry packets again as soon as the links are ACTIVE. So a power-off counts as a step in which the switch
+//! dropped all entries.
 
 use std::collections::BTreeMap;
 
@@ -33,8 +34,8 @@ fn row_of<'a>((fabric, installed): Known<'a>, guid: Guid) -> Option<&'a Row> {
 }
 
 impl Past {
-    /// Records that the known state changes from `before` to `after`. Tables of switches that are no longer visible are
-    /// kept.
+    /// Records that the known state changes from `before` to `after`. Tables of switches that are no longer found are
+    /// kept in the record.
     pub fn note_gone(&mut self, before: Known<'_>, after: Known<'_>, now: Time) {
         self.revision += 1;
         for &node in before.0.switches().iter() {
@@ -52,8 +53,8 @@ impl Past {
         self.gone.live_at = Some(now);
     }
 
-    /// True if packets may be in flight between switches: some link carried packets a moment ago, even if it is not
-    /// visible now.
+    /// True if packets may be in flight between switches: some link carried packets a moment ago, even if the last
+    /// sweep did not find it.
     pub fn has_carried(&self, fabric: &Fabric, now: Time) -> bool {
         self.gone
             .live_at
@@ -84,8 +85,9 @@ impl Past {
         }
     }
 
-    /// Handles a recently written switch that shows another GUID: it is recognised by an ACTIVE link that led to it
-    /// before. One of the two GUIDs belongs to another switch, so it is unknown which switch received which Sets.
+    /// Handles a recently written switch that shows another GUID: an ACTIVE link that led to the switch before shows
+    /// that it is the same one. One of the two GUIDs belongs to another switch, so it is unknown which switch received
+    /// which Sets.
     fn note_renamed(&mut self, fabric: &Fabric) {
         let Some(seen) = &self.recent.seen else { return };
         let last = &seen.fabric;

@@ -8,10 +8,10 @@ use selvedge_types::{Guid, Lid};
 
 use super::unanswered::Late;
 
-/// Most steps kept. Beyond it two steps are merged into one, which allows more mixes than can occur. If steps cannot be
-/// merged, as when the same entries change back and forth, the entries that packets in flight may use are unknown from
-/// then on. With a lifetime of 1.07 s, three lifetimes need 256 steps if a fault takes two steps and the next one
-/// follows after 25 ms.
+/// Largest number of steps that are kept. If there are more, two steps are merged into one: the proof then considers
+/// more mixes of entries than can occur. If steps cannot be merged, as when the same entries change back and forth, the
+/// entries that packets in flight may use are unknown from then on. With a lifetime of 1.07 s, three lifetimes need 256
+/// steps if a fault takes two steps and the next one follows after 25 ms.
 const STEPS_MAX: usize = 256;
 
 /// A block with no entries.
@@ -105,8 +105,9 @@ impl Written {
         }
     }
 
-    /// Adds blocks with their contents before further writes. If a block differed from its last known contents (another
-    /// manager changed it, or the switch showed another GUID), packets have been forwarded by these entries too.
+    /// Adds blocks with the contents that a sweep has read, before further writes. If a block differed from its last
+    /// known contents (another manager changed it, or the switch showed another GUID), packets have been forwarded by
+    /// these entries too.
     fn found(&mut self, before: BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>, now: Time) {
         let last: BTreeMap<_, _> = self
             .blocks()
@@ -142,8 +143,8 @@ impl Written {
         is_new
     }
 
-    /// Merges the two earliest consecutive steps without a common entry, because a step writes no entry twice. Returns
-    /// false if there are no such steps.
+    /// Merges the two earliest consecutive steps that have no entry in common (a step must write no entry twice).
+    /// Returns false if there are no such steps.
     fn join_two(&mut self) -> bool {
         let entries = |changes: Vec<Change>| changes.iter().map(|change| (change.lid, change.switch)).collect();
         let changed: Vec<BTreeSet<(Lid, Guid)>> = self.changes_by_step().map(entries).collect();
@@ -245,11 +246,11 @@ impl Written {
     }
 }
 
-/// True if no packet is affected by the writing of a block: it had the same contents (`met`), or the switch drops
-/// packets to all its LIDs because they are above LinearFDBTop.
+/// True if writing a block affects no packet: the block had the same contents before (`met`), or all its LIDs are above
+/// LinearFDBTop, so the switch drops packets to them anyway.
 ///
-/// This matters because each sweep empties the tables of a switch that was off, until they are in force. If these
-/// writes counted, a repeating trap could delay all work that waits for packets to drain.
+/// The difference is important because each sweep empties the tables of a switch that was off, until a plan is in
+/// force. If these writes counted, a repeating trap could delay all work that waits for packets to drain.
 pub fn goes_unnoticed(met: Option<&[u8; BLOCK_LIDS]>, is_looked_up: bool, data: &[u8; BLOCK_LIDS]) -> bool {
     match met {
         Some(met) => met == data,

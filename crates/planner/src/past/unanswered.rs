@@ -1,8 +1,8 @@
 //! LFT blocks that were sent and never acknowledged.
 //!
 //! An agent that hangs may carry out such a Set when it recovers, however long after the last attempt. Until then its
-//! switch forwards by the old contents. Nothing reports the moment of the change: a block that is read later may have
-//! been written just before.
+//! switch forwards by the old contents. Nothing reports the moment of the change. A block that is read later may have
+//! been written just before it is read.
 
 use std::collections::BTreeMap;
 
@@ -38,8 +38,8 @@ struct Sets {
 }
 
 impl Unanswered {
-    /// Records an unanswered Set. `met` is the contents before, if known, or the contents that an earlier Set was to
-    /// write.
+    /// Records an unanswered Set. `met` is the contents before the Set, if known, or the contents of an earlier
+    /// unanswered Set.
     pub fn note(&mut self, (guid, block, data): (Guid, u16, Block), met: Option<Block>) {
         let Sets { sent, .. } = self
             .blocks
@@ -50,8 +50,8 @@ impl Unanswered {
         }
     }
 
-    /// Removes the blocks that have been read since. Returns the contents that each of them has had, in order, and
-    /// whether the contents of some block are unknown.
+    /// Removes the blocks that have been read since. Returns the contents that each block has had, in order of time,
+    /// and whether the contents of some block are unknown.
     fn take_read(&mut self, fabric: &Fabric, read: &Installed) -> (Late, bool) {
         let (mut late, mut is_any_unknown) = (Late::new(), false);
         self.blocks.retain(|&(guid, block), Sets { met, sent }| {

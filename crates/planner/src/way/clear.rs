@@ -11,11 +11,12 @@ use selvedge_verify::phases;
 /// Contents of blocks after some phases.
 type Written = BTreeMap<(NodeIdx, u16), [u8; BLOCK_LIDS]>;
 
-/// Makes a change set wait for packets of unknown entries (fog) before it adds any entry that packets may wait for.
+/// Makes a change set wait for packets of unknown entries (fog) before it adds any entry that may make packets wait for
+/// each other.
 ///
-/// Entries are removed without this wait: with fewer entries, packets wait for less, whatever their origin. The
-/// removals must not be delayed. If the tables in force loop, the proof starts from the entries that are removed before
-/// the wait.
+/// Entries are removed without this wait: a removed entry cannot make packets wait, whichever entries forwarded them
+/// before. The removals must not be delayed. If packets loop by the tables in force, the proof starts from the entries
+/// that are removed before the wait.
 pub fn let_clear(changes: &mut ChangeSet, (fabric, installed): (&Fabric, &Installed), fog: Duration) {
     let mut fog_ns = u64::try_from(fog.as_nanos()).unwrap_or(u64::MAX);
     let mut written = Written::new();

@@ -101,7 +101,7 @@ struct Step {
 const SORTED_MAX: usize = 20_000;
 
 /// Returns the Sets that turn `fabric` with `installed` tables into `plan`, in steps that the judge should be able to
-/// prove. If no such steps are found, returns [`changes`], which the judge then refuses with a reason.
+/// prove. If no such steps are found, returns the result of [`changes`], which the judge then refuses with a reason.
 #[must_use]
 pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &WayOptions<'_>) -> ChangeSet {
     let base = changes(fabric, installed, plan);
@@ -223,8 +223,8 @@ impl<'a> Way<'a> {
         by_lid
     }
 
-    /// Returns the steps and the expected judgement. If no safe steps are found, returns those that explain the problem
-    /// best.
+    /// Returns the steps and the expected judgement. If no safe steps are found, returns the steps for which the
+    /// judge's refusal explains the problem best.
     fn steps(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<(Vec<Step>, Word)> {
         let safe = |steps: &Vec<Step>| (self.word(steps) == Word::Safe).then(|| (steps.clone(), Word::Safe));
         let early = self.split(by_lid);
@@ -374,10 +374,10 @@ impl<'a> Way<'a> {
         steps.iter().zip(&needed[taken..]).map(wait).collect()
     }
 
-    /// Returns the change set with its tables in these steps. Settings come first. Then links between switches are
-    /// activated, so that no entry leads to a link that does not carry packets yet. The steps follow. Ports of hosts
-    /// are activated before the first wait, or last. If the tables in force can deadlock, LIDs are given and ports
-    /// activated last, after a wait.
+    /// Returns the change set with its entries divided into these steps. Settings come first. Then links between
+    /// switches are activated, so that no entry leads to a link that does not carry packets yet. The steps follow.
+    /// Ports of hosts are activated before the first wait, or last. If the tables in force can deadlock, ports get
+    /// their LIDs and are activated last, after a wait.
     fn assemble(&self, base: ChangeSet, steps: &[Step], word: Word) -> ChangeSet {
         let generation = base.generation;
         let (mut settings, mut blocks, mut links, mut hosts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -446,7 +446,7 @@ impl<'a> Way<'a> {
     }
 
     /// Returns Sets that empty unknown blocks above LinearFDBTop, for example of a switch that was rebooted. Packets do
-    /// not use them yet, but they become effective together with the settings.
+    /// not use such blocks yet, but when the settings raise LinearFDBTop, their entries take effect.
     fn cleared(&self, blocks: &[Op]) -> Vec<Op> {
         let is_fresh = |node: NodeIdx, block: u16| {
             let switch = self.fabric.switch_index(node);
@@ -515,8 +515,8 @@ impl<'a> Way<'a> {
         touched.into_iter().map(op).collect()
     }
 
-    /// Sorts blocks with an entry that hosts use to the front. Entries of the other blocks are used only by switch
-    /// agents.
+    /// Sorts blocks to the front that have an entry used by packets of hosts. Only packets of switch agents use the
+    /// entries of the other blocks.
     fn sort_by_use(&self, writes: &[Write], blocks: &mut [Op]) {
         if writes.len() > SORTED_MAX {
             return;

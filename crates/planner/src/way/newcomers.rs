@@ -6,8 +6,9 @@ use selvedge_verify::phases::{self, Word};
 use super::{Step, Way, What};
 
 impl Way<'_> {
-    /// Returns the change set if no entry changes but hosts may join. If packets of recently changed entries could wait
-    /// for packets from or to these hosts, and the reverse, the change set first waits until they are gone.
+    /// Returns the change set for the case that no entry changes but hosts join. If packets of recently changed entries
+    /// and packets from or to these hosts could wait for each other, the change set first waits until the former are
+    /// gone.
     pub(super) fn with_newcomers(&self, base: ChangeSet) -> ChangeSet {
         let Some(past) = &self.past else { return base };
         let may_meet = || match phases::Wake::may_be_of(self.fabric, &base) {

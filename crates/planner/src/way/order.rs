@@ -1,5 +1,5 @@
-//! Dependencies that may exist together: a graph that is kept without cycles, as bits. An edge that would close a cycle
-//! is refused.
+//! Channel dependencies that may exist at the same time: a graph, stored as bits, that never has a cycle. An edge that
+//! would close a cycle is refused.
 
 pub use selvedge_graph::Refused;
 use selvedge_graph::{Edges, Order as Places};

@@ -9,12 +9,12 @@ use selvedge_verify::phases::{self, Word, Write, drain_bound_ns, lifetimes};
 
 use super::{Step, Way, WayOptions, What};
 
-/// Longest sum of several waits that is acceptable to save packets. If packets of old and new entries may pass all
-/// switches one after another, each wait is as many lifetimes of 1.07 s.
+/// Longest sum of several waits that is acceptable to save packets. In the worst case a packet passes all switches one
+/// after another by old and new entries; then a wait has as many lifetimes of 1.07 s as there are switches.
 const PATIENCE_NS: u64 = 20_000_000_000;
 
-/// Gives the waits of these steps sufficient lengths. The steps were planned as if links that come up carried packets
-/// from the start.
+/// Makes each wait of these steps long enough. The steps were planned as if links that come up carried packets from the
+/// start.
 pub(super) fn with_waits(
     mut set: ChangeSet,
     (fabric, installed): (&Fabric, &Installed),

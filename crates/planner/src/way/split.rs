@@ -10,8 +10,8 @@ use selvedge_verify::phases::Write;
 
 use super::net::{NONE, Net};
 
-/// Most steps between two waits. Each costs a round trip, and few changes need more than three. A LID that needs more
-/// is dropped first.
+/// Largest number of steps between two waits. Each step costs a round trip, and few changes need more than three. If a
+/// LID needs more steps than this, its entries are dropped first.
 pub const STEPS_MAX: usize = 64;
 
 /// Arrays for one LID, reused for the next.
@@ -120,8 +120,8 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// Sorts writes by distance to the LID under the new tables, nearest first, so that each depends only on earlier
-    /// ones.
+    /// Sorts writes by distance to the LID under the new tables, nearest first, so that the path of each write uses
+    /// only entries that were written before it.
     fn nearest_first(&self, lid: Lid, writes: &[Write]) -> Vec<Write> {
         let mut sorted: Vec<(u32, Write)> = ranks(self.net, self.tables, lid, writes);
         sorted.sort_unstable();
@@ -129,8 +129,8 @@ impl<'a> Split<'a> {
     }
 }
 
-/// Returns each write with its rank: the largest number of other written entries behind it on the new path. If each
-/// rank waits for the one before, packets use no old entry after a new one.
+/// Returns each write with its rank: the largest number of other written entries behind it on the new path. If writes
+/// of a rank wait until those of the rank before are acknowledged, no packet uses an old entry after a new one.
 pub fn ranks(net: &Net, tables: &Tables, lid: Lid, writes: &[Write]) -> Vec<(u32, Write)> {
     let by_switch: BTreeMap<u32, u8> = writes.iter().map(|write| (write.switch.0, write.egress)).collect();
     let rank = |from: &Write| {

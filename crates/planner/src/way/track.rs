@@ -106,8 +106,8 @@ impl<'a> Track<'a> {
         true
     }
 
-    /// Loads the tables of one LID, together with the packets in flight since these tables were in force and these
-    /// steps were taken. Returns false if all that together makes a cycle.
+    /// Loads the entries of one LID: those of `tables`, and those of the steps taken since, which packets in flight may
+    /// have used. Returns false if the dependencies of all these entries have a cycle.
     pub fn replay(
         &mut self,
         (tables, lost): (&Tables, &[LostLink]),

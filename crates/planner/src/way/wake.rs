@@ -2,7 +2,7 @@
 //!
 //! These are entries of three kinds. They lead to links that are about to become ACTIVE, or they are above a
 //! LinearFDBTop that is about to be raised. Or they lead to ACTIVE ports behind which no agent answers: a switch that
-//! is known by another link may be there.
+//! is also reached over another link may be there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,11 +20,11 @@ const LABEL: &str = "drop old entries that lead to links which come up";
 const ABOVE: &str = "drop old entries that lie above LinearFDBTop";
 const DARK: &str = "drop old entries that lead to agents that do not answer";
 
-/// Returns the tables of the switches after old entries that would take effect are dropped, and the phase that drops
-/// them. `None` if there are none.
+/// Drops old entries before they would take effect. Returns the phase that drops them, and the tables of the switches
+/// after this phase. `None` if there is no such entry.
 ///
-/// Entries that equal the plan stay, unless they would make packets loop or wait for each other in a cycle together
-/// with the other old entries.
+/// An entry that equals the plan is not dropped, unless it could make packets loop, or wait for each other in a cycle,
+/// together with other old entries.
 pub fn drop_first(
     fabric: &Fabric,
     installed: &Installed,
@@ -82,7 +82,7 @@ pub fn drop_first(
     Some((after, phase))
 }
 
-/// Returns how long packets of entries that are dropped first may be in flight where no proof follows them.
+/// Returns how long packets of entries that are dropped first may be in flight at places that no proof covers.
 ///
 /// If two switches each have a port behind which no agent answers, a cable may connect these ports. Packets that one
 /// switch has just sent over it follow the entries of the other, and no proof considers a cable that is not seen. A

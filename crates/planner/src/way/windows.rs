@@ -20,13 +20,13 @@ use super::split::{STEPS_MAX, ranks};
 use super::track::Track;
 use super::{Step, What};
 
-/// Most rows of the graph that searches of one window may read: less than a second. Then the remaining LIDs are dropped
-/// first.
+/// Largest number of rows of the graph that the searches of one window may read, which takes less than a second. When
+/// it is reached, the remaining LIDs are dropped first.
 const WINDOW_BUDGET: u64 = 5_000_000;
 /// Most waits before the remaining LIDs are dropped. Each wait takes seconds, and operators wait for the end.
 const WAITS_MAX: usize = 4;
-/// Divisor of the smallest useful window: one that moves less than 1/8 of the remaining LIDs is not worth another wait,
-/// so the next window drops.
+/// Divisor of the smallest useful window: if a window can move less than 1/8 of the remaining LIDs, it is not worth
+/// another wait, so the remaining LIDs are dropped first.
 const SHARE_MIN: usize = 8;
 
 /// Inputs that do not change while steps are planned.
@@ -341,8 +341,8 @@ fn move_on(
     });
 }
 
-/// Assigns the writes of one LID to steps. Returns these, and the writes that must wait. `by_rank`: a write comes only
-/// after the writes of all switches further along its new path.
+/// Assigns the writes of one LID to steps. Returns the steps, and the writes that must wait. `by_rank`: a write comes
+/// only after the writes of all switches further along its new path.
 fn try_task(
     track: &mut Track<'_>,
     order: &mut Order,
@@ -377,8 +377,8 @@ fn try_task(
     (steps, left)
 }
 
-/// Drops LIDs that cannot keep their entries while the others get new ones: as few as a greedy choice finds, or all
-/// that are left.
+/// Drops the entries of LIDs that cannot keep them while the other LIDs get new entries: of as few LIDs as a greedy
+/// choice finds or, with `all`, of all LIDs that are left.
 fn drop_first((ground, rest): (&Ground<'_>, &Rest), tables: &mut Tables, left: &mut [Task], all: bool) -> Vec<Write> {
     if all || !choose((ground, rest), tables, left) {
         left.iter_mut().for_each(|task| task.dropped = true);

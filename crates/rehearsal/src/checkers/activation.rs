@@ -59,9 +59,9 @@ impl Activation {
     }
 }
 
-/// Fails if a port becomes ACTIVE before its switch holds every block of the plan. Checked only while no link between
-/// switches carries packets yet. For later plans the judge's proof of their steps counts such ports as ACTIVE from the
-/// start.
+/// Fails if a port becomes ACTIVE before its switch holds every block of the plan. This is checked only as long as no
+/// link between switches carries packets. In later plans a port may become ACTIVE earlier, because the judge proves
+/// their steps as if such ports were ACTIVE from the start.
 fn tables_first(scene: &Scene<'_>, several: Option<Time>, newly_active: &[PortIdx]) -> Result<(), Violation> {
     let chassis = scene.chassis();
     for &port in newly_active {

@@ -49,8 +49,9 @@ impl BringUp {
     }
 
     /// Fails if packets loop while the first plan of a subnet is written, however few of its tables are written yet and
-    /// whether links are ACTIVE or not. When routes change later, old and new tables may make a passing loop over links
-    /// that are not ACTIVE: such loops are only counted. Loops over ACTIVE links are found by the checkers of routes.
+    /// whether links are ACTIVE or not. When routes change later, old and new tables together may for a moment make a
+    /// loop over links that are not ACTIVE; such loops are only counted. Loops over ACTIVE links are found by the
+    /// checkers of routes.
     fn no_loops(&mut self, scene: &Scene<'_>, written: &[NodeIdx]) -> Result<(), Violation> {
         let chassis = scene.chassis();
         self.loops.retain(|&(switch, lid)| loops(chassis, switch, lid));
@@ -74,8 +75,8 @@ impl BringUp {
         Ok(())
     }
 
-    /// Returns the LIDs of live ports with packets that loop at a switch. Examined are the LIDs with entries there that
-    /// changed since the last check, and the LIDs that looped at the last check.
+    /// Returns the LIDs of live ports with packets that loop at a switch. Only two kinds of LIDs are examined: LIDs
+    /// with an entry at this switch that changed since the last check, and LIDs that looped at the last check.
     fn loops_at(&mut self, scene: &Scene<'_>, switch: NodeIdx, own: PortIdx) -> Vec<Lid> {
         let chassis = scene.chassis();
         let known = self.loops.range((switch, Lid(0))..=(switch, Lid(u16::MAX)));

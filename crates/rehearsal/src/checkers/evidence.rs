@@ -144,8 +144,8 @@ impl Evidence {
         }
     }
 
-    /// If there is exactly one master at this instant, returns the rule that excuses its violation, and the time at
-    /// which it last began a sweep or a probe.
+    /// If there is exactly one master at this instant, returns the rule that excuses a violation by this master, and
+    /// the time at which it last began a sweep or a probe.
     pub fn excuse_now(&self, scene: &Scene<'_>) -> (Option<Rule>, Option<Time>) {
         let ids = (0..scene.managers.len()).map(ManagerId);
         let lives = ids.filter_map(|id| Some((id, scene.life(id)?)));
@@ -221,17 +221,17 @@ impl Evidence {
         self.faults.cloned_since(since).then_some(Rule::ClonedGuid)
     }
 
-    /// Returns the rule for packets that are misrouted because a block reached the wrong switch. It applies while no
-    /// trap about the moved cable has reached the manager, and traps are not repeated yet.
+    /// Returns the rule that excuses packets which are misrouted because a block reached the wrong switch over a moved
+    /// cable. It applies until a trap about the moved cable has reached the manager, or should have been repeated.
     pub fn unheard_excuse(&self, looked_at: Option<Time>, now: Time) -> Option<Rule> {
         let since = looked_at.unwrap_or(Time::ZERO);
         let are_out = self.blocks.is_any_stray(Rule::Unheard);
         self.cables.is_unheard(since, now, are_out).then_some(Rule::Unheard)
     }
 
-    /// Returns the rule for a credit loop that includes packets forwarded by an entry before it changed. A manager
-    /// cannot know what its predecessor wrote a moment before, or what it wrote itself to a switch that showed another
-    /// node's GUID.
+    /// Returns the rule that excuses a credit loop in which some packets were forwarded by an entry before it changed.
+    /// Such a loop is excused if the manager could not know the old entry: the master before it wrote the entry a
+    /// moment ago, or the switch showed another node's GUID when this manager wrote it.
     pub fn ghost_excuse(&self, oldest: Time, by: Option<&Manager>) -> Option<Rule> {
         let started = by.and_then(|manager| manager.life.as_ref()).map(|life| life.started);
         let is_older = !self.is_outside && started.is_none_or(|started| oldest <= started);
@@ -243,8 +243,8 @@ impl Evidence {
         is_by(self.faults.cloned()).then_some(Rule::ClonedGuid)
     }
 
-    /// Returns the rule for a forwarding loop that a Set closed, if its manager does not see a switch with a silent
-    /// agent.
+    /// Returns the rule that excuses a forwarding loop that a Set closed, if a switch in the loop has a silent agent,
+    /// so that the manager of the Set does not know of it.
     pub fn circle_excuse(&self, scene: &Scene<'_>, nodes: &[NodeIdx], by: Option<&Manager>) -> Option<Rule> {
         if self.is_outside {
             return self.faults.is_blind(scene.now).then_some(Rule::Unseen);
@@ -257,8 +257,8 @@ impl Evidence {
         (!nodes.iter().all(is_seen)).then_some(Rule::Unseen)
     }
 
-    /// Returns the rule for a credit loop at these ports: its manager does not see a switch with a silent agent, or a
-    /// link that lets no MAD pass.
+    /// Returns the rule that excuses a credit loop at these ports, if the manager does not know of a switch because its
+    /// agent is silent, or of a link because no MAD passes it.
     pub fn channels_excuse(&self, scene: &Scene<'_>, ports: &[PortIdx], by: Option<&Manager>) -> Option<Rule> {
         let chassis = scene.chassis();
         let nodes: Vec<NodeIdx> = ports.iter().map(|&port| chassis.wire(port).node()).collect();

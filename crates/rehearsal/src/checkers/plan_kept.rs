@@ -15,8 +15,8 @@ use crate::manager::Life;
 pub(super) struct PlanKept {
     /// Numbers of the processes that were master with a plan in force at the last check.
     have: Vec<u64>,
-    /// Those of them that have come to rest with it since a fault last struck, or the fabric last changed otherwise
-    /// than by a Set: the fabric is none of the reasons to lose it.
+    /// Of these managers, those that have been idle with the plan in force since the last fault, or since the fabric
+    /// last changed other than by a Set. If one of them loses its plan, the fabric is not the reason.
     rested: Vec<u64>,
 }
 
@@ -52,9 +52,9 @@ impl PlanKept {
         Ok(())
     }
 
-    /// Returns the change that a master lost its plan to, in words. The plan may also be lost because of the fabric:
-    /// to another master, to a cable of the manager, to a foreign M_Key, or to a fault that leaves no plan for the
-    /// policy in force.
+    /// Returns, in words, the change of policy because of which a master lost its plan. There are also other causes,
+    /// which are no violation: another master, the cable of the manager, a foreign M_Key, or a fault after which no
+    /// plan is possible with the policy in force.
     fn refused_change(&self, now: Time, life: &Life) -> Option<String> {
         let view = life.sm.view();
         let is_of_fabric = view.facts.own_port_down.is_some() || view.facts.m_key_foreign.is_some();

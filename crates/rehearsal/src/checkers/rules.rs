@@ -10,8 +10,8 @@ pub enum Rule {
     /// A bit of a MAD was flipped in flight without a CRC error: real links discard such a packet.
     CorruptMedium,
     /// A Set arrived after a later Set of the same node, attribute and modifier, because the medium delayed or
-    /// duplicated it. Or a manager was killed after it sent a Set; its next process read the tables before that Set
-    /// arrived, and sets what differs from what it read.
+    /// duplicated it. Or a manager was killed after it had sent a Set. Its next process read the tables before that Set
+    /// arrived, and plans from the tables that it read.
     LateSet,
     /// Two managers sent Sets to one subnet while neither knew of the other, or one did before the other's next sweep.
     SeveralMasters,
@@ -29,8 +29,8 @@ pub enum Rule {
     /// as well.
     OtherLids,
     /// A port got another LID because two ports held the same LID. Either their fabrics were joined, or one port got
-    /// the LID from a manager that had never seen the other port, which was off. In the second case a port that comes
-    /// back without the LID has no claim on it against a port that holds it.
+    /// the LID from a manager that had never seen the other port, which was off. In the second case, if a port comes
+    /// back without the LID, it does not get the LID again as long as another port holds it.
     LidConflict,
     /// An earlier Set, excused by another rule because a cable was being moved, gave the port a LID that its manager
     /// had never stored for it. Now the port gets its own LID back.
@@ -39,8 +39,8 @@ pub enum Rule {
     AnotherRoute,
     /// A switch that the manager cannot see forwards by old entries: its agent hangs, or another node shows its GUID.
     Unseen,
-    /// A link that the manager has not seen since it started carries packets by old entries: MADs sent over it, or the
-    /// PortInfo that shows it up, were lost.
+    /// A link of which the manager does not know since it started carries packets by old entries. MADs that were sent
+    /// over the link, or the PortInfo that shows it up, were lost.
     UnseenLink,
     /// No port that can be reached holds the LID: no packet is meant for it.
     LidOfNobody,

@@ -24,8 +24,8 @@ pub(super) struct Sets {
     sent: BTreeMap<(ClientId, TransactionId), Sent>,
     /// Number of Sets sent in all.
     serial: u64,
-    /// The newest Set of each manager that each node has executed, by attribute and modifier. (Its directed route may
-    /// change, so it is no key.)
+    /// The newest Set of each manager that each node has executed, by attribute and modifier. (The directed route to a
+    /// node may change, so it is not part of the key.)
     taken: BTreeMap<(ClientId, NodeIdx, AttributeId, u32), u64>,
 }
 

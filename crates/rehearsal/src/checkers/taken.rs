@@ -29,8 +29,8 @@ pub(crate) struct Sent {
     pub serial: u64,
     /// When it was sent.
     pub at: Time,
-    /// When the manager that sent the Set had begun its last sweep or probe. However late the Set arrives, it is
-    /// correct for the fabric of that time.
+    /// When the manager that sent the Set had begun its last sweep or probe. The Set is judged by the fabric of that
+    /// time, however late it arrives.
     pub looked_at: Option<Time>,
     /// The intended switch, if it is a block of a linear table.
     pub to: Option<NodeIdx>,

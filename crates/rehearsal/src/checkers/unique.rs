@@ -52,8 +52,8 @@ impl Check for LidsUnique {
 
 impl LidsUnique {
     /// Fails if a Set makes a LID conflict between two ports that its manager knows. Moved cables may join two ports
-    /// with one LID: that conflict stays until the manager has seen it. Two masters that do not know of each other may
-    /// make one as well.
+    /// with one LID: that conflict is allowed until the manager has found it. Two masters that do not know of each
+    /// other may cause a conflict too.
     fn none_new(&mut self, scene: &Scene<'_>, twice: &[Conflict], are_cables_moved: bool) -> Result<(), Violation> {
         let chassis = scene.chassis();
         let before = std::mem::replace(&mut self.0, sides(twice));
@@ -131,8 +131,8 @@ fn is_known(chassis: &Chassis, life: &Life, conflict: &Conflict) -> bool {
     knows(conflict.first) && knows(conflict.second)
 }
 
-/// True if the manager had read the LID at one of the two ports before it gave it to the other. If not, another manager
-/// has set the LID since: a master that was cut off while it sent Sets, or the manager that took over.
+/// True if the manager had read the LID at one of the two ports before it gave the LID to the other. Otherwise another
+/// manager has set it since: a master that was cut off while it sent Sets, or the manager that took over.
 fn was_seen(chassis: &Chassis, life: &Life, conflict: &Conflict) -> bool {
     let Some(accepted) = life.plans.accepted() else {
         return false;

@@ -46,8 +46,8 @@ impl Clients {
         Ok(())
     }
 
-    /// Discards earlier Reports, and returns the description of a node to be switched off and on again: a node without
-    /// a manager. `None` if there is no such node.
+    /// Discards earlier Reports. Returns the description of a node without a manager, which the caller then switches
+    /// off and on again. `None` if there is no such node.
     pub fn expect_reports(&mut self, world: &Rehearsal) -> Option<String> {
         self.hosts.iter_mut().for_each(|host| host.reports.clear());
         self.led_before = world.counts.led;
@@ -60,16 +60,16 @@ impl Clients {
         Some(chassis.fabric().node(node).description.clone())
     }
 
-    /// True if subscribers got Reports that the node went away and came back, or need not get them: see
-    /// [`Self::check_reports`].
+    /// True if subscribers got Reports that the node went away and came back, or need not get them because a manager
+    /// became master in that time.
     #[must_use]
     pub fn are_reported(&self, world: &Rehearsal, gone: &str) -> bool {
         self.has_master_changed(world) || world.hosts(self.served()).reported(gone).is_ok()
     }
 
-    /// Fails if subscribers got no Reports that the node went away and came back, unless a manager became master
-    /// meanwhile. A new master does not report the ports of a whole fabric, and events between two masters are reported
-    /// by neither.
+    /// Fails if subscribers got no Reports that the node went away and came back, unless a manager became master in
+    /// that time. A new master does not report all ports of a fabric, and an event after the end of one master and
+    /// before the begin of the next is reported by neither.
     pub fn check_reports(&self, world: &mut Rehearsal, gone: &str) -> Result<(), RehearsalError> {
         if self.has_master_changed(world) {
             return Ok(());

@@ -1,9 +1,9 @@
 //! Clients of subnet administration: hosts that join groups, subscribe, offer services and ask for paths, and an
 //! administrator beside each manager. `checkers::served` judges the results.
 //!
-//! The coordinator between manager and administrator is the daemon's. Datagrams of administrators follow the tables in
-//! switches, and take no time: `conformance` tests their cost and their effect on SMPs. The wishes of hosts are drawn
-//! from a seed of their own, so that all other events are the same as without clients, except for the effects of
+//! Between manager and administrator runs the same coordinator as in the daemon. Datagrams of administrators follow the
+//! tables in switches and take no time; their cost and their effect on SMPs are tested in `conformance`. What hosts
+//! want is drawn from a seed of its own. So all other events are the same as without clients, except for the effects of
 //! clients.
 //!
 //! These statements must hold for an outside observer:
@@ -114,7 +114,7 @@ impl Clients {
     }
 
     /// Makes the following random numbers depend only on `purpose` and on the number of earlier draws for it. So hosts
-    /// do the same at the same times, whatever managers do.
+    /// make the same requests at the same times, whatever managers do.
     fn begin_draws(&mut self, purpose: &'static str) {
         let count = self.draws.entry(purpose).or_default();
         self.rng = self.seed.child(purpose).nth(*count).rng();

@@ -39,8 +39,8 @@ pub fn arrives(chassis: &Chassis, from: PortIdx, lid: Lid) -> Option<PortIdx> {
     None
 }
 
-/// Returns the peer of a port over a cable that carries packets, if the peer is not a switch. It gets every packet that
-/// the port sends, whatever the tables of switches say.
+/// Returns the peer of a port over a cable that carries packets, if the peer is not a switch. Such a peer gets every
+/// packet that the port sends, whatever the tables of switches say.
 pub fn next_to(chassis: &Chassis, port: PortIdx) -> Option<PortIdx> {
     beyond(chassis, port).filter(|&peer| chassis.switch(chassis.port_ref(peer).node).is_none())
 }

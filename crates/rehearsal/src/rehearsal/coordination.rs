@@ -1,8 +1,8 @@
-//! Carries out the outputs of coordinators under virtual time, on disks in memory. The coordinator is that of the
+//! Carries out the outputs of coordinators under virtual time, on disks in memory. It is the same coordinator as in the
 //! daemon.
 //!
-//! Datagrams of subnet administration do not cross the emulator: hosts' clients carry them. Defects of administrators,
-//! which tests of checkers use, are built in here, outside of the coordinator.
+//! Datagrams of subnet administration do not cross the emulator: hosts' clients carry them. Tests of the checkers need
+//! administrators with defects; these defects are made here, not in the coordinator.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -33,8 +33,9 @@ impl Costs {
 
 impl Rehearsal {
     /// Begins a job of a manager. A job is a pure function of its inputs, so it runs when its result is due, and not at
-    /// all if the manager no longer waits for the result. A tamper (a test's defect between manager and world) may pass
-    /// on a result after the manager has stopped waiting, so with a tamper all jobs run at once.
+    /// all if the manager no longer waits for the result. A test may put a *tamper*, a defect, between manager and
+    /// fabric. A tamper may hand on a result after the manager has stopped waiting for it, so with a tamper all jobs
+    /// run at once.
     pub(super) fn begin(&mut self, id: ManagerId, mut job: Box<Job>) {
         let done = self.costs.done(self.now, &job);
         let manager = &mut self.managers[id.0];

@@ -54,7 +54,7 @@ impl Tools {
 
 impl Rehearsal {
     /// Sends a request from an end port as a diagnostic tool would, and returns its answer, or `None` if there is none
-    /// within a second. What a tool's Set changes in the hardware is no violation of a manager.
+    /// within a second. Changes by a tool's Set do not count as violations of a manager.
     pub fn ask(&mut self, from: &str, request: &Datagram) -> Result<Option<Datagram>, RehearsalError> {
         let client = self.emulator.attach_named(from)?;
         let number = self.tools.open(client);

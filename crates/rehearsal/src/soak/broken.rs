@@ -63,8 +63,8 @@ pub enum Broken {
     OldResult,
     /// Each switch's table is emptied before it is written.
     BlankFirst,
-    /// At the end of a change, blocks that drop packets until the change's last step are sent once more with those old
-    /// contents, and then as planned.
+    /// At the last step of a change of tables, sends each block that dropped packets until then twice: first once more
+    /// with the old contents, which drop packets, and then as planned.
     Stutter,
     /// The same for blocks in which the last step of the change only changed entries, without dropping packets.
     Relapse,

@@ -58,8 +58,8 @@ impl World<'_> {
         Ok(has_first && has_second)
     }
 
-    /// Drains or isolates the first place that the master would not refuse. It refuses its own connection, and a place
-    /// without which a switch or host is cut off.
+    /// Drains or isolates the first place that the master would not refuse. The master refuses a place that is its own
+    /// connection, or without which a switch or host would be cut off.
     fn take_out(&mut self, service: Service, pick: u32) -> Result<bool, RehearsalError> {
         let view = self.rehearsal.view(self.managers.id(self.master()));
         let Some(inventory) = view.and_then(|view| view.inventory) else {
@@ -187,9 +187,9 @@ fn with(
     list
 }
 
-/// Lists a place as back in service, or not at all if no port of it is to be enabled. A cable that was plugged in after
-/// the place was isolated ends at ports that the list does not name; if no other place is isolated, the operator has
-/// all ports enabled that are disabled.
+/// Lists a place as back in service, or removes it from the list if none of its ports must be enabled. A cable that was
+/// plugged in after the place was isolated ends at ports that the list does not name; if no other place is isolated,
+/// the operator has all disabled ports enabled.
 fn enable(list: &mut OutOfService, place: Place, present: &Fabric) {
     let Some(mut notice) = list.remove(place) else { return };
     let is_isolated = |notice: &Notice| notice.service == Service::Isolate;

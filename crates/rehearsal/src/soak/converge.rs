@@ -1,8 +1,8 @@
 //! The required end of a schedule: the faults are mended, and all is well within a bounded time.
 //!
-//! This is not a checker, because it drives the world: a fault at one instant may be gone before the bound, and
-//! meanwhile the operator acts on it, by requesting a sweep or resetting a port. The checkers
-//! ([`crate::Rehearsal::at_rest`]) and [`Observed::trouble`] judge single instants.
+//! This is not a checker, because it drives the world: what is wrong at one instant may be well before the bound, and
+//! until then the operator may request a sweep or reset a port. The checkers ([`crate::Rehearsal::at_rest`]) and
+//! [`Observed::trouble`] judge single instants.
 
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ impl World<'_> {
         self.well()
     }
 
-    /// Records the end digest. While a schedule is being resolved, this happens one light sweep later, so that a slower
-    /// manager has reached the same state by then when the schedule is replayed.
+    /// Records the digest of the end state. If the schedule is recorded for a later replay, this waits for one more
+    /// light sweep: a slower manager in the replay must have reached the same state by this time.
     pub(super) fn well(&mut self) -> Result<(), RehearsalError> {
         if self.keeps_actions() {
             self.run_for(self.schedule.setup.sweep())?;

@@ -54,8 +54,8 @@ const CHANGE_WEIGHTS: [(Kind, u64); 9] = [
 /// The operator's changes in a schedule, at least and at most.
 const CHANGES: (usize, usize) = (8, 14);
 
-/// One seed in this number has most of its events in stages that the schedule itself causes. So short stages get as
-/// many events as long ones, and each kind of event occurs as often as any other.
+/// In one of this many seeds, most events are bound to stages of a manager (such as "while it applies a plan") instead
+/// of times. So short stages get as many events as long ones, and each kind of event occurs as often as any other.
 const AMID_EVERY: u64 = 4;
 /// One seed in this number has managers that compute backups: that costs as much as all repairs.
 const BACKUPS_ONE_IN: u64 = 4;

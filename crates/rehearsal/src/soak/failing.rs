@@ -36,8 +36,8 @@ impl World<'_> {
         next.map_or(limit, |next| limit.min(next))
     }
 
-    /// Handles the result of starting a manager. If its disk fails at that moment, the manager may not have read its
-    /// stored state and may have ended; this is no error of the run.
+    /// Handles the result of starting a manager. If its disk fails at that moment, the manager may be unable to read
+    /// its stored state, and may end. This is no error of the run.
     pub(super) fn unless_disk_fails(
         &mut self,
         which: usize,
@@ -111,7 +111,8 @@ impl World<'_> {
     }
 
     /// At the end of a run the master's disk fails while hosts change their registrations, and the master is killed
-    /// before the disk works again. No later event hides a registration that the manager lost.
+    /// before the disk works again. Because this comes last, no later event can hide that the manager lost a
+    /// registration.
     pub(super) fn fail_at_last(&mut self) -> Result<(), RehearsalError> {
         const WHEN: &str = "when the master had been killed on a disk that failed";
         if self.store_faults.is_none() {

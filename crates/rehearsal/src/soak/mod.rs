@@ -1,5 +1,6 @@
 //! Simulated disasters: a seed draws a fabric, a policy and a schedule of faults that overlap the managers' work, and
-//! checkers run after every Set, fault and timer. Deterministic: a seed, or a schedule as text, is a run.
+//! checkers run after every Set, fault and timer. A run is deterministic: the same seed, or the same schedule as text,
+//! gives the same run.
 
 mod action;
 mod broken;

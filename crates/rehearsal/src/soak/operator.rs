@@ -29,8 +29,8 @@ impl World<'_> {
     }
 
     /// Reboots nodes with unknown M_Keys on behalf of the operator: a manager does not change such ports, and reports
-    /// that they must be reset. Only keys that a flipped bit caused count, and each node is rebooted once. Returns true
-    /// if any node was rebooted.
+    /// that they must be reset. Only nodes with a key that a flipped bit caused are rebooted, each of them once.
+    /// Returns true if any node was rebooted.
     pub(super) fn reset_keys(&mut self) -> Result<bool, RehearsalError> {
         let views = self.managers.ids().iter().filter_map(|&id| self.rehearsal.view(id));
         let refuses = views.filter(|view| view.role == Role::Master && view.plan.is_none());

@@ -1,5 +1,5 @@
-//! Resolved schedules: every action upon a rehearsal, with its virtual time. A replay does not depend on stages of a
-//! manager, so a manager with other stages gets the same faults at the same times.
+//! Resolved schedules: lists of all actions of a run, each with its virtual time. A replay does not depend on stages of
+//! a manager, so a manager with other stages gets the same faults at the same times.
 
 use std::fmt;
 use std::str::FromStr;

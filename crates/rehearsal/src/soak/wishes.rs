@@ -107,8 +107,8 @@ fn not_disabled(fabric: &Fabric, withdrawn: &Withdrawn) -> Option<String> {
     Some(format!("{} is isolated and not disabled", fabric.port_name(*at)))
 }
 
-/// Names a port that is disabled although no place is isolated. A cable that was moved may have been isolated
-/// elsewhere.
+/// Names a port that is disabled although no place is isolated. (If a cable was moved, the port may have been isolated
+/// together with another port.)
 fn not_enabled(fabric: &Fabric, wanted: &Policy) -> Option<String> {
     let mut list = wanted.out_of_service.iter();
     if list.any(|(_, notice)| notice.service == Service::Isolate) {

@@ -39,8 +39,9 @@ impl Observer for Nobody {
 
 /// Longest wait for a stage of a manager.
 pub(super) const STAGE_WAIT: Duration = Duration::from_millis(500);
-/// Number of light sweeps from the last fault until everything must be well, in addition to a fixed time. A partition
-/// may leave two masters, which a sweep of either one ends; the second sweep repairs what the first found in use.
+/// Number of light sweeps from the last fault until everything must be well, in addition to a fixed time. For example,
+/// a partition of the fabric may leave two masters: the first sweep of one of them ends that, and a second sweep is
+/// needed to repair tables.
 pub(super) const SWEEPS_TO_CONVERGE: u32 = 4;
 pub(super) const CONVERGE_REST: Duration = Duration::from_secs(30);
 
@@ -177,8 +178,8 @@ impl<'a> World<'a> {
         self.observer.happened(&self.rehearsal, what);
     }
 
-    /// Carries out an action, after all other work that is due at this instant. Every change of the world is such an
-    /// action: a run is the list of its actions, each with its time.
+    /// Carries out an action, after all other work that is due at this instant. Everything that a schedule changes is
+    /// changed by such an action, so the list of actions with their times determines the run.
     pub(super) fn act(&mut self, action: Action) -> Result<(), RehearsalError> {
         self.finish_instant()?;
         if let Some(actions) = &mut self.record.actions {

@@ -1,9 +1,9 @@
 //! Down, then up: OpenSM's `dnup` (observed in 3.3.23), for fabrics with hosts near the top.
 //!
-//! Rank 0 are the switches with hosts, the others are ranked by their distance from them. A path may go from lower to
-//! higher ranks and then back, never in the reverse order; steps inside a rank are free. Those free steps make credit
-//! loops possible: on a ring of switches with hosts the tables can deadlock, and the judge reports it. On clean trees
-//! the tables are those of up*/down*.
+//! Switches with hosts have rank 0; other switches are ranked by their distance from the nearest of these. A path may
+//! go from lower to higher ranks and then back, never in the reverse order; steps inside a rank are free. The steps
+//! inside a rank make credit loops possible: on a ring of switches with hosts the tables can deadlock, and the judge
+//! reports it. On clean trees the tables are those of up*/down*.
 //!
 //! Work: one search per switch over all channels: 50 M steps for 972 switches.
 
@@ -70,9 +70,9 @@ fn paths(fabric: &Fabric, graph: &Graph, par: Par) -> Option<Paths> {
     Some(Paths::Hops(hops))
 }
 
-/// Searches paths to the target, from the target outwards. A switch is searched again when one of its ports gets a hop
-/// count for the first time, with the path that gave it. This is OpenSM's rule, and it decides OpenSM's tables where
-/// ranks are irregular.
+/// Searches paths to the target, from the target outwards. Whenever a port of a switch gets its first hop count, the
+/// search goes on from this switch once more, along the path that gave the hop count. This is OpenSM's rule, and it
+/// decides OpenSM's tables where ranks are irregular.
 fn search(graph: &Graph, rank: &[u32], reverses: &[u32], target: usize, scratch: &mut Scratch, row: &mut [u8]) {
     let Scratch {
         least,

@@ -3,10 +3,11 @@
 //! Of the shortest paths a switch uses those through the neighbour behind its lowest port, in the order of
 //! [`Options::port_order`](crate::Options::port_order) if one is given. If every switch of a mesh or hypercube has the
 //! same dimension at the same ports, that is routing in the order of the dimensions, which cannot deadlock. On a torus
-//! the rings close credit loops, and cables that do not follow the dimensions close others: the judge reports them.
-//! Several links to that neighbour share its load.
+//! the rings close credit loops, and cables that do not follow the dimensions close further ones; the judge reports
+//! them. Several links to that neighbour share its load.
 //!
-//! Work: that of `minhop`, and a step for each channel and target. Memory: a byte per switch and channel.
+//! Work: as much as `minhop`, and in addition a step for each channel and target. Memory: a byte per switch and
+//! channel.
 
 use selvedge_graph::Graph;
 use selvedge_sim::Par;

@@ -1,16 +1,17 @@
 //! Shortest paths on lanes: OpenSM's `lash` (observed in 3.3.23).
 //!
-//! Each switch in turn, by GUID, is the root of a tree of shortest paths, links of a switch in the order of its ports.
-//! A switch takes its next hop towards another from the first tree in which the other is below it, by its lowest port
-//! towards the neighbour. So all LIDs of a switch have the same paths, and parallel links stay unused.
+//! Each switch, in order of GUIDs, is the root of a tree of shortest paths; the links of a switch are visited in the
+//! order of its ports. To find the next hop from switch a to switch b, the first tree in which b is below a is used,
+//! and the lowest port of a towards that neighbour. So all LIDs of a switch have the same paths, and parallel links
+//! stay unused.
 //!
 //! Each destination switch is then assigned to the first lane on which its paths close no credit loop. OpenSM assigns a
 //! lane to each pair of switches; here all paths to a switch have the same lane, so that path records of all sources
-//! agree. So more lanes may be needed. Paths from hosts to hosts come first, then paths that only switches use, as in
+//! agree. This may need more lanes. Paths from hosts to hosts come first, then paths that only switches use, as in
 //! `dfsssp`.
 //!
-//! Work: switches² × the length of paths, then a search in a lane's order for each dependency that does not agree with
-//! it. Memory: four bytes per pair of switches.
+//! The work is switches² × the length of paths, and a search for each dependency that does not agree with the order of
+//! its lane. The memory is four bytes for each pair of switches.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_graph::Graph;

@@ -1,7 +1,8 @@
 //! Tables and hop counts from elsewhere: OpenSM's engine `file`.
 //!
-//! This module reads no files. Tables come with the LIDs that their ports had; if a port has other LIDs now, its
-//! entries move to them, offset by offset. Nothing is repaired: the judge reports missing routes and credit loops.
+//! This module reads no files. Tables come with the LIDs that ports had when the tables were made. If a port has other
+//! LIDs now, entries for its old LIDs are used for the new LIDs, offset by offset. Nothing is repaired: the judge
+//! reports missing routes and credit loops.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Shortest paths.
 //!
-//! Work: one breadth-first search per switch, so switches × (switches + neighbouring pairs): about 10 M steps for a
-//! tree of 972 switches, 140 M for one of 2,880.
+//! The work is one breadth-first search for each switch, or switches × (switches + neighbouring pairs): about 10 M
+//! steps for a tree of 972 switches, 140 M for one of 2,880.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -52,8 +52,8 @@ pub(crate) fn distances(graph: &Graph, par: Par) -> Levels {
 /// Switches by weight to the target, lightest first.
 type Heap = BinaryHeap<Reverse<(u16, u32)>>;
 
-/// Dijkstra from the target. The weight of a channel belongs to its sending end, so the reverse channel is read for
-/// each neighbour.
+/// Searches least-weight paths with Dijkstra's algorithm, from the target outwards. The weight of a channel belongs to
+/// its sending end, so for each neighbour the weight of the channel back is read.
 fn least_weight(graph: &Graph, weights: &[u8], target: usize, heap: &mut Heap, row: &mut [Entry]) {
     heap.clear();
     heap.push(Reverse((0, u32::try_from(target).unwrap_or(u32::MAX))));

@@ -233,8 +233,8 @@ impl Engine {
         self.row().itself.capabilities().contains(&capability)
     }
 
-    /// Returns why this engine refuses every fabric with more than one port under these settings; `None` if it depends
-    /// on the fabric.
+    /// Returns why this engine refuses every fabric with more than one port under these settings; `None` if that
+    /// depends on the fabric.
     #[must_use]
     pub fn refuses_always(self, lmc: Lmc, options: &Options) -> Option<EngineError> {
         self.row().itself.refuses_always(lmc, options)
@@ -257,7 +257,7 @@ impl Engine {
 
     /// Routes `fabric`: every switch gets an entry for every LID of `lids` that it can reach.
     ///
-    /// `seed` is for engines that draw lots; none of today's does.
+    /// `seed` is for engines that make random choices; no present engine does.
     pub fn route(
         self,
         fabric: &Fabric,

@@ -5,18 +5,19 @@
 //! balanced over the whole fabric, not over the ports of each switch.
 //!
 //! OpenSM (observed in 3.3.23) weighs a channel so that a loaded short path can lose against an empty long one; here a
-//! path is always shortest in hops. That also avoids its overflow with more than about 20,000 LIDs.
+//! path is always shortest in hops. That also avoids an overflow that OpenSM has with more than about 20,000 LIDs.
 //!
-//! Then single next hops are moved off loaded channels, in a few rounds, and the round with the least peak is kept: all
-//! sources that meet at a switch share one path, and this makes peaks which no order of destinations avoids. Paths to
-//! switches, which receive few packets, are balanced separately: on a regular tree they would disturb the balance of
-//! hosts.
+//! Then single next hops are moved off loaded channels, in a few rounds, and the result of the round with the least
+//! peak is kept. This is needed because all packets that meet at a switch share one path to a destination, which makes
+//! peaks that no order of destinations avoids. Paths to switches, which receive few packets, are balanced separately:
+//! on a regular tree they would disturb the balance of hosts.
 //!
-//! On lanes, paths that packets of hosts use come first. Then the paths from the other switches to hosts (in a damaged
-//! tree: from a top switch that lost a downward link) use turns that fit the same lane, on longer paths if necessary.
+//! On lanes, paths that packets of hosts use come first. Then come the paths from other switches to hosts (for example,
+//! in a damaged tree, from a top switch that lost a downward link). They use turns that fit the same lane, on longer
+//! paths if necessary.
 //!
-//! Work: LIDs × channels at first, then each round as much, times the hops by which paths differ. Not parallel: each
-//! destination depends on the loads after all earlier ones.
+//! The first pass takes LIDs × channels steps; each round takes as many, times the hops in which paths differ. It is
+//! not parallel, because each destination depends on the loads that all earlier destinations have added.
 
 use std::collections::BTreeSet;
 
@@ -134,7 +135,8 @@ fn routed(graph: &Graph, targets: &[Target], mut tables: Tables, empty: &Spread<
     tables
 }
 
-/// Routes all LIDs, each on one of at most `most` lanes: the tables, the lane of every LID, the number of lanes.
+/// Routes all LIDs, each on one of at most `most` lanes. Returns the tables, the lane of every LID, and the number of
+/// lanes.
 ///
 /// If the least loaded path of a LID fits no lane in use, another path of the same length that fits is taken.
 fn route_on_lanes(
@@ -247,11 +249,12 @@ struct Placing<'a> {
 }
 
 impl Placing<'_> {
-    /// First assigns the routes from hosts to all hosts, which are the most: on a tree these need one lane. Then the
-    /// routes that only switches use towards hosts: they have few turns, and take other paths if necessary to fit. Then
-    /// routes to switches.
+    /// Assigns lanes to all routes. Routes from hosts to hosts come first, because they are the most; on a tree they
+    /// need one lane. Then come the routes to hosts that only switches use: they have few turns, and take other paths
+    /// if that is necessary to fit a lane. Routes to switches come last.
     ///
-    /// Returns whether one lane was enough for routes among hosts; `None` if all lanes are not enough for the rest.
+    /// Returns whether one lane was enough for routes between hosts; `None` if even all lanes are not enough for the
+    /// other routes.
     fn place_all(&mut self, targets: &[Target], packed: bool) -> Option<bool> {
         let (hosts, switches): (Vec<Target>, Vec<Target>) = targets.iter().partition(|target| target.egress != 0);
         for &target in &hosts {

@@ -1,4 +1,4 @@
-//! Trees that cause no credit loop with routes: all groups of a lane along one trunk.
+//! Trees that cause no credit loop with routes: all groups of a lane use parts of one spanning tree, the trunk.
 //!
 //! Some engines allow the turns of one spanning tree from the start (`weave`), or have an order of the switches that
 //! any tree can follow (`updn`, `fat-tree`), so there is a trunk for their tables. For other tables there may be none;
@@ -14,21 +14,21 @@ use super::net::{Arc, Net};
 use super::order::{Ground, Order, Trunk};
 use super::{Planner, Reached, Routes, TreeRequest, Trees};
 
-/// Least and largest number of trunks that are tried before the best so far is taken. Large fabrics get fewer tries,
-/// because each costs a scan of all links. Random graphs mostly need one, hardly any more than 100.
+/// Smallest and largest number of trunks that are tried before the best so far is taken. Large fabrics get fewer tries,
+/// because each try costs a scan of all links. Most random graphs need one try, and hardly any need more than 100.
 const TRIES: (usize, usize) = (8, 300);
 /// Directed links to scan in all tries together.
 const WORK: usize = 400_000;
 
-/// Groups that can have one trunk: lane, MTU, and the number of switches with room for the group. A switch has room for
-/// all multicast LIDs up to a number, so equal numbers of switches mean the same switches.
+/// What groups that share a trunk have in common: the lane, the MTU, and the number of switches with room for the
+/// group. A switch has room for all multicast LIDs up to a number, so equal numbers of switches mean the same switches.
 type Class = (u8, Mtu, usize);
 
 /// Roots of the trees of [`probe`].
 const PROBES: usize = 8;
 
-/// Returns trees that join all hosts, laid without regard to routes, from several roots in the middle. If copies along
-/// all of them cause no credit loop with the routes, as in a fat tree, groups need no common trunk.
+/// Returns test groups of all hosts with trees from several roots in the middle, made without regard to routes. If
+/// copies along all these trees cause no credit loop with the routes, as in a fat tree, groups need no common trunk.
 #[must_use]
 pub fn probe(fabric: &Fabric) -> (MulticastGroups, MulticastTables) {
     let is_host = |at: &PortRef| fabric.switch_index(at.node).is_none();
@@ -63,7 +63,8 @@ pub fn probe(fabric: &Fabric) -> (MulticastGroups, MulticastTables) {
 }
 
 /// Returns trees that cause no credit loop with the routes. `None` if they are not requested, or if the routes have a
-/// credit loop of their own. Groups that are not stale keep their trees if the others then still fit.
+/// credit loop of their own. Groups without a change (not stale) keep their trees, if trees of the other groups still
+/// fit beside them.
 pub fn trees(request: &TreeRequest<'_>) -> Option<Trees> {
     let routes = request.routes?;
     let net = Net::new(request.fabric);

@@ -13,8 +13,8 @@ use super::{TreeRequest, Trees, trees};
 /// farthest switches, links in all.
 type Cost = (usize, usize, usize);
 
-/// Moves trees that would be better if all were planned afresh: as many as `fits` allows, at least one. Also returns
-/// the number of trees moved, and the number that could still be moved.
+/// Replaces trees that would be better if all trees were planned from scratch: as many as `fits` allows, but at least
+/// one. Also returns the number of trees moved, and the number that could still be moved.
 #[must_use]
 pub fn better(request: &TreeRequest<'_>, fits: impl Fn(&MulticastTables) -> bool) -> (Trees, (usize, usize)) {
     let empty = MulticastTables::new(request.held.switches());

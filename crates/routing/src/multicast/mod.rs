@@ -1,17 +1,18 @@
 //! Trees of multicast groups: for each group the switches and links that copy its packets.
 //!
 //! A tree grows from a *root* in the middle of the fabric: among the switches with the shortest path to the farthest
-//! host, the one that is nearest to the group's first members, and of those the root of the fewest groups. A tree keeps
-//! its links: links in force cost nothing, others one each. So a new member is grafted at the nearest point, a member
-//! that leaves is pruned with the links that lead to no other member, and a lost link moves only the part behind it. Of
-//! equally good links, the one with the fewest groups is taken. If no path joins two members (a switch without a
-//! multicast table lies between), each part has a tree of its own.
+//! host it is the switch that is nearest to the group's first members; among equals, the switch that is the root of the
+//! fewest groups. A tree keeps its links: links in force cost nothing, others one each. So a new member is grafted at
+//! the nearest point, a member that leaves is pruned with the links that lead to no other member, and a lost link moves
+//! only the part behind it. Of equally good links, the one with the fewest groups is taken. If no path joins two
+//! members (a switch without a multicast table lies between), each part has a tree of its own.
 //!
-//! Such trees are laid without regard to routes. If copies and packets of routes could then form a credit loop, trees
-//! are laid by `beside`: along one trunk, a tree over all switches with turns that all fit into the `order` of the
-//! routes' dependencies. Every group gets the part of the trunk that its members need.
+//! Such trees are made without regard to routes. If copies and unicast packets could then form a credit loop, `beside`
+//! makes the trees: along one trunk, a tree over all switches with turns that all fit into the `order` of the routes'
+//! dependencies. Every group gets the part of the trunk that its members need.
 //!
-//! Work: per planned group one scan of all links; per root one scan for each of at most eight members.
+//! The work is one scan of all links for each planned group, and for each root one scan for each of at most eight
+//! members.
 
 mod beside;
 mod better;

@@ -109,8 +109,8 @@ impl Net {
         hops
     }
 
-    /// Returns the switches with the shortest path to the farthest switch with a host, in ascending order. All searches
-    /// run at once, 64 switches to a word: a few passes over all links.
+    /// Returns the switches with the shortest path to the farthest switch with a host, in ascending order. The searches
+    /// from 64 switches run at once, one bit of a word for each, so this takes a few passes over all links.
     pub fn centre(&self, fabric: &Fabric) -> Vec<u32> {
         let count = self.switches();
         let has_host = |switch: &usize| {

@@ -1,7 +1,8 @@
-//! Channel dependencies between switches on one lane, kept without a cycle while trees are laid.
+//! Channel dependencies between switches on one lane, which stay without a cycle while trees are made.
 //!
-//! A tree makes a dependency of every pair of its links at a switch, both ways: a packet that came by one is copied to
-//! the other, and holds its ingress channel until then. Turns of routes are in the order from the start.
+//! A tree makes a dependency of every pair of its links at a switch, both ways: a packet that arrives by one link is
+//! copied to the other, and holds the channel by which it arrived until the copy is sent. Turns of routes are in the
+//! order from the start.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_graph::{Dag, Insertion, NONE};

@@ -84,8 +84,8 @@ pub struct Ctx<'a> {
 pub enum In<'a> {
     /// The administrator wants these aliases at these ports.
     Changed(Vec<PortAliases>),
-    /// A plan with these changes is in force. A port with a PortInfo Set in it may have been off, and may have lost its
-    /// aliases.
+    /// A plan with these changes is in force. A port that got a PortInfo Set by them may have been off before, and may
+    /// have lost its aliases.
     PlanInForce(&'a Fabric, &'a ChangeSet),
     /// Another manager is master.
     AnotherManages,

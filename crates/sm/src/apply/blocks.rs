@@ -162,8 +162,8 @@ impl Work for Blocks {
         self.phases[phase].len()
     }
 
-    /// Begins a phase. If a request has failed before, leaves out this phase and all later ones: an alias that is not
-    /// removed from one port must not be given to another port.
+    /// Begins a phase. If a request of an earlier phase has failed, leaves out this phase and all later ones: an alias
+    /// must not be given to one port before it is removed from another.
     fn begin(&mut self, _: &Ctx<'_>, phase: usize, so_far: Counts, effects: &mut Vec<Effect>) -> Result<(), usize> {
         if so_far.failed == 0 {
             return Ok(());

@@ -113,8 +113,8 @@ pub struct Request {
     pub agent: AgentId,
     /// The SMP.
     pub smp: Smp,
-    /// True if the request is sent before requests to other agents: its agent has the most requests of the phase, so
-    /// they decide how long the phase takes.
+    /// True if the request is sent before requests to other agents. Its agent has the most requests of the phase, so
+    /// this agent decides how long the phase takes.
     pub is_first: bool,
 }
 
@@ -126,8 +126,8 @@ pub trait Work {
     /// Returns how many requests a phase has.
     fn requests(&self, phase: usize) -> usize;
 
-    /// Begins a phase, or ends the work after the last one. `Err` has the number of requests that are left out, if this
-    /// phase and all later ones are left out.
+    /// Begins a phase; after the last one, ends the work. Returns `Err` if this phase and all later ones are left out,
+    /// with the number of requests that are not sent.
     fn begin(&mut self, ctx: &Ctx<'_>, phase: usize, so_far: Counts, effects: &mut Vec<Effect>) -> Result<(), usize>;
 
     /// Returns true while the phase that has begun must wait.
@@ -163,7 +163,7 @@ impl<W: Work> Apply<W> {
     }
 
     /// Handles one input. Appends the effects, and returns the request to send: at most one, only after [`In::Room`]. A
-    /// bring-up has a million requests, so they are not among the effects.
+    /// bring-up has a million requests, so they are returned one by one and are not among the effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In<'_>, effects: &mut Vec<Effect>) -> Option<(SetId, Request)> {
         match input {
             In::Room => return self.next_request(ctx, effects),
@@ -204,8 +204,8 @@ impl<W: Work> Apply<W> {
         self.counts
     }
 
-    /// Returns the next request of the current phase. `None` while its wait lasts, while answers of the phase before
-    /// are missing, and when everything is done.
+    /// Returns the next request of the current phase. `None` while the phase waits before its first request, while
+    /// answers of the phase before are missing, and when everything is done.
     fn next_request(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) -> Option<(SetId, Request)> {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.begin(0, ctx, effects);

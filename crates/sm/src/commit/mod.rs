@@ -1,8 +1,8 @@
 //! The plan in force: its inputs, the Sets that agents acknowledged, and the tables in switches.
 //!
-//! A plan comes into force with the answer to its last Set, or with the last Set given up. It is dropped when another
-//! manager may have written tables, and when no node can be reached. A plan that a sweep interrupts is kept as the aim
-//! of the next plan.
+//! A plan comes into force with the answer to its last Set, or when the last unanswered Set is given up. It is dropped
+//! when another manager may have written tables, and when no node can be reached. A plan that a sweep interrupts is
+//! kept as the aim of the next plan.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -380,7 +380,8 @@ impl InForce {
         }
     }
 
-    /// Returns whether a plan of the whole fabric may keep tables that it finds.
+    /// Returns whether a plan of the whole fabric may keep tables that the sweep found in switches.
+    ///
     /// `is_alike`: the plan's policy asks for the same routes as the policy in force.
     pub const fn adopt_found(&self, is_alike: bool, wants_others: bool) -> Adopt {
         Adopt::of(self.plan.is_some(), self.keeps_found && is_alike, wants_others)

@@ -16,8 +16,8 @@ impl InForce {
         Arc::make_mut(&mut Arc::make_mut(&mut self.installed).lanes)
     }
 
-    /// Records the contents of an LFT block that was read back and differs. The switch may have been off, or may have
-    /// taken a Set meant for another switch, so its lane tables become unknown too.
+    /// Records the contents of an LFT block that was read back and differs from the known contents. The switch may have
+    /// been off, or may have taken a Set meant for another switch, so its lane tables become unknown too.
     pub(super) fn lft_holds(&mut self, ctx: &Ctx<'_>, (switch, block): (SwitchIdx, usize), holds: [u8; BLOCK_LIDS]) {
         Arc::make_mut(&mut self.installed).learn(switch, block, holds);
         if let Some(found) = ctx.found.filter(|_| !self.installed.lanes.is_empty()) {
@@ -27,8 +27,8 @@ impl InForce {
     }
 
     /// Records a lane table of a port that differs from what was written. If the node was off when the table was
-    /// written, the port's other lane tables may be lost as well. Their turn in the read-back may be many light sweeps
-    /// away, so the sweep that is due reads all of them.
+    /// written, the port's other lane tables may be lost as well. The read-back might reach these only many light
+    /// sweeps later, so the heavy sweep that is due reads all of them.
     pub(super) fn lanes_differ(&mut self, ctx: &Ctx<'_>, at: PortRef) {
         if let Some(found) = ctx.found {
             self.lanes().forget_port(found.fabric.node(at.node), at.port);
@@ -44,7 +44,7 @@ impl InForce {
 
     /// Returns an effect if a table differs from what this manager believed it had written. Examples: a Set crossed a
     /// moved cable and another switch stored it, or a switch acknowledged a Set that it did not store. The table
-    /// becomes unknown, so that the next sweep reads it again if that sweep replaces the present one.
+    /// becomes unknown. So if another sweep takes the place of this one, it reads the table again.
     pub(super) fn take_read(&mut self, fabric: &Fabric, read: &Installed) -> Option<Effect> {
         let old = self.fabric()?;
         let mut astray = Vec::new();

@@ -170,8 +170,8 @@ impl Sm {
         }
     }
 
-    /// Interrupts the work on blocks of MFTs and GUIDInfo. Returns true if new routes were to follow it: the plan of
-    /// these routes is then no longer known to be correct.
+    /// Interrupts the work on blocks of MFTs and GUIDInfo. Returns true if new routes were to be applied after this
+    /// work: it is then no longer known whether the plan of these routes is correct.
     pub(crate) fn interrupt_blocks(&mut self) -> bool {
         self.run_apply(In::Interrupted, &mut Vec::new());
         match std::mem::take(&mut self.stage) {

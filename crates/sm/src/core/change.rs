@@ -54,8 +54,9 @@ impl Sm {
         self.want_sweep(SweepReason::Command);
     }
 
-    /// Returns the policy that a heavy sweep reads tables for and plans with: the proposed one, if there is one. Ports
-    /// keep their M_Key: another one is given to them when the policy is accepted and the key is stored.
+    /// Returns the policy that a heavy sweep plans with, and reads tables for: the proposed policy, if there is one. It
+    /// has the M_Key that ports hold now, even if the operator proposes another M_Key. Ports get the new M_Key when the
+    /// policy is accepted and the key is stored.
     pub(crate) fn policy_to_plan(&self) -> Arc<Policy> {
         let policy = self.changes.wanted().unwrap_or(&self.config.policy);
         keys::with_m_key(Arc::clone(policy), self.keys.present())
@@ -66,8 +67,8 @@ impl Sm {
         self.changes.plans_with(job)
     }
 
-    /// Returns the job that would plan the fabric as it is known with a policy. The manager waits for no result of it.
-    /// `None`: too little of the fabric is known.
+    /// Returns the job that would plan the known fabric with this policy, for a preview: the manager does not wait for
+    /// its result. `None`: too little of the fabric is known.
     pub fn preview(&mut self, policy: Arc<Policy>) -> Option<Job> {
         let inventory = self.inventory.clone().filter(|_| !self.is_cut_off())?;
         if self.in_force.sweeps() == 0 || self.config.mode == Mode::Watch {

@@ -1,7 +1,7 @@
-//! Routes between the plan in force and the rest of the manager.
+//! Connects the plan in force with the rest of the manager.
 //!
 //! - `applied`: the last Set has ended, and the plan is in force. A milestone informs the administrator.
-//! - `interrupted`: a sweep takes the place of a plan with a waiting phase.
+//! - `interrupted`: a sweep takes the place of a plan that waits before a phase.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -216,9 +216,9 @@ impl Sm {
         self.run_election(election::In::Foreign(Foreign::Applied), out);
     }
 
-    /// Reads the tables of switches that may have been off after a plan for the fabric `seen` came into force. Once
-    /// such a switch has its LID and LinearFDBTop again, and the plan has activated all its links, only its tables show
-    /// that it was off.
+    /// Reads the tables of switches that may have been off after a plan for the fabric `seen` came into force. When the
+    /// plan has given such a switch its LID and LinearFDBTop again and has activated all its links, only its tables
+    /// still show that it was off.
     pub(super) fn read_who_may_have_been_off(&mut self, seen: &Fabric, now: &Fabric, installed: &Installed) {
         for (switch, &node) in now.switches().iter_enumerated() {
             let mut ports = now.node(node).external_ports();

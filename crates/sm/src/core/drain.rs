@@ -48,8 +48,8 @@ impl Sm {
         is_known_live || self.drain.has_carried(fabric, self.now)
     }
 
-    /// Records, after a heavy sweep has read all tables, those tables that differ from what this manager left: packets
-    /// may be in flight by their entries.
+    /// Compares the tables that a heavy sweep has read with those that this manager has written. Records tables that
+    /// differ: packets may be in flight by their entries.
     pub(crate) fn note_what_was_done_unseen(
         &mut self,
         inventory: &Inventory,
@@ -77,8 +77,8 @@ impl Sm {
         self.compute(Task::Settle(Box::new(task)), out);
     }
 
-    /// Handles the result of that job. The next repair is faster if the effects of packets in flight are computed
-    /// before it.
+    /// Handles the result of the job that computes the effects of packets in flight. If they are computed before the
+    /// next fault, its repair is faster.
     pub(crate) fn settled(&mut self, settled: Box<Past>, out: &mut Vec<Output>) {
         if !self.tell_drain(In::Settled(settled)).is_empty() {
             self.prepare_for_what_is_under_way(out);

@@ -31,8 +31,8 @@ impl Sm {
         &self.election
     }
 
-    /// Returns the number of SMPs sent: ActCount shows others that this manager runs. Source: OpenSM
-    /// (`stats.qp0_mads_sent`).
+    /// Returns the number of SMPs that this manager has sent. It is shown as ActCount, by which other managers see that
+    /// this one runs. Source: OpenSM (`stats.qp0_mads_sent`).
     const fn act_count(&self) -> u32 {
         let counters = self.exchange.counters();
         (counters.sent + counters.alone) as u32

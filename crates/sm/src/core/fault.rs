@@ -1,8 +1,8 @@
-//! Routes between probes and repairs and the rest of the manager; decides which stage allows a probe.
+//! Connects probes and repairs with the rest of the manager; decides which stage allows a probe.
 //!
-//! `suspect_lid` decides whether a trap leads to a probe or to a sweep. It also decides whether the fabric is known
-//! well enough to act without a sweep, and whether a fault is being repaired: then traps are repressed later, and each
-//! agent gets more SMPs at a time.
+//! `suspect_lid` decides whether a trap leads to a probe or to a sweep. This module also decides whether the fabric is
+//! known well enough to act without a sweep, and whether a fault is being repaired. During a repair, traps are
+//! repressed later, and each agent gets more SMPs at a time.
 
 use std::sync::Arc;
 
@@ -107,8 +107,9 @@ impl Sm {
         }
     }
 
-    /// True if the state in force is fully known: then only changes must be probed. Until a link that is out of service
-    /// is left out, repairs and steps towards balance could lead over it: only a sweep plans without it.
+    /// True if the state in force is fully known: then only ports that report a change must be probed. While a link is
+    /// to be taken out of service and is not yet left out, this is false. A repair or a step towards balance could lead
+    /// over that link; only a sweep plans without it.
     pub(crate) fn knows_the_fabric(&self) -> bool {
         let inventory = self.inventory.as_ref();
         self.has_fabric_in_force() && !inventory.is_some_and(|inventory| inventory.is_withdrawing())
@@ -455,7 +456,7 @@ impl Sm {
     }
 
     /// True while packets are lost and the manager acts on it: from the probe after a trap to the last acknowledged
-    /// entry of the repair, without waits. All other work can come after that.
+    /// entry of the repair, without waits. All other work waits until then.
     pub(crate) fn is_mending(&self) -> bool {
         match &self.stage {
             Stage::Probing(probe) => !probe.start().is_check,

@@ -1,4 +1,5 @@
-//! Hands out jobs, each with a number of its own, and gives results to the part of the manager that asked.
+//! Hands out jobs, each with a number of its own, and gives each result to the part of the manager that requested the
+//! job.
 //!
 //! `Sm::computed` drops a late result: no part waits for its number. A part that takes a result also checks whether the
 //! plan that it was made from is still in force.
@@ -53,8 +54,8 @@ impl Sm {
         id
     }
 
-    /// Returns true if the manager still waits for the result of a job. If not, a driver that has not run the job may
-    /// hand in [`Job::fruitless`].
+    /// Returns true if the manager still waits for the result of a job. If it does not, a driver need not run the job,
+    /// and may hand in [`Job::fruitless`] instead.
     #[must_use]
     pub fn awaits(&self, job: &Job) -> bool {
         match job.task {

@@ -27,9 +27,9 @@ impl Sm {
         }
     }
 
-    /// Handles the fabric of a sweep. Returns true if ports that this master manages hold other LIDs than the known
-    /// ones, and did not in the sweep before. A LID that a port shows is kept and not set again, so one more sweep
-    /// confirms it.
+    /// Handles the fabric of a sweep. Returns true if one more sweep is needed to confirm LIDs: ports that this master
+    /// manages hold other LIDs than the known ones, and did not in the sweep before. (A plan keeps a LID that a port
+    /// shows, and does not set it, so a wrong answer would not be noticed.)
     pub(crate) fn must_see_lids_again(&mut self, fabric: &Fabric) -> bool {
         let is_news = !self.tell_lids(In::Found(fabric)).is_empty();
         self.config.mode == Mode::Manage && is_news

@@ -111,7 +111,7 @@ impl Sm {
     }
 
     /// Requests NodeInfo behind links if that is due. It is called at a wake-up only: a process that ends when the
-    /// subnet is up must not be delayed by a check after which no repair would follow.
+    /// subnet is up would make no repair after this check, so the check must not delay its end.
     pub(super) fn look_behind_links_at_once(&mut self, out: &mut Vec<Output>) {
         if self.may_look_again() {
             self.run_sweep(In::Woken, out);

@@ -90,8 +90,8 @@ impl Sm {
         self.tell_multicast(In::Swept(fabric, installed));
     }
 
-    /// Returns when trees are planned next; `None` while other work comes first, which has a timer of its own: a timer
-    /// that is due but not served would wake the manager again and again.
+    /// Returns when trees are planned next. `None` while other work comes first. That work has a timer of its own; a
+    /// second timer that is due but not served would wake the manager again and again.
     pub(crate) fn multicast_due(&self) -> Option<Time> {
         let is_free = !self.is_sweep_due() && !self.has_suspects();
         self.multicast.due().filter(|_| is_free && self.has_fabric_in_force())

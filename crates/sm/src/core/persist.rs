@@ -1,5 +1,5 @@
-//! Routes between stored state and the rest of the manager. A plan waits in `Stage::Persisting` until its LIDs and
-//! service levels are on the disk.
+//! Connects stored state with the rest of the manager. A plan waits in `Stage::Persisting` until its LIDs and service
+//! levels are on the disk.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Requests a plan of the whole fabric when tables are read, and handles the plans and repairs that jobs return. They
-//! go on to `core/persist.rs` and to `Sm::begin_applying`.
+//! Requests a plan of the whole fabric when the tables have been read, and handles the plans and repairs that jobs
+//! return: `core/persist.rs` stores their LIDs, and `Sm::begin_applying` applies them.
 
 use std::sync::Arc;
 

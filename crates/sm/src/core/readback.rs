@@ -119,8 +119,8 @@ impl Sm {
         }
     }
 
-    /// Keeps as many Gets for tables of a kind in flight as the window allows. In light sweeps, directed routes by
-    /// which no agent answers are left out, because a node has many tables.
+    /// Keeps as many Gets for tables of a kind in flight as the window allows. A node has many tables. So in light
+    /// sweeps no Gets are sent by directed routes by which no agent answers.
     pub(super) fn ask_back(&mut self, kind: Kind) {
         while self.exchange.open() < self.config.ready() {
             let Some(Effect::Ask { id, node, get }) = self.tell_read_back(In::Room(kind)).pop() else {
@@ -189,8 +189,8 @@ impl Sm {
         Some(Output::Event(Event::Aliases(AliasEvent::Differs { what, block })))
     }
 
-    /// Marks tables as unknown that may differ from what was acknowledged, before a heavy sweep reads the unknown
-    /// tables.
+    /// Marks tables as unknown if they may differ from what was acknowledged. A heavy sweep reads the unknown tables
+    /// afterwards.
     pub(crate) fn doubt_tables(&mut self, fabric: &Fabric, installed: &mut Installed) {
         for effect in self.tell_read_back(In::HeavySweepReads(fabric, installed)) {
             if let Effect::Doubt(blocks) = effect {

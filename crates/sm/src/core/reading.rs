@@ -46,8 +46,8 @@ impl Sm {
         self.stage = Stage::Reading;
     }
 
-    /// Returns the tables that this manager wrote and that stay known. None stay known in another mode than Manage, or
-    /// if another master was found, because tables may have been written since.
+    /// Returns the tables that this manager wrote and that are still known. In another mode than Manage, or if another
+    /// master was found, none are known: another manager may have written tables since.
     fn carried_tables(&self, inventory: &Inventory) -> Installed {
         let last = self.in_force.last_known();
         let may_be = self.config.mode == Mode::Manage && !self.election().has_met_another();

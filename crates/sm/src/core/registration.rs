@@ -35,8 +35,8 @@ impl Sm {
         self.registration.asks(self.config.mode)
     }
 
-    /// Returns ports that hold other LIDs than their stored ones; none once a plan is in force, because the plan has
-    /// current LIDs.
+    /// Returns ports that hold other LIDs than those stored for them. Once a plan is in force, returns none, because
+    /// the plan has the LIDs that ports hold now.
     fn hosts_with_unstored_lids(&self, fabric: &Fabric) -> BTreeSet<PortRef> {
         if self.in_force.plan().is_some() || self.lids.is_empty() {
             return BTreeSet::new();

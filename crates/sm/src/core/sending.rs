@@ -9,9 +9,9 @@ use crate::core::Sm;
 use crate::io::Output;
 use crate::smp::Smp;
 
-/// Factor by which `agent_window` grows while a lost link is repaired and probed again. The window is then four, as
-/// OpenSM's `max_wire_smps` often is. A few agents then have most of the work, and the way of an answer takes longer
-/// than the agent needs for a request.
+/// Factor by which `agent_window` grows while a lost link is repaired and probed again. The window is then four, a
+/// usual value of OpenSM's `max_wire_smps`. During a repair a few agents have most of the work, and an answer travels
+/// for longer than its agent needs to handle a request.
 const AT_A_FAULT: usize = 2;
 
 impl Sm {

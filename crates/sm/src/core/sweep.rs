@@ -47,8 +47,8 @@ impl Sm {
         }
     }
 
-    /// Gives the sweep the inventory of a heavy sweep. Returns true if no plan is made from it, because another sweep
-    /// is due.
+    /// Hands the inventory of a heavy sweep to the sweep machine. Returns true if another sweep is due, so that no plan
+    /// is made from this inventory.
     pub(crate) fn repeats_sweep(&mut self, input: In<'_>) -> bool {
         matches!(self.tell_sweep(input)[..], [Effect::Repeat])
     }

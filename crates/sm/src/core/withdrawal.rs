@@ -27,9 +27,9 @@ impl Sm {
         }
     }
 
-    /// Takes what the operator has taken out of service out of the inventory of a sweep. A link that carries packets
-    /// stays until the plan in force and its multicast trees lead nothing over it, and packets of older entries are
-    /// gone.
+    /// Removes the links that the operator has taken out of service from the inventory of a sweep. A link that carries
+    /// packets stays in it until the plan in force and its multicast trees no longer use the link, and packets of older
+    /// entries are gone.
     pub(super) fn take_out_of_service(&mut self, inventory: &mut Inventory) {
         let list = Arc::clone(&self.policy_to_plan().out_of_service);
         if list.is_empty() {

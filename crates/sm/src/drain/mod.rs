@@ -163,8 +163,8 @@ impl Drain {
         self.past.fog(now)
     }
 
-    /// Returns true if links between switches that are out of sight now carried packets a moment ago. Then packets are
-    /// in flight, by the entries that the visible switches had at that time.
+    /// Returns true if links between switches that the last sweep did not find carried packets a moment ago. Then
+    /// packets are in flight, by the entries that the switches that were found had at that time.
     pub fn has_carried(&self, fabric: &Fabric, now: Time) -> bool {
         self.past.has_carried(fabric, now)
     }

@@ -42,8 +42,8 @@ impl Election {
         };
     }
 
-    /// Handles another manager's SMInfo. A manager that shows IsSM but does not answer counts as gone, a manager with
-    /// another SM_Key is not considered.
+    /// Handles another manager's SMInfo. A manager that shows IsSM but does not answer counts as gone; a manager with
+    /// another SM_Key is ignored.
     pub(super) fn manager_answered(
         &mut self,
         ctx: &Ctx<'_>,
@@ -132,7 +132,7 @@ impl Election {
 
     /// Handles another master in this subnet. It is unknown which manager wrote a table last, whatever SMLIDs show, so
     /// all tables are read. Packets may be in flight by unknown entries, so the manager waits for them. Hosts may have
-    /// registered with the other master, so hosts with a Set in that time are asked again.
+    /// registered with the other master, so hosts that got a Set in that time are asked to register again.
     pub(super) fn forget_plan(&mut self, now: Time, effects: &mut Vec<Effect>) {
         effects.push(Effect::ForgetPlan);
         self.foreign.last = Some(now);
@@ -156,8 +156,9 @@ impl Election {
     }
 }
 
-/// True if another manager is found at a port that had no link in the fabric of the plan in force: it may have been
-/// master there until a moment ago, and its Sets may have reached switches of this manager over a moved cable.
+/// True if another manager is found at a port that had no link in the fabric of the plan in force: the other manager
+/// may have been master of another part until a moment ago, and its Sets may have reached switches of this manager over
+/// a moved cable.
 fn was_out_of_sight(ctx: &Ctx<'_>, at: PortRef) -> bool {
     let guid = ctx
         .inventory
@@ -177,8 +178,9 @@ pub(super) fn rank(info: &SmInfo) -> (u8, std::cmp::Reverse<Guid>) {
 /// True if the manager `own` must give way to `other`: stand by for it or, as master, hand the subnet over to it.
 ///
 /// Source: IBA vol 1 §14.4.1: a manager that is not master gives way to any master, and to a better one that is still
-/// discovering or standing by; a master gives way to a better one that is master or stands by. A manager that is
-/// discovering will find the master, stand by, and send trap 144 when it is ready for the subnet.
+/// discovering or standing by; a master gives way to a better one that is master or stands by. A master does not hand
+/// over to a manager that is discovering: that manager will find the master, stand by, and send trap 144 when it is
+/// ready for the subnet.
 pub(super) fn yields(own: &SmInfo, other: &SmInfo) -> bool {
     let better = rank(other) > rank(own);
     match (own.state, other.state) {

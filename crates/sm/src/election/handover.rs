@@ -34,8 +34,8 @@ enum Offer {
     /// None was made, it was taken, or its manager is the one in `Offers::waiting` now.
     #[default]
     None,
-    /// No offer was made, because packets are in flight. When this manager becomes idle, this ends, and the other
-    /// manager is recorded as waiting.
+    /// No offer was made, because packets are in flight. This state ends when this manager becomes idle: the other
+    /// manager is then recorded as waiting.
     PutOff(Guid),
     /// The manager refused it. Counts until the next heavy sweep: its election may offer the subnet again.
     Refused(Guid),
@@ -76,14 +76,14 @@ impl Election {
         self.offers.waiting.map(|(_, at)| at).filter(|at| *at > now)
     }
 
-    /// Returns the port of a better manager that must wait for the subnet: the sweep of the plan being applied, or an
-    /// earlier one, found it.
+    /// Returns the port GUID of a better manager that waits until it is offered the subnet. It was found by the sweep
+    /// of the plan that is being applied, or by an earlier sweep.
     pub fn waiting(&self, now: Time) -> Option<Guid> {
         self.offers.waiting(now)
     }
 
-    /// Offers the subnet to a better manager, unless packets are in flight that only this manager knows of. Another
-    /// master does not have to wait.
+    /// Offers the subnet to a better manager, unless packets are in flight that only this manager knows of: then the
+    /// better manager waits. A better manager that is already master gets the offer without a wait.
     pub(super) fn offer(&mut self, ctx: &Ctx<'_>, to: Other, is_draining: bool, effects: &mut Vec<Effect>) {
         let Other { at, info } = to;
         let waits = info.state != SmState::Master && is_draining;
@@ -113,8 +113,8 @@ impl Election {
         }
     }
 
-    /// Ends the handover: stands by if the offer was accepted, else stays master. A better manager that is already
-    /// master is left alone.
+    /// Ends the handover: stands by if the offer was accepted, else stays master. If the better manager is already
+    /// master and has not accepted, it is left alone.
     pub(super) fn conclude(&mut self, ctx: &Ctx<'_>, to: Other, is_taken: bool, effects: &mut Vec<Effect>) {
         if is_taken || to.info.state == SmState::Master {
             effects.push(Effect::Yield(to));

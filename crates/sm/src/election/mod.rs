@@ -8,8 +8,9 @@
 //! | `sm_info` | what SMInfo this manager answers, which SubnSet(SMInfo) is legal |
 //! | `peers` | which other managers need an operator |
 //!
-//! Source: IBA vol 1 §14.4.1 (states), §14.4.2 (controls). Where the standard leaves a choice, this manager does what
-//! OpenSM was observed to do (`osm_sminfo_rcv.c`, `osm_sm_state_mgr.c`), so that each can take over from the other.
+//! Source: IBA vol 1 §14.4.1 (states), §14.4.2 (controls). Where the standard leaves a choice, this manager acts as
+//! OpenSM was observed to act (`osm_sminfo_rcv.c`, `osm_sm_state_mgr.c`), so that Selvedge and OpenSM can take over
+//! from each other.
 
 mod elect;
 mod handover;
@@ -41,13 +42,13 @@ pub use role::Role;
 pub struct Election {
     /// SMInfo state of this manager.
     role: Role,
-    /// Port GUID of the master, or of the manager that disabled this one, until the role changes. `None`: none is
-    /// known, or this manager is master.
+    /// Port GUID of the master, or of the manager that disabled this one; kept until the role changes. `None`: no other
+    /// master is known, or this manager is master.
     master: Option<Guid>,
     /// The answer of another manager that the election waits for.
     phase: Phase,
-    /// The manager that handed the subnet over: it counts as standby, whatever its SMInfo says, until the next election
-    /// is decided or this manager stands by.
+    /// The manager that handed the subnet over to this one. Whatever its SMInfo says, it counts as standby until the
+    /// next election is decided or this manager stands by.
     handed_over_by: Option<Guid>,
     /// Signs that another master has written to the fabric.
     foreign: ForeignWrites,
@@ -373,8 +374,8 @@ impl Election {
         }
     }
 
-    /// Looks for IsSM in CapabilityMask of the local port. Without it other managers do not find this one: a standby
-    /// would become master too.
+    /// Checks IsSM in CapabilityMask of the local port. If it is not set, other managers do not find this one, and a
+    /// standby would become master too.
     fn note_own_port(&mut self, mask: CapabilityMask, effects: &mut Vec<Effect>) {
         self.is_sm_cleared = !mask.contains(CapabilityMask::IS_SM);
         if self.is_sm_cleared {

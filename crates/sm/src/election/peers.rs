@@ -1,7 +1,8 @@
 //! The other managers of the subnet, as they last showed themselves: for operators.
 //!
 //! Each election and each light sweep asks all ports that show IsSM. A manager that stood by and is gone stays listed
-//! until it returns, or until the operator does not expect it back. Nothing is decided by this list.
+//! until it returns, or until the operator removes it (`selvedge forget`). No decision of the manager depends on this
+//! list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -40,9 +40,9 @@ pub(super) struct Silent {
 }
 
 impl Silent {
-    /// True if the directed route still crosses the same nodes, and its links are ACTIVE. Then the master itself was
-    /// silent, and no host has registered with it meanwhile. The last link may be down: then the master's node was cut
-    /// off.
+    /// True if the directed route to the master still crosses the same nodes, and its links are ACTIVE. Then no cable
+    /// is to blame: the master itself was silent, so no host can have registered with it meanwhile. The last link of
+    /// the route may be down: then the master's node was cut off.
     pub(super) fn has_same_way(&self, inventory: &Inventory) -> bool {
         let fabric = &inventory.fabric;
         let is_active = |at: PortRef| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
@@ -50,8 +50,8 @@ impl Silent {
     }
 }
 
-/// Returns the GUIDs of the nodes that a directed route crosses, without the first and the last. `None` if a link
-/// between them is missing, or one of its ends is not ACTIVE.
+/// Returns the GUIDs of the nodes that a directed route crosses, without the first and the last. `None` if a link of
+/// the route between these nodes is missing or not ACTIVE at both ends.
 fn nodes_between(
     inventory: &Inventory,
     route: &DirectedRoute,
@@ -75,8 +75,8 @@ pub(super) struct RegistrationCopy {
     is_awaited: bool,
     /// The master with a copy that is complete, or cannot be had. It may have been out of sight since.
     of: Option<Guid>,
-    /// True if the master's administrator no longer answers: the copy was complete when it last did, but may be
-    /// incomplete now if the master still runs.
+    /// True if the master's administrator no longer answers: the copy was complete when the administrator last
+    /// answered, but if the master still runs, it may be incomplete now.
     is_doubtful: bool,
     /// True if this manager knows registrations from a copy only: it has not been master since.
     is_relied_on: bool,
@@ -88,8 +88,9 @@ impl RegistrationCopy {
         self.is_awaited
     }
 
-    /// Returns true if the copy may lack registrations of hosts, in case the master still ran after its last answer.
-    /// From now on these hosts count as asked.
+    /// Returns true once if the copy may lack registrations of hosts: the master may have gone on after its
+    /// administrator's last answer. The caller has all hosts asked to register again, so the copy is no longer doubtful
+    /// after this call.
     pub(super) const fn take_doubt(&mut self) -> bool {
         std::mem::replace(&mut self.is_doubtful, false)
     }
@@ -148,8 +149,8 @@ impl Election {
         self.notify_worse_master(ctx, info, effects);
     }
 
-    /// Polls the master. If the previous poll has no answer yet, it counts as missed: the poll interval may be shorter
-    /// than the time that all repeats of a request take.
+    /// Polls the master. If the previous poll has no answer yet, that poll counts as missed: all repeats of a request
+    /// may take longer than the poll interval.
     pub(super) fn poll(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         if ctx.is_waiting {
             effects.push(Effect::ClearRequests);
@@ -189,8 +190,8 @@ impl Election {
         self.notify_worse_master(ctx, &info, effects);
     }
 
-    /// Counts a poll without an answer. Returns true if the master counts as lost: the sweep that follows does not ask
-    /// it again by the same route.
+    /// Counts a poll without an answer. Returns true if the master counts as lost. A sweep follows, which does not ask
+    /// the lost master again by the same route.
     fn poll_missed(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) -> bool {
         let Phase::Standby(watch) = &self.phase else {
             return false;

@@ -76,8 +76,9 @@ impl Election {
         }
     }
 
-    /// True if the sender may send this control, and this manager's role allows it: a master commands, a standby
-    /// acknowledges. The sender must show the SM_Key. Source: IBA vol 1 §14.4.2 (table of controls).
+    /// True if the sender may send this control, and this manager's role allows it: a master may send the controls that
+    /// command, a standby those that acknowledge. The sender must show the SM_Key. Source: IBA vol 1 §14.4.2 (table of
+    /// controls).
     fn is_legal(&self, ctx: &Ctx<'_>, control: SmControl, sender: &SmInfo) -> bool {
         let sender_state = match control {
             SmControl::Acknowledge => SmState::Standby,
@@ -97,16 +98,16 @@ impl Election {
         shows_sm_key(ctx, sender) && is_other && sender.state == sender_state && fits_role
     }
 
-    /// Takes the SMInfo of the manager at a port that was asked in an election or in a light sweep. True if it shows
-    /// the SM_Key.
+    /// Records the SMInfo of the manager at a port that was asked in an election or in a light sweep. Returns true if
+    /// that manager shows this manager's SM_Key.
     pub(super) fn meets(&mut self, ctx: &Ctx<'_>, at: PortRef, info: &SmInfo, effects: &mut Vec<Effect>) -> bool {
         let is_trusted = self.believes(ctx, at, info, effects);
         self.peers.answered(ctx, at, info, is_trusted);
         is_trusted
     }
 
-    /// True if the manager at a port shows the SM_Key. Other managers are ignored, and each is reported once. Source:
-    /// OpenSM (`smi_rcv_process_get_response`).
+    /// True if the manager at a port shows this manager's SM_Key. A manager with another key is ignored, and reported
+    /// once. Source: OpenSM (`smi_rcv_process_get_response`).
     pub(super) fn believes(&mut self, ctx: &Ctx<'_>, at: PortRef, info: &SmInfo, effects: &mut Vec<Effect>) -> bool {
         let is_trusted = shows_sm_key(ctx, info);
         if !is_trusted && self.strangers.insert(info.guid) {

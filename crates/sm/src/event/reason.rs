@@ -39,8 +39,8 @@ pub enum SweepReason {
 }
 
 impl SweepReason {
-    /// Returns the reason of a sweep that repeats this one. It still says how the manager became master, and that the
-    /// operator requested a rebalance.
+    /// Returns the reason of a sweep that repeats this one. The new reason keeps how the manager became master, and
+    /// whether the operator requested a rebalance.
     pub(crate) const fn again(self) -> Self {
         match self {
             Self::MasterLost | Self::HandedOver | Self::Told | Self::Command => self,

@@ -1,7 +1,8 @@
-//! PortInfo answers that arrive after a probe has ended, while the repair of what it found is planned.
+//! PortInfo answers that arrive after a probe has ended, while the repair for its findings is planned.
 //!
-//! Such an answer may show a port that went down and came up again and is not ACTIVE. Then its cable may have been
-//! moved, and a Set that crosses it may reach the wrong switch. So a sweep takes the place of the repair.
+//! Such an answer may show that a port went down and came up again: it has a link and is not ACTIVE. Then its cable may
+//! have been moved, and a Set that crosses this cable may reach the wrong switch. So a sweep takes the place of the
+//! repair.
 
 use std::collections::BTreeSet;
 

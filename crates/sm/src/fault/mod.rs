@@ -1,6 +1,6 @@
 //! Faults: links and switches that are lost or come back, and are handled without a sweep.
 //!
-//! [`repair`] keeps the switches that are to be probed, what is prepared before a fault, and the repair on its way.
+//! [`repair`] keeps the switches that are to be probed, the data prepared before a fault, and the current repair.
 //! [`probe`] asks the ports of these switches until their traps are explained. [`backups`] has repairs planned in
 //! advance for links that are up. The flap quarantine counts links that go down again and again.
 
@@ -19,8 +19,8 @@ pub mod repair;
 #[derive(Clone, Debug, Default)]
 pub struct Suspects {
     nodes: BTreeSet<NodeIdx>,
-    /// The suspects that show PortStateChange: a port of these has changed. The other suspects only sent a trap, which
-    /// may be an old one.
+    /// Those suspected switches that show PortStateChange: one of their ports has changed. The other suspects only sent
+    /// a trap, which may be an old one.
     flagged: BTreeSet<NodeIdx>,
     /// The reason for the probe of the first one.
     reason: Option<SweepReason>,

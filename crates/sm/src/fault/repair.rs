@@ -1,8 +1,8 @@
 //! Repairs: the switches to be probed, the data prepared before a fault, and the current repair.
 //!
 //! A repair is planned from data that a job prepared after the last plan came into force. If that job still runs, the
-//! repair waits for it, because it would have to compute the same first. When a repair is in force, its switches are
-//! probed once more, port by port.
+//! repair waits for it, because it would have to compute the same data first. When a repair is in force, its switches
+//! are probed once more, port by port.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -226,8 +226,8 @@ impl Repairs {
             .is_some_and(|current| current.ends.contains(&node))
     }
 
-    /// Returns true if a late answer without an error shows a link that may have been moved and that the current repair
-    /// is not for.
+    /// Returns true if a late answer without an error shows that a link may have been moved, and the current repair
+    /// does not handle that link.
     #[must_use]
     pub fn is_overtaken(&self, inventory: &Inventory, answer: &Mad) -> bool {
         let current = self.current.as_ref();

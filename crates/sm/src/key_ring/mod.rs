@@ -1,14 +1,16 @@
 //! The M_Key that ports get, and the former ones that ports may still hold: the manager changes the key of each port
-//! without losing one.
+//! without losing access to any port.
 //!
-//! | what | how |
-//! |---|---|
-//! | a new key is wanted | it is stored with all former keys; plans give it to ports only then |
-//! | a request | the key that its agent is known to have; after silence, or a hidden M_Key, the other keys once |
-//! | a Set that changes the key | the agent's in the header, the new one in the data; after a lost one, new in both |
-//! | the present key is everywhere | former keys are forgotten, unless nodes are missing or a manager asks with one |
+//! - A new key is first stored, together with all former keys. Then plans give it to ports.
+//! - A request has the key that its agent is known to have. If no answer comes, or one without M_Key, each other key is
+//!   tried once.
+//! - A Set that changes the key has the agent's key in the header and the new key in the data. If it is lost, the
+//!   repeat has the new key in both.
+//! - When every port has the present key, the former keys are forgotten, unless nodes are missing or another manager
+//!   still asks with a former key.
 //!
-//! Each agent checks the key of its own SMPs only, so ports change in any order. Source: IBA vol 1 §14.2.4.
+//! Each agent checks the key of its own SMPs only, so the keys of ports may be changed in any order. Source: IBA vol 1
+//! §14.2.4.
 
 mod event;
 
@@ -42,8 +44,8 @@ pub struct KeyRing {
     former: Vec<SecretKey>,
     /// The key that an agent was last seen with: the first one tried at an unknown agent.
     usual: SecretKey,
-    /// What agents, and managers (`true`), are known to have, by directed route, since the last heavy sweep began; only
-    /// with former keys.
+    /// The key that the agent at the end of a directed route is known to have, since the last heavy sweep began; with
+    /// `true`, the key of the manager there. Filled only while there are former keys.
     known: BTreeMap<(DirectedRoute, bool), SecretKey>,
     rotation: Rotation,
     /// When another manager last asked with a former key.
@@ -131,8 +133,8 @@ pub enum Effect {
 }
 
 impl KeyRing {
-    /// Begins with the key of the policy and the keys that an earlier run has stored, newest first. `stores`: see
-    /// [`In::Wanted`].
+    /// Makes a key ring of the policy's key and the keys that an earlier run has stored, newest first. `stores`: a key
+    /// must be stored before a port gets it; false for a manager that sends no Sets.
     pub fn new(wanted: SecretKey, stored: &[SecretKey], stores: bool) -> Self {
         let is_safe = !stores || is_none(wanted) || stored.is_empty() || stored.contains(&wanted);
         let present = match stored.first() {
@@ -202,8 +204,8 @@ impl KeyRing {
         is_none(key) || key == self.present || key == self.wanted || self.former.contains(&key)
     }
 
-    /// Returns the keys beside the present one by which other managers may ask: former ones, and the one that is not
-    /// stored yet.
+    /// Returns the keys that other managers may ask with, besides the present one: former keys, and a new key that is
+    /// not stored yet.
     pub fn others(&self) -> Vec<SecretKey> {
         let coming = Some(self.wanted).filter(|key| *key != self.present && !is_none(*key));
         coming.into_iter().chain(self.former.iter().copied()).collect()
@@ -225,8 +227,8 @@ impl KeyRing {
         }
     }
 
-    /// Returns the key that a request is sent with: the one that its port showed, the one that its agent is known to
-    /// have, or the next one that it was not sent with yet.
+    /// Returns the key that a request is sent with: the key that its port showed, else the key that its agent is known
+    /// to have, else the next key that was not tried with this request.
     pub fn key_for(&self, smp: &Smp) -> SecretKey {
         if self.former.is_empty() {
             return smp.shown_key().unwrap_or(self.present);
@@ -240,9 +242,10 @@ impl KeyRing {
         !self.former.is_empty()
     }
 
-    /// Returns true if a request that ended in this way may have shown its agent a wrong key, and has another one to
-    /// show. A Get from an agent with a known key is not repeated: its silence has another reason. A Set is: its agent
-    /// may have changed its key by an earlier Set, the answer of which was lost.
+    /// Returns true if the request is to be sent again with another key: it ended in a way that a wrong key explains,
+    /// and there is a key that was not tried. A Get to an agent with a known key is not sent again, because its silence
+    /// has another reason. A Set is: an earlier Set may have changed the agent's key, and its answer may have been
+    /// lost.
     pub fn tries_again(&self, smp: &Smp, answer: Option<&Mad>) -> bool {
         if self.former.is_empty() {
             return false;
@@ -254,8 +257,8 @@ impl KeyRing {
         is_refused && self.untried(smp).is_some()
     }
 
-    /// Returns the next key to try, the likeliest first; `None` after all. Another manager is asked with the present
-    /// key first: it may take both, and then learns that the former one is not needed.
+    /// Returns the next key to try, the likeliest first; `None` if all were tried. Another manager is asked with the
+    /// present key first. If it accepts both keys, this shows it that the former key is no longer needed.
     fn untried(&self, smp: &Smp) -> Option<SecretKey> {
         let known = self.known.get(&place(smp)).copied();
         let first = match smp.is_to_manager() {
@@ -302,8 +305,8 @@ impl KeyRing {
         }
     }
 
-    /// The operator wants another key. It comes first into the store: a manager that is killed while ports get it can
-    /// open all of them, with either configuration.
+    /// The operator wants another key. The key is stored before any port gets it. So a manager that is killed while
+    /// ports get the key can access all ports after its restart, with the old or the new configuration.
     fn want(&mut self, key: SecretKey, stores: bool, effects: &mut Vec<Effect>) {
         let is_new = std::mem::replace(&mut self.wanted, key) != key;
         if !stores {

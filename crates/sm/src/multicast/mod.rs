@@ -1,7 +1,7 @@
 //! Multicast trees: planned when routes are in force and groups or links have changed, judged, written by difference.
 //!
-//! Unicast routing never waits for them: a job of their own plans them, and they are written while the manager is idle.
-//! A probe, a repair or a sweep interrupts this at once; blocks with Sets in flight are read again afterwards. Without
+//! Unicast routing never waits for them: a separate job plans them, and they are written while the manager is idle. A
+//! probe, a repair or a sweep interrupts this at once; blocks with Sets in flight are read again afterwards. Without
 //! groups no MAD is sent.
 //!
 //! A block is read before it is first written, so that entries of another manager are known, and are removed before
@@ -34,8 +34,8 @@ use crate::event::Event;
 
 pub use event::MulticastEvent;
 
-/// How long a switch is left out that refused its MFT or did not answer, if no other event comes first. The first time
-/// is short, because perhaps only the answers were lost; each further time is twice as long, up to the second constant.
+/// How long a switch is left out after it refused its MFT or did not answer, if no other event comes first. The first
+/// time is short, because perhaps only the answers were lost; each further time is twice as long, up to [`PAUSE_MAX`].
 const PAUSE_FIRST: Duration = Duration::from_secs(4);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -123,8 +123,8 @@ pub enum In<'a> {
     PlanInForce,
     /// Another manager is master: its MFTs are not known here, and members register with it.
     AnotherManages,
-    /// A heavy sweep has found this fabric, and knows these LFT blocks. A switch without a known block holds no MFT of
-    /// this manager.
+    /// A heavy sweep has found this fabric, and these LFT blocks are known. If no block of a switch is known, the
+    /// switch holds no MFT of this manager either.
     Swept(&'a Fabric, &'a Installed),
     /// Routes are as even as they get: trees for which there are better ones move.
     MoveTrees,
@@ -156,8 +156,8 @@ pub enum In<'a> {
         /// The contents, if the switch answered.
         holds: Option<MftBlock>,
     },
-    /// A block differs from its known contents. The new contents become the known ones, and all trees are planned again
-    /// from there.
+    /// An MFT block differs from its known contents. The contents that were read become the known ones, and all trees
+    /// are planned again.
     HoldsOtherwise(Guid, Place, MftBlock),
     /// All blocks that had to be read have been requested.
     BlocksRead,
@@ -498,8 +498,8 @@ impl Multicast {
         unknown
     }
 
-    /// Returns the known MFTs of the switches of a fabric. Those of switches that are left out are unknown, because
-    /// they cannot be changed.
+    /// Returns the known MFTs of the switches of a fabric. Switches that are left out count as unknown, because their
+    /// tables cannot be changed.
     fn tables(&self, fabric: &Fabric, left_out: &BTreeSet<Guid>) -> MulticastTables {
         let mut tables = MulticastTables::new(fabric.switches().len());
         for switch in fabric.switches().indices() {

@@ -15,7 +15,7 @@ use crate::config::Mode;
 
 impl Persist {
     /// Returns the switches that hold no LID and have none stored, and all nodes that are reached only through them;
-    /// `None` if none is to be left out.
+    /// `None` if no node is to be left out.
     pub fn nodes_to_leave_out(&self, ctx: &Ctx<'_>, found: &[Found]) -> Option<BTreeSet<usize>> {
         if !self.leaves_out_unstored(ctx) {
             return None;

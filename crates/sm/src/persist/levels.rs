@@ -41,7 +41,7 @@ impl Persist {
     }
 
     /// Returns true if the tables in switches were written by the manager with the known service levels: each switch
-    /// that forwards names it as its master. Another master in between has other levels.
+    /// that forwards names it as its master. If another master managed the subnet in between, its levels are not known.
     fn are_tables_known(&self, inventory: &Inventory) -> bool {
         let fabric = &inventory.fabric;
         let own = fabric.port(inventory.local).map(|port| port.settings.lids);
@@ -65,8 +65,8 @@ impl Persist {
     }
 
     /// Returns the number of lanes that the tables in force rely on, if the plan to be stored gives senders no new
-    /// levels. Otherwise 0: until that plan is in force it is unknown which levels are used, and
-    /// [`Self::take_in_force`] sets the number then.
+    /// levels. Otherwise returns 0: until that plan is in force it is unknown which levels senders use.
+    /// [`Self::take_in_force`] sets the number when it is.
     pub(super) fn lanes_known_with(&mut self, ctx: &Ctx<'_>, inventory: &Inventory, plan: &Plan) -> u8 {
         let told = self.told_levels(ctx, inventory);
         let is_same = match told.relied_on(&inventory.fabric, &plan.lids) {
@@ -79,9 +79,9 @@ impl Persist {
         if is_same { plan.lanes } else { 0 }
     }
 
-    /// Handles a plan that came into force: the tables are those of the operator's engines, and senders get its levels.
-    /// Returns true if that must be stored. A manager that dies half way through a plan then resumes it, and never
-    /// mistakes a half-applied plan for a finished one.
+    /// Handles a plan that came into force: the tables are now those of the operator's engines, and senders get the
+    /// service levels of the plan. Returns true if the state has changed and must be stored. A manager that dies half
+    /// way through a plan then resumes it, and never mistakes a half-applied plan for a finished one.
     pub(super) fn take_in_force(&mut self, ctx: &Ctx<'_>) -> bool {
         let policy = &ctx.config.policy;
         let lane_count = ctx.in_force.map_or(0, |(_, plan)| plan.lanes);

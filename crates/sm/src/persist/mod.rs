@@ -4,8 +4,9 @@
 //! agent may hold. Engines and lanes are stored once the plan is in force. If storing fails, ports without a stored LID
 //! are left out of the planned fabric: see [`leave_out`].
 //!
-//! After the first failure a sweep replaces a plan that waits. Further failures change nothing; the coordinator tries
-//! again after 250 ms, and then after twice as long each time, up to 5 s. The first success ends it.
+//! After the first failure a sweep replaces a plan that waits to be stored. Further failures change nothing: the
+//! coordinator tries again after 250 ms, and then after twice as long each time, up to 5 s. The first success ends this
+//! state.
 
 use std::collections::BTreeMap;
 
@@ -279,8 +280,8 @@ impl Persist {
         }
     }
 
-    /// Handles the LIDs of ports; true if any differ from the stored ones. A port that has taken its LIDs must not get
-    /// its former ones back after a restart, even if no further plan is made for a long time.
+    /// Records the LIDs of ports. Returns true if any differ from the stored ones. A port that has taken its LIDs must
+    /// not get its former ones back after a restart, even if no further plan is made for a long time.
     fn take_lids(&mut self, lids: &KnownLids<'_>) -> bool {
         let state = &mut self.state;
         let is_new = state.lids_before != lids.befores || state.lids != lids.claims || state.lids_aside != *lids.aside;
@@ -292,9 +293,9 @@ impl Persist {
         is_new
     }
 
-    /// Another manager is master: its service levels and engines are not known here. That is stored, so that a restart
-    /// does not mistake its tables for this manager's. The LIDs that ports hold are stored too: ports may be absent
-    /// when a later run sweeps.
+    /// Another manager is master: its service levels and engines are not known here. This fact is stored, so that after
+    /// a restart its tables are not mistaken for this manager's. The LIDs that ports hold are stored too, because ports
+    /// may be absent when a later run sweeps.
     fn stand_by(&mut self, lids: &KnownLids<'_>, effects: &mut Vec<Effect>) {
         let before = self.state.clone();
         self.take_lids(lids);

@@ -82,8 +82,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// For each node that is gone although a link leads to it: returns the node that does not answer (the same node, or
-    /// one on the way to it), and the port in front of that node.
+    /// For each node that is gone although a link leads to it, returns the node that does not answer, and the port in
+    /// front of that node. The node that does not answer is the gone node itself, or one on the way to it.
     fn hidden(&self, of_gone: &BTreeMap<Guid, Vec<(PortKey, PortKey)>>) -> BTreeMap<Guid, (Guid, PortKey)> {
         let mut hidden: BTreeMap<Guid, (Guid, PortKey)> = BTreeMap::new();
         for (&guid, links) in of_gone {

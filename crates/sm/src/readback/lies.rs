@@ -31,8 +31,8 @@ impl Lies {
         self.right.insert(switch);
     }
 
-    /// Records a differing block of a switch. If the switch is to be reported for it from now on, returns the number of
-    /// light sweeps in a row with this finding.
+    /// Records a differing block of a switch. If this makes the switch one that must be reported, returns the number of
+    /// light sweeps in a row in which a block differed.
     pub(super) fn differs(&mut self, switch: Guid) -> Option<u32> {
         let is_first = self.wrong.insert(switch);
         let times = self.in_row.get(&switch).copied().unwrap_or(0) + 1;

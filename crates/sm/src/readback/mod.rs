@@ -4,25 +4,26 @@
 //! All kinds of tables are read back by one mechanism. A read-back reads each table that was written since the last
 //! one, and a share of the others, in turn: each is read once in [`Config::read_back_sweeps`] light sweeps. As many
 //! Gets are in flight as the window allows. A table without an answer is read again later. If an answer differs from
-//! the known contents, that is an effect: the outer machine records the answer as known and has the table written
+//! the known contents, the effect is that the outer machine records the answer as known and has the table written
 //! again. The kinds differ in this:
 //!
 //! | | LFT | lanes | MFT, GUIDInfo |
 //! |---|---|---|---|
 //! | when | at the end of a light sweep | after LFTs | after a light sweep that found nothing |
-//! | others' turn | block by block over all switches | node by node, up to a number of tables | in their order |
-//! | written tables | come first | are treated as the others | are read in their order, too |
-//! | no answer |  read in its next turn | read in its next turn | stays to be read |
-//! | differs | only written tables are still read | nothing more is read | the others are still read |
-//! |  what was not answered is read again| what was not answered is read again | no more is read | all is read again |
+//! | order of the others | block by block over all switches | node by node, up to a number of tables | in their order |
+//! | written tables | come first | are treated like all others | are read in their order, too |
+//! | no answer | read in its next turn | read in its next turn | stays to be read |
+//! | after a difference | only written tables are still read | nothing more is read | the others are still read |
+//! | then, tables without an answer | are read again | are not read | are all read again |
 //!
 //! If a Set of an LFT block was repeated, its first copy may come after the answer and after a newer Set of that block.
-//! Such a block is read again and again until no copy can arrive: for as long as a request is repeated before it fails.
+//! Such a block is read again and again until no copy can arrive any more, which is the time for which a request is
+//! repeated before it fails.
 //!
 //! Written LFT blocks are read within an interval, whatever other work there is. A switch that lies may drop the
 //! TrapRepress for another agent, and a trap that is repeated each second must not delay the read-back for ever. If a
 //! switch goes on to hold other blocks than it acknowledges, an event names it, and its tables are written again at
-//! each light sweep: its links are up and it answers, so no other node shows where its packets go.
+//! each light sweep: its links are up and it answers, so nothing else shows where its packets go.
 
 mod answer;
 mod lies;
@@ -264,8 +265,8 @@ impl ReadBack {
         since.is_some_and(|(since, interval)| since + interval <= now)
     }
 
-    /// Returns when the next light sweep begins, if it would otherwise be at `due`: written blocks are read back within
-    /// an `interval`, however often other work comes in between.
+    /// Returns when the next light sweep begins, which would otherwise be at `due`. It may be earlier, so that written
+    /// blocks are read back within an `interval`, however often other work comes in between.
     pub fn due(&self, now: Time, due: Time, interval: Duration) -> Time {
         let written = self.since.map_or(due, |since| since + interval);
         // Whatever keeps it from being read does not fill the time.
@@ -312,9 +313,10 @@ impl ReadBack {
         }
     }
 
-    /// Marks blocks as unknown that were written under traffic and not read since: a heavy sweep reads them before it
-    /// plans the next change, because no proof holds if a switch has acknowledged a table that it did not take. If the
-    /// read-back `is_overdue` because the sweep takes the place of a light sweep, all written blocks become unknown.
+    /// Marks blocks as unknown that were written under traffic and not read since. A heavy sweep then reads them before
+    /// the next change is planned, because no proof holds if a switch has acknowledged a table that it does not hold.
+    /// If the read-back `is_overdue` because the sweep takes the place of a light sweep, all written blocks become
+    /// unknown.
     fn begin_doubt(&mut self, is_overdue: bool, fabric: &Fabric, installed: &Installed) -> Effect {
         self.settle();
         let unread = self.lists[Kind::Lft as usize].unread();

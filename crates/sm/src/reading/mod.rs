@@ -106,8 +106,8 @@ impl Reading {
         }
     }
 
-    /// Requests the tables without an answer again. As long as a switch forwards by unknown entries, nothing is proved
-    /// about it.
+    /// Requests the tables without an answer again. As long as a switch forwards by unknown entries, the judge can
+    /// prove nothing about it.
     fn all_asked(&mut self, mode: Mode) -> Option<Effect> {
         let mut tables = self.tables.take()?;
         let todo = unread(&tables.inventory.fabric, &tables.installed);
@@ -201,8 +201,8 @@ impl Tables {
     }
 }
 
-/// Marks the tables of fresh switches as unknown: such a switch forwards by no entry (LinearFDBTop 0), so its tables do
-/// not matter, and all of them will be written.
+/// Marks the tables of freshly booted switches as unknown. Such a switch has LinearFDBTop 0 and forwards by no entry,
+/// so the contents of its tables do not matter, and all of them will be written.
 pub fn forget_fresh(fabric: &Fabric, installed: &mut Installed) {
     for (switch, &node) in fabric.switches().iter_enumerated() {
         if fabric.node(node).switch_settings.linear_top == 0 {

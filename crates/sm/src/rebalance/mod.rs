@@ -1,9 +1,9 @@
 //! Rebalancing: balances load again after faults, one step at a time.
 //!
 //! A repair moves as few LFT entries as it must, which leaves load uneven. The rebalancer decides when a step towards
-//! balanced tables is planned, and handles its result: not before the fabric has been unchanged for a while, and only
-//! while the manager is idle. [`selvedge_planner::rebalance`] defines a step. `core/rebalance.rs` hands out the job
-//! that plans one. Each sweep and each probe interrupts the steps ([`In::Interrupted`]).
+//! balanced tables is planned, and handles the result. It begins only when the fabric has been unchanged for a while
+//! and the manager is idle. [`selvedge_planner::rebalance`] defines a step. `core/rebalance.rs` hands out the job that
+//! plans one. Each sweep and each probe interrupts the steps ([`In::Interrupted`]).
 
 use std::sync::Arc;
 use std::time::Duration;

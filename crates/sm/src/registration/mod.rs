@@ -3,15 +3,15 @@
 //!
 //! The manager does not know what hosts register. The coordinator reports that all registrations are lost
 //! ([`In::AllLost`]), or those of some ports ([`In::Lost`]). The next plan of the whole fabric then has a Set for each
-//! of those host ports that supports it, whether or not anything else changes there. They are removed from the list
-//! when such a plan is applied and no Set of it has failed ([`In::Applied`]).
+//! of these host ports that supports re-registration, even if nothing else changes at the port. The ports are removed
+//! from the list when such a plan is applied and no Set of it has failed ([`In::Applied`]).
 //!
 //! A host that was absent from the plan for a while has lost its registrations too: only that host is asked.
 //!
 //! Hosts are also asked if another manager became master between the election of a sweep and the end of the sweep's
 //! plan: a host may have registered with that manager before the plan's Set of its port named this one again. So hosts
 //! with a Set in a plan are kept in a list until an election has found that no other manager was master. If there was
-//! another master, they are asked.
+//! another master, these hosts are asked to register again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,8 +35,8 @@ pub struct Registration {
     served: Option<BTreeMap<Guid, Served>>,
     /// Hosts that plans wrote to without asking them, since an election in which no other manager was master.
     renamed: BTreeSet<Guid>,
-    /// The fabric in which the manager last stood by, in this run. `None`: it never stood by; or it became master
-    /// since, and then found another master while it had no plan in force, or was cut off.
+    /// The fabric in which this manager last stood by, in this run. `None` if it never stood by. It also becomes `None`
+    /// if, after it became master, this manager was cut off, or found another master while it had no plan in force.
     stood_by_in: Option<Arc<Fabric>>,
 }
 
@@ -182,21 +182,22 @@ impl Registration {
     }
 
     /// Adds hosts that the plan in force does not have, although their links are ACTIVE. They were behind a switch that
-    /// was cut off, or belonged to another manager, and their registrations were dropped when they were gone. (A host
-    /// registers again by itself after its own link went down and came up.)
+    /// was cut off, or belonged to another manager, and their registrations were dropped when the hosts were gone. (A
+    /// host registers again by itself after its own link went down and came up.)
     ///
     /// Adds also:
-    /// - a host with other LIDs than the plan gives it: Sets for another host reached it when cables were moved, and it
-    ///   registered with that host's LIDs;
-    /// - a host at another place than in the plan that has not lost its link: the plan has another host with its GUID;
-    /// - a host of the plan that names another master: there were two masters for a while, and its registrations with
-    ///   the other master are lost when that manager leaves.
+    /// - a host with other LIDs than the plan gives it: when cables were moved, Sets for another host reached it, and
+    ///   it registered with the LIDs of the other host;
+    /// - a host at another place than in the plan, if it has not lost its link: so the plan has another host with the
+    ///   same GUID;
+    /// - a host of the plan with the MasterSMLID of another master: there were two masters for a while, and
+    ///   registrations with the other master are lost when that manager leaves.
     ///
     /// Before the first plan of a run, each port's MasterSMLID shows which manager it belonged to: the stored state
-    /// does not include all ports of another master. A manager that has stood by knows the master's hosts, but only
-    /// those on switches that it found when it began to stand by, because its own cable may have been moved to another
-    /// subnet since. If two subnets are joined, both masters may have had the same LID: a port with another LID than
-    /// the one stored for it belongs to the other master, if any LIDs are stored.
+    /// does not include all ports of another master. A manager that has stood by knows the hosts of its former master.
+    /// Of these, only hosts on switches that it found when it began to stand by count, because its own cable may have
+    /// been moved to another subnet since. If two subnets are joined, both masters may have had the same LID: a port
+    /// with another LID than the one stored for it belongs to the other master, if any LIDs are stored.
     fn note_returned(&mut self, ctx: &Ctx<'_>, inventory: &Inventory, strangers: &BTreeSet<PortRef>) {
         let fabric = &inventory.fabric;
         let known = in_plan(ctx).or_else(|| self.served.clone());

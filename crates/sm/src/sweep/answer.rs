@@ -9,7 +9,7 @@ use selvedge_wire::{Attribute, Mad, NodeInfo, PortInfo, SwitchInfo};
 
 use super::Ask;
 
-/// True if an answer (or its absence) shows that the fabric differs from the inventory. A switch that shows
+/// True if an answer, or a missing answer, shows that the fabric differs from the inventory. A switch that shows
 /// PortStateChange is handled elsewhere: its ports are probed.
 pub fn differs(ask: Ask, answer: Option<&Mad>, inventory: Option<&Inventory>, twins: &BTreeSet<Guid>) -> bool {
     let node = || answer.and_then(|mad| NodeInfo::parse(mad.smp_data()).ok());
@@ -69,8 +69,8 @@ fn is_other_link(at: PortRef, info: &PortInfo, inventory: Option<&Inventory>) ->
     known.is_none_or(|known| state != known.link.state || info.is_up() != known.is_up())
 }
 
-/// True if the link of the local port went up or down, or another manager set its MasterSMLID: one that took over while
-/// this manager was cut off, or one that was not found in time. For port 0 of a switch: true if its LID is lost,
+/// True if the link of the local port went up or down, or another manager set its MasterSMLID: a manager that took over
+/// while this one was cut off, or that this one did not find in time. For port 0 of a switch: true if its LID is lost,
 /// because the switch was off.
 pub fn is_other_port(at: PortRef, answer: Option<&Mad>, inventory: &Inventory) -> bool {
     let info = answer.and_then(|mad| PortInfo::parse(mad.smp_data()).ok());

@@ -7,11 +7,12 @@
 //! - PortInfo of ports that were DOWN when their switch got the manager's LID, and of all ports of a switch that had
 //!   the LID and showed PortStateChange;
 //! - NodeInfo behind every link of such a switch, and of a new switch: only this shows a moved cable;
-//! - the LID of such a switch itself. If it was off meanwhile, the plan has set its LinearFDBTop again, but the switch
-//!   does not know where to send traps.
+//! - the LID of such a switch itself. If the switch was off during the plan, the plan may have set its LinearFDBTop
+//!   again, but the switch does not know where to send traps.
 //!
-//! That is a tenth of the requests of a bring-up. Repairs need no such check, as they begin where traps arrive. If a
-//! link changes before the check has ended, a sweep takes the place of the repair, as the known cables may be old ones.
+//! That is a tenth of the requests of a bring-up. Repairs need no such check, because traps arrive from the switches of
+//! a repair. If a link changes before the check has ended, a sweep takes the place of the repair, because known cables
+//! may have been moved.
 //!
 //! If the plan took so little time that a moved cable is unlikely, a repair should not wait for a second: NodeInfo
 //! behind links is requested at once, and the rest a second after the plan.
@@ -29,8 +30,9 @@ use crate::config::CABLE_MOVE_MIN;
 /// Time from a plan in force to the check. A host that has just come up is busy at first, and late traps have arrived
 /// by then.
 const AFTER: Duration = Duration::from_secs(1);
-/// Checks in a row that were interrupted, or led to another sweep. After that the light sweep at its interval does the
-/// check, so that a switch that shows PortStateChange for ever does not cause one sweep after another.
+/// Largest number of checks in a row that are interrupted, or lead to another sweep. After that the light sweep at its
+/// interval does the check, so that a switch that shows PortStateChange for ever does not cause one sweep after
+/// another.
 const IN_ROW_MAX: u32 = 6;
 
 /// A check that is due or in progress.
@@ -180,8 +182,8 @@ impl Check {
         Some(at)
     }
 
-    /// Returns true if known cables may be old: cables may have been moved, and not all nodes behind links have been
-    /// asked. `is_asking`: the last answers are still to come.
+    /// Returns true if known cables may be out of date: cables may have been moved, and not all nodes behind links have
+    /// been asked. `is_asking`: some answers have not arrived yet.
     pub const fn is_owed(&self, is_asking: bool) -> bool {
         let has_asked = self.is_open() && self.asked >= self.links.len();
         self.due.is_some() && self.may_be_moved && (is_asking || !has_asked)

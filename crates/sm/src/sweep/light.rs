@@ -45,8 +45,8 @@ impl Light {
     }
 
     /// Records the GUIDs that a heavy sweep saw twice. Returns true if one of them was not seen twice in the sweep
-    /// before. A cable that is moved during a sweep shows a node at two places; a second sweep shows whether there are
-    /// two nodes.
+    /// before. If a cable is moved during a sweep, one node is seen at two places; a second sweep shows whether there
+    /// really are two nodes.
     pub fn note_twins(&mut self, twins: BTreeSet<Guid>) -> bool {
         self.twins_before = std::mem::replace(&mut self.twins, twins);
         !self.twins.is_subset(&self.twins_before)
@@ -63,9 +63,9 @@ impl Light {
     }
 
     /// A plan is in force: `seen` is the fabric before it, `is` after it. Ports that may have changed without a trap
-    /// reaching the manager are to be read. A repair begins when traps reach the manager, and the ports with a cleared
-    /// PortStateChange have been probed; only if a Set was repeated, its first copy may arrive later and clear a later
-    /// change.
+    /// reaching the manager are to be read. After a repair this is needed only if a Set was repeated: its first copy
+    /// may arrive late and clear the sign of a later change. (A repair begins with traps that have reached the manager,
+    /// and its ports were probed before PortStateChange was cleared.)
     pub fn watch(&mut self, seen: &Fabric, is: &Fabric, change: Change) {
         if change == Change::Whole {
             self.unwatched.clear();
@@ -136,8 +136,8 @@ impl Light {
         }));
     }
 
-    /// Requests NodeInfo behind ports that are left out: the peer may answer by now, or show its own GUID. The state of
-    /// the port does not matter: it may have been set up before its peer fell silent.
+    /// Requests NodeInfo behind ports that are left out: the peer may answer by now, or show its own GUID. Ports in any
+    /// state are asked: a port may have been set up before its peer stopped answering.
     pub fn knock(&self, asked: Asked<'_>, effects: &mut Vec<Effect>) {
         let inventory = asked.inventory;
         let doors = inventory.agents.iter_enumerated().flat_map(|(node, agent)| {
@@ -226,8 +226,8 @@ pub const fn own_port(port: PortNum) -> Smp {
     smp::get(AttributeId::PORT_INFO, port.get() as u32, &DirectedRoute::LOCAL)
 }
 
-/// Returns ends of links that are up while the other end is down: the node at the other end showed the GUID of another
-/// node, or its link was lost since.
+/// Returns each end of a link that is up while the other end is down: the node at the other end showed the GUID of
+/// another node, or its link was lost since.
 fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
     let is_up = |at: PortRef| fabric.port(at).is_some_and(|port| port.is_up());
     fabric
@@ -261,9 +261,9 @@ fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     ports.collect()
 }
 
-/// Returns the ports of switches that named this manager, if a sweep's plan has cleared their PortStateChange: the sign
-/// of changes after the sweep is then lost. Traps may be missing too: an agent sends no further trap of a kind while
-/// one is unrepressed, and the TrapRepress may belong to an earlier change.
+/// Returns the ports of switches that already named this manager as master, if a sweep's plan has cleared their
+/// PortStateChange. The sign of a change after the sweep is then lost. Traps may be missing too: an agent sends no
+/// further trap of a kind while one is unrepressed, and the TrapRepress may belong to an earlier change.
 fn cleared(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     let is_cleared = |fabric: &Fabric, node| !fabric.node(node).switch_settings.port_state_change;
     let cleared = now

@@ -23,9 +23,10 @@ pub struct Looks {
 impl Looks {
     /// True if the sweep should be repeated, a few times at most: packets are in flight and an agent does not answer.
     ///
-    /// After the first sweep, only two cases count. The silent node is unknown, so it may be a switch. Or a switch is
-    /// believed to hold its former tables, or a cable to be at its former place, although neither end answers: another
-    /// manager may have changed them. With a plan in force for the fabric `known`, only ports of new switches count.
+    /// After the first sweep, only two cases count. First: the silent node is unknown, so it may be a switch. Second: a
+    /// switch is assumed to hold its former tables, or a cable to be at its former place, although neither end answers;
+    /// another manager may have changed them. With a plan in force for the fabric `known`, only ports of new switches
+    /// count.
     pub fn asks_again(&mut self, inventory: &Inventory, known: Option<&Fabric>, is_first: bool) -> bool {
         let is_silent = |at: PortRef| {
             let why = inventory

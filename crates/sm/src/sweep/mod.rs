@@ -5,8 +5,9 @@
 //! begins ([`schedule`]), whether its inventory is complete enough ([`looks`]), and which nodes and cables exist
 //! although they did not answer ([`mod@recall`], [`wires`]).
 //!
-//! The stage of a light sweep has three uses: a light sweep, the check after a plan ([`check`]), and no request at all,
-//! if a sweep ends without a plan and the work at the end of a light sweep is to be done.
+//! The stage of a light sweep has three uses: a light sweep, the check after a plan ([`check`]), and a pass without any
+//! request. The last use is for a heavy sweep that ends without a plan, so that the work at the end of a light sweep is
+//! done.
 
 use std::collections::BTreeSet;
 

@@ -1,9 +1,9 @@
 //! Nodes and ports that did not answer in a sweep, but still exist.
 //!
 //! A port that is still ACTIVE has not lost its link since it was activated: the node behind it is the same, with the
-//! same settings and tables, whether its agent answers or not. If it were left out, its entries would be removed and
-//! its traffic ignored. So it stays in the inventory until its link is found down; light sweeps continue to ask it. A
-//! switch that answers nothing at all is left out: its tables cannot be changed.
+//! same settings and tables, whether its agent answers or not. If the node were left out, entries that lead to it would
+//! be removed, and the judge would ignore its traffic. So it stays in the inventory until its link is found down; light
+//! sweeps continue to ask it. A switch that answers nothing at all is left out: its tables cannot be changed.
 
 use selvedge_fabric::{Node, PortRef};
 use selvedge_planner::{Found, FoundPort, Inventory, PortReason};

@@ -1,7 +1,8 @@
 //! Why and when the next sweep is due.
 //!
-//! A heavy sweep is due for a reason and begins as soon as the stage allows. A light sweep is due at a time, while the
-//! manager is idle. If other work comes first again and again, the light sweep begins after it nevertheless.
+//! A heavy sweep is due for a reason and begins as soon as the stage allows. A light sweep is due at a certain time,
+//! while the manager is idle. If other work comes first again and again, the light sweep begins between two pieces of
+//! it.
 
 use std::time::Duration;
 

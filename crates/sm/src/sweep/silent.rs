@@ -3,7 +3,7 @@
 //!
 //! A switch has up to 768 blocks and 1,296 lane rows. Waiting for each of them until its last time-out would take
 //! minutes in which no other change is found. A request that is left out counts as not answered. Each stage begins with
-//! an empty list. Silence belongs to a route, not to a node: of two ports of a host one may be cut off.
+//! an empty list. Silence is recorded for a route, not for a node: a host may have two ports, one of which is cut off.
 
 use std::collections::BTreeMap;
 

@@ -3,8 +3,8 @@
 //! A switch without any answer in a sweep is left out of the inventory, and so are its links. If it answers again while
 //! one of its links loses MADs, both ends of that link report ACTIVE and neither end shows its peer: the plan would
 //! lack a link that carries packets. But only a manager makes a link ACTIVE, and a lost link is not ACTIVE: while both
-//! ends are ACTIVE, the cable has not been moved. A standby has seen cables before the master made them ACTIVE. As long
-//! as neither end shows another peer, such a cable has not been moved either.
+//! ends are ACTIVE, the cable has not been moved. A standby may have seen a cable before the master made it ACTIVE. As
+//! long as neither end shows another peer, such a cable has not been moved either.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ pub struct Wires {
     cables: Vec<(End, Cable)>,
 }
 
-/// A cable, as seen from the end under which it is kept. It is known until a sweep shows an end of it that is not
-/// ACTIVE, or that has another peer.
+/// A cable, recorded under one of its ends. The record is kept until a sweep shows that one end is not ACTIVE or has
+/// another peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cable {
     /// The other end.
@@ -80,7 +80,8 @@ impl Wires {
     }
 
     /// True if a link between switches is ACTIVE `now` and was not ACTIVE in the `known` fabric: another manager has
-    /// made it ACTIVE. If neither end was in that fabric, the link counts unless its cable was ACTIVE when last seen.
+    /// made it ACTIVE. If not both ends were in that fabric, the link counts only if its cable was not ACTIVE when last
+    /// seen.
     pub fn has_new_active(&self, known: &Fabric, now: &Fabric) -> bool {
         let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
         let is_switch = |at: PortRef| now.switch_index(at.node).is_some();

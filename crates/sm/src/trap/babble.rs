@@ -11,8 +11,9 @@ use super::{Ctx, Effect};
 use crate::config::Mode;
 use crate::smp;
 
-/// Returns the effect for the port of a babbling source; `None` unless the settings ask for one. `named` is the port of
-/// its node that its traps name.
+/// Disables the port of a host that babbles: returns the effect with the PortInfo Set, or with the reason why the port
+/// stays enabled. `None` if the settings do not ask for this. `lid` is the source; `named` is the port number in its
+/// traps.
 pub fn disable(ctx: &Ctx<'_>, lid: Lid, named: Option<u8>) -> Option<Effect> {
     let is_wanted = ctx.config.disable_babbling_ports && ctx.config.mode == Mode::Manage;
     let disabled = || disabled(ctx, lid, named).unwrap_or_else(|why| Effect::KeepEnabled { lid, why });

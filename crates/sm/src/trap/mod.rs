@@ -7,8 +7,9 @@
 //! | others | none here; the administrator gets every trap |
 //!
 //! A trap comes here after an [`Intake`](crate::Intake) has let it through. The agent that sent it repeats it until it
-//! is repressed. A trap that comes twice is repressed twice. While its switch waits for a probe, or is being probed, or
-//! a sweep is due, the second one has no further effect. During a repair, the switch is probed once more afterwards.
+//! is repressed. A trap that comes twice is repressed twice. While its switch waits for a probe or is being probed, or
+//! while a sweep is due, the second trap has no further effect. If it comes during a repair, the switch is probed once
+//! more after the repair.
 
 mod babble;
 
@@ -104,8 +105,8 @@ pub enum Effect {
     },
 }
 
-/// Longest time after which a trap that causes a repair is repressed. No switch repeats a trap sooner than after some
-/// tens of milliseconds: SubnetTimeOut of the port, 18 (1 s) by default.
+/// Longest time after which a trap that causes a repair is repressed. A switch repeats a trap after the SubnetTimeOut
+/// of its port, by default 18 (1 s), and never sooner than after some tens of milliseconds.
 const REPRESS_WITHIN: Duration = Duration::from_millis(5);
 /// A port of a switch changed its link state. Source: IBA vol 1 §14.2.5.1.
 const LINK_STATE: u16 = 128;
@@ -126,8 +127,8 @@ impl Traps {
         }
     }
 
-    /// Returns when traps are repressed: at once, but during a repair after its requests. An agent handles one SMP
-    /// after another, and the repair waits for its answers.
+    /// Returns when traps are repressed: usually at once, during a repair after the requests of the repair. The repair
+    /// waits for the answers of an agent, and an agent handles one SMP after another.
     pub fn due(&self, is_repairing: bool) -> Option<Time> {
         let (first, _) = *self.represses.first()?;
         Some(if is_repairing { first + REPRESS_WITHIN } else { first })
@@ -165,9 +166,8 @@ fn is_known(ctx: &Ctx<'_>, notice: &Notice) -> bool {
     }
 }
 
-/// Returns true if a trap says no more than that the manager's own port began or ceased to show IsSM. The manager
-/// itself caused the change, or finds it with the next light sweep. An earlier copy of the trap may come after a
-/// restart.
+/// Returns true if a trap only says that the manager's own port began or ceased to show IsSM. The manager itself caused
+/// the change, or finds it with the next light sweep. An earlier copy of the trap may come after a restart.
 fn is_own_is_sm(ctx: &Ctx<'_>, notice: &Notice, change: &LocalChange) -> bool {
     let own = ctx.inventory.and_then(|known| known.fabric.port(known.local));
     let rest = |mask: CapabilityMask| mask.without(CapabilityMask::IS_SM);
@@ -178,8 +178,9 @@ fn is_own_is_sm(ctx: &Ctx<'_>, notice: &Notice, change: &LocalChange) -> bool {
     })
 }
 
-/// Returns true if a trap says no more than that the manager that waits for the subnet is better. That manager sends
-/// the trap at each of its polls. If each caused a sweep, the change that it waits for would begin again each time.
+/// Returns true if a trap only says that there is a better manager, and this is the manager that already waits for the
+/// subnet. That manager sends the trap at each of its polls. If each trap caused a sweep, the change of tables for
+/// which that manager waits would begin again each time.
 fn is_waiting(ctx: &Ctx<'_>, notice: &Notice, change: &LocalChange) -> bool {
     let says_only_so = change.other_local_changes && change.changes == smp::SM_PRIORITY;
     let lids = || {

@@ -68,8 +68,9 @@ const KINDS: [&str; 3] = ["Switch ", "Channel Adapter ", "Router "];
 /// The SL2VL row of each (switch, ingress, egress).
 type Rows = BTreeMap<(SwitchIdx, PortNum, PortNum), Row<[Vl; Sl::COUNT]>>;
 
-/// Reads `opensm-sl2vl.dump`. Every pair of ports with a link needs a row, because nothing else states it. Tables of
-/// switches outside the fabric are dropped with a warning. Tables of hosts are skipped, as hosts forward no packets.
+/// Reads `opensm-sl2vl.dump`. Every pair of ports with a link needs a row, because the file has no default for a
+/// missing row. Tables of switches outside the fabric are dropped with a warning. Tables of hosts are skipped, as hosts
+/// forward no packets.
 pub fn read_sl_to_vl(file: &str, bytes: &[u8], fabric: &Fabric) -> Result<(SlToVl, Vec<DumpWarning>), DumpError> {
     let (mut switch, mut rows, mut warnings) = (None, Rows::new(), Vec::new());
     for (place, line) in lines(file, &String::from_utf8_lossy(bytes)) {

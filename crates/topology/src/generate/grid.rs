@@ -4,8 +4,8 @@ use crate::SpecError;
 use crate::generate::plane::Plane;
 use crate::generate::{Recipe, Size};
 
-/// Returns a mesh, or a torus if it `wraps`. After its ports to hosts a switch has two ports per dimension: `2d + 1`
-/// leads to the next switch of dimension `d`, `2d + 2` to the previous one.
+/// Returns a mesh, or a torus if it `wraps`. A switch has its ports to hosts first, then two ports for each dimension
+/// `d`: port `2d + 1` after the hosts leads to the next switch, port `2d + 2` to the previous one.
 pub fn plane(recipe: &Recipe, dimensions: &[u32], wraps: bool, hosts: u32) -> Result<Plane, SpecError> {
     if dimensions.is_empty() || dimensions.contains(&0) {
         return Err(recipe.bad(

@@ -9,8 +9,8 @@ use crate::generate::{Recipe, Size};
 /// Attempted exchanges per cable; a few are enough to make the graph independent of the initial one.
 const EXCHANGES_PER_EDGE: usize = 20;
 
-/// Returns a random regular graph. It starts with a regular graph, makes many random exchanges of the far ends of two
-/// cables, and then exchanges that join components until one is left. Every switch keeps its degree.
+/// Returns a random regular graph. It starts with a regular graph and exchanges the far ends of two random cables many
+/// times. Then it makes exchanges that join two components, until one component is left. Every switch keeps its degree.
 pub fn plane(recipe: &Recipe, switches: u32, degree: u32, hosts: u32) -> Result<Plane, SpecError> {
     if switches < 2 {
         return Err(recipe.bad("switches", &switches.to_string(), "at least 2; single has one"));
@@ -54,8 +54,8 @@ struct Graph {
 }
 
 impl Graph {
-    /// Returns the graph with each vertex joined to its `degree / 2` nearest on both sides and, if `degree` is odd, to
-    /// the opposite one.
+    /// Returns the graph of vertices in a circle in which each vertex has edges to the `degree / 2` nearest vertices on
+    /// each side and, if `degree` is odd, to the opposite vertex.
     fn circulant(vertices: u32, degree: u32) -> Self {
         let mut graph = Self {
             edges: Vec::new(),
@@ -106,8 +106,8 @@ impl Graph {
 
     /// Exchanges a cable of one component with a cable of another, until there is one component.
     ///
-    /// If one of the cables is on a cycle, the exchange joins the two components. Otherwise it may separate as much as
-    /// it joins, and is undone. A component with all degrees 2 or more has a cycle, so this ends.
+    /// If one of the cables is on a cycle, the exchange joins the two components. Otherwise the exchange may cut off as
+    /// many vertices as it joins, and is undone. A component with all degrees 2 or more has a cycle, so this ends.
     fn connect(&mut self, rng: &mut Rng) {
         let (mut count, mut component) = self.components();
         while let Some(second) = self.edges.iter().position(|&(a, _)| component[a as usize] != 0) {

@@ -64,9 +64,9 @@ impl IbsimPort {
     }
 
     /// Opens a port as [`Self::open`] does, with a queue pair of its own (above 1), which is the source of datagrams to
-    /// QP1. Without one, ibsim delivers only responses to this client; other datagrams go to the client that is an SM.
-    /// With one, the client also gets unsolicited datagrams for that queue pair, for example reports after a
-    /// subscription.
+    /// QP1. Without such a queue pair, ibsim delivers only responses to this client; other datagrams go to the client
+    /// that is an SM. With it, the client also gets unsolicited datagrams for its queue pair, for example reports after
+    /// a subscription.
     pub fn open_at(base: &str, node: &str, qp: u32) -> Result<Self, PortError> {
         let failed = |cause: String, advice| PortError::Open {
             port: format!("ibsim:{base}{}{node}", if node.is_empty() { "" } else { "/" }),
@@ -121,8 +121,8 @@ impl IbsimPort {
         &self.node
     }
 
-    /// Reads this port's own NodeInfo along the empty route, because NodeInfo in control messages is modified for the
-    /// shim.
+    /// Reads this port's own NodeInfo along the empty route, because the NodeInfo in control messages is modified for
+    /// libumad2sim.
     fn ask_who_we_are(&mut self) -> Result<Option<LocalPort>, PortError> {
         let mad = Mad::directed(Method::Get, AttributeId::NODE_INFO, 0, &DirectedRoute::LOCAL);
         for attempt in 1..=3 {
@@ -177,8 +177,8 @@ impl IbsimPort {
         }
     }
 
-    /// Fails if the server has ended or has detached this port. To find out, the port connects its socket again: the
-    /// server's socket refuses if it is connected to another peer.
+    /// Fails if the server has ended or has detached this port. To find out, the port connects its socket again: if the
+    /// server has connected its socket to another peer, the attempt is refused.
     fn check_attached(&mut self, now: Instant) -> Result<(), PortError> {
         if now < self.next_check {
             return Ok(());
@@ -313,8 +313,8 @@ fn arrival(packet: &Packet) -> Arrival {
 /// Binds a control socket and a data socket. Returns them with their id: the process id, or the next free number above
 /// it.
 ///
-/// A number may be in use by another port of this process, or for a moment by one that was just closed, because a
-/// starting child process has copies of its parent's sockets until it executes its program.
+/// A number may be in use by another port of this process, or for a moment by a port that was just closed: a child
+/// process that is starting has copies of its parent's sockets until it executes its program.
 fn bind_both(base: &str) -> io::Result<(u32, UnixDatagram, UnixDatagram)> {
     let own = std::process::id();
     for port in 0..PORTS_PER_PROCESS {

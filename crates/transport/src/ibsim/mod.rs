@@ -11,7 +11,8 @@
 //! ```
 //! All names are in the abstract name space and end with one NUL, which is part of the name.
 //!
-//! Source: the behaviour of ibsim and libumad2sim 0.10, observed; golden bytes stand in the tests of [`protocol`].
+//! Source: the behaviour of ibsim and libumad2sim 0.10, observed; the tests of [`protocol`] have bytes that were
+//! captured from them.
 
 mod backend;
 mod batch;

@@ -59,8 +59,8 @@ impl Pipe {
 
     /// Waits at most `wait` for packets and forwards them. `look` is called with each batch before it is forwarded.
     ///
-    /// A receiver without room makes its sender wait, as without the pipe. If a receiver is gone, its packets are
-    /// dropped.
+    /// If a receiver has no room, its sender must wait, just as without the pipe. If a receiver is gone, packets for it
+    /// are dropped.
     ///
     /// # Errors
     /// Waiting failed.

@@ -1,7 +1,7 @@
 //! A server of the ibsim protocol: external programs attach to a fabric of this program.
 //!
-//! The server also does the work of the kernel's umad layer, because the preloaded shim has no timers: it sends an
-//! unanswered request again, and finally returns it with status 110.
+//! The server also does the work of the kernel's umad layer, because ibsim's preloaded library (the shim) has no
+//! timers: it sends an unanswered request again, and finally returns it with status 110.
 
 use std::io;
 use std::os::fd::AsRawFd;

@@ -12,9 +12,9 @@ use super::protocol::{PACKET_LEN, Packet};
 use super::socket::{is_dead, is_full};
 use crate::turns::Turns;
 
-/// Most packets kept for a client with a full socket: this many directed-route SMPs, and this many other packets per
-/// sender. Further packets are dropped. If the packets of all other senders together reach the limit, each sender has
-/// an equal share.
+/// Largest number of packets that are kept for a client with a full socket: this many directed-route SMPs, and this
+/// many other packets of each sender. Further packets are dropped. If the packets of all other senders together reach
+/// the limit, each sender has an equal share.
 ///
 /// A socket queues ten to 270 packets (Linux' `net.unix.max_dgram_qlen`, its send buffer). A client with 1,024 more
 /// unread packets has stopped reading. A packet costs 288 bytes here, so a slot costs at most 576 KiB plus one packet

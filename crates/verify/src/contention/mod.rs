@@ -1,15 +1,15 @@
 //! Figures of contention: shift permutations, random bisections, stretch, and load per cable.
 //!
-//! Flows follow the forwarding tables as packets do, from a host port to the base LID of another. A *flow* of a
-//! permutation or a pairing loads every directed link between switches on its path. Lanes share a link, so they are not
-//! distinguished. Links of different speed count alike.
+//! Flows follow the forwarding tables as packets do, from a host port to the base LID of another host port. A *flow* is
+//! one such pair of ports in a permutation or pairing; it loads every directed link between switches on its path. Lanes
+//! share a link, so they are not distinguished. Links of different speed count alike.
 //!
 //! Hosts are ordered by the GUID of their switch, then by port. The order does not depend on LIDs, so figures of
 //! different managers are comparable.
 //!
 //! # Cost
-//! Shifts: one step for each host pair and link on its path, 32 shifts in parallel. Pairings: hosts × path length each.
-//! Stretch and load: hosts × switches with hosts × path length. Memory: four bytes per host and switch.
+//! Shifts: one step for each link on the path of each host pair, for 32 shifts in parallel. Pairings: hosts × path
+//! length each. Stretch and load: hosts × switches with hosts × path length. Memory: four bytes per host and switch.
 //!
 //! One core needs half a second for 5,832 hosts. For 27,648 hosts it needs four seconds and 0.3 GB, because
 //! [`ContentionOptions::shift_pairs_max`] limits the shifts to a sample.

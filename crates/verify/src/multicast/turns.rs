@@ -11,8 +11,8 @@
 //! # Routes
 //! As elsewhere in the judge, packets from hosts to any LID and from switches to hosts count. If old and new entries
 //! may both be in force, every one of them counts at every switch, which covers every possible mix. Whether such mixes
-//! have cycles of unicast packets alone is judged elsewhere. A cycle counts here only if it contains a copy that makes
-//! a turn that routes do not make at that moment.
+//! have cycles of unicast packets alone is judged elsewhere. A cycle counts here only if one of its turns is made by a
+//! copy and by no route at that moment.
 //!
 //! # Cost
 //! O(LIDs × switches) once for the routes of a plan. After that a tree costs its turns, plus one topological sort of
@@ -248,9 +248,9 @@ impl RouteTurns {
         row[cell as usize * self.words + usize::from(egress) / 64] >> (egress % 64) & 1 != 0
     }
 
-    /// Returns the turns of copies, ascending, each with the first group that makes it: of all groups for which `level`
-    /// returns a service level. A turn counts if a packet may arrive by any table in `before` and be copied by any
-    /// table in `now`.
+    /// Returns the turns of copies, ascending, each with the first group that makes it. Groups for which `level`
+    /// returns no service level are left out. A turn counts if a packet may arrive by any table in `before` and be
+    /// copied by any table in `now`.
     pub(crate) fn of_copies(
         &self,
         level: impl Fn(Lid) -> Option<Sl>,

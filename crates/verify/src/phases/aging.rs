@@ -1,13 +1,14 @@
-//! Computes how long packets in flight matter after a change, although the entries on their path have changed again.
+//! Computes how long packets in flight must be considered after a change, even if the entries on their path have
+//! changed again.
 //!
-//! A change no longer matters when each packet in flight at that time is where a packet sent later could be too, and
-//! may have come there in the same way. The proof for later packets then covers it. Such a packet leaves its switch
-//! within one packet lifetime, by whatever entry, and leaves the next switch within another lifetime, by an entry that
-//! was in force after the change.
+//! A change need not be considered any longer when each packet that was in flight at that time is at a place where a
+//! later packet could be too, and may have come there in the same way: the proof for later packets then covers it. Such
+//! a packet leaves its switch within one packet lifetime, by any entry. It leaves the next switch within another
+//! lifetime, by an entry that was in force after the change.
 //!
-//! The agents of all switches send to hosts, so towards hosts two lifetimes are enough. Only hosts send to switches.
-//! Where no packet of a host passes under any entry in force, the old packet is followed further, for one lifetime per
-//! switch.
+//! The agents of all switches send to hosts, so towards hosts two lifetimes are enough. Only hosts send to switches. At
+//! a switch where no packet of a host passes under any entry in force, the old packet is followed further, for one
+//! lifetime per switch.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -41,8 +42,8 @@ pub struct Aging<'a> {
     moved: Vec<&'a LostLink>,
     /// By switch: packets from hosts pass here under all entries that were in force.
     is_busy: Vec<bool>,
-    /// By switch and step: the largest number of switches from there on that an old packet passes and no packet of a
-    /// host does. `None` while it is being counted.
+    /// By switch and step: the largest number of switches, from this one on, that an old packet may pass and that no
+    /// packet of a host passes. `None` while it is being counted.
     alone: BTreeMap<(usize, u16), Option<u32>>,
 }
 
@@ -65,8 +66,8 @@ impl<'a> Aging<'a> {
         }
     }
 
-    /// Returns how many packet lifetimes after a change of a LID's entries the packets in flight at that time matter.
-    /// `None`: no bound is known.
+    /// Returns how many packet lifetimes after a change of a LID's entries the packets in flight at that time must be
+    /// considered. `None`: no bound is known.
     ///
     /// `entry` returns the entries in force now. `replaced` lists the entries replaced since, each with its step.
     pub fn lifetimes(&mut self, lid: Lid, entry: impl Fn(SwitchIdx) -> u8, replaced: &[Replaced]) -> Option<u32> {
@@ -108,8 +109,8 @@ impl<'a> Aging<'a> {
         all
     }
 
-    /// Marks the switches that packets of hosts pass: the switches with hosts, and those that they reach by entries
-    /// that have not changed.
+    /// Marks the switches that packets of hosts pass: the switches with hosts, and the switches that these hosts reach
+    /// by entries that have not changed.
     fn find_busy(&mut self, own: Option<SwitchIdx>, held: &[Vec<Held>]) {
         let sends = |switch: &usize| {
             let is_own = own.is_some_and(|own| own.to_usize() == *switch);

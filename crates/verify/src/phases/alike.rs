@@ -18,8 +18,8 @@ use super::net::{Links, Net, Owner, Way};
 use super::{Past, newcomers};
 use crate::subject::Subject;
 
-/// True if the new hosts may close a cycle under the tables in force and with the packets of `past` in flight, so that
-/// the whole fabric must be followed. False proves that they close none.
+/// True if packets from or to the new hosts may close a cycle, together with the tables in force and with the packets
+/// of `past` in flight: then the whole fabric must be followed. False proves that they close none.
 #[must_use]
 pub fn newcomers_may_meet(subject: Subject<'_>, past: &Past, changes: &ChangeSet) -> bool {
     match newcomers::hosts(subject.fabric, changes) {

@@ -19,8 +19,8 @@ use crate::subject::Subject;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Passage {
-    /// Nothing to prove. Either no packet can be in flight between switches, or no entry changes and no new host can
-    /// meet packets of recently changed entries.
+    /// Nothing to prove. Either no packet can be in flight between switches, or no entry changes and no packet of a new
+    /// host can meet packets of recently changed entries.
     #[default]
     Still,
     /// Proved by the dependencies that it adds to the existing ones.
@@ -28,7 +28,7 @@ pub enum Passage {
     /// Proved step by step.
     Proved(Box<TransitionProof>),
     /// The tables in force, or steps that were just taken, can by themselves deadlock or loop. The change set only
-    /// removes entries until packets have drained, and has no fault from then on.
+    /// removes entries until packets have drained, and from then on the transition has no fault.
     Inherited(Box<TransitionRefusal>),
     /// Not proved.
     Refused(Box<TransitionRefusal>),
@@ -173,7 +173,7 @@ pub fn longest_wait(
     needed.into_iter().max()
 }
 
-/// Returns the tables in force as far as a plan writes them: whole blocks, because the last block may have entries
+/// Returns the part of the tables in force that a plan writes. These are whole blocks, so the last one may have entries
 /// above the highest LID.
 #[must_use]
 pub fn in_force(installed: &Installed, plan: &Plan) -> Tables {
@@ -198,7 +198,7 @@ pub struct Past {
 
 impl Past {
     /// Returns the steps that `installed` records as taken, if packets of replaced entries may still be in flight.
-    /// `None` if all packets in flight use the entries in force, `now`.
+    /// `None` if all packets in flight use the entries in force, which are in `now`.
     #[must_use]
     pub fn new(installed: &Installed, now: &Tables) -> Option<Self> {
         let under_way = installed.under_way.as_ref()?;

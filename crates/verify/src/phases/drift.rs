@@ -1,8 +1,9 @@
 //! Follows the packets of one LID through tables that change while the packets are in flight.
 //!
 //! A packet uses at each switch the entry that is in force when it arrives. Within a step that is the old or the new
-//! entry. The packet may have entered its channel in an earlier step. So a turn (a, b) exists from the step in which b
-//! is in force and packets may be on a. It ends when a wait has let all packets in flight drain.
+//! entry. The packet may have entered its channel in an earlier step. So a turn from channel a to channel b exists from
+//! the step on in which an entry to b is in force and packets may be on a. It ends when a wait has let all packets in
+//! flight drain.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::{ServiceLevels, SlToVl, Tables};
@@ -17,8 +18,8 @@ use crate::subject::Subject;
 /// Bits of the kinds of senders: hosts, switches.
 const HOSTS: usize = 0;
 const SWITCHES: usize = 1;
-/// The value for a channel of which the packet was sent at its first switch, by the switch's agent or by a host
-/// attached to it: there is no channel before it.
+/// Stands for the missing channel before the first one of a path: the switch's agent, or a host attached to the switch,
+/// has sent the packet there.
 pub const SOURCE: u32 = u32::MAX;
 
 /// Service levels and lanes: both the old and the new ones if they differ.
@@ -169,7 +170,7 @@ impl<'a> Drift<'a> {
     }
 
     /// Fills `strays` with packets that crossed a lost link earlier and are now where no current path leads. Only
-    /// packets to switches can be: agents of all switches send to hosts.
+    /// packets to switches can be at such a place, because agents of all switches send to hosts.
     fn note_strays(&mut self, lid: Lid, writes: &Writes) {
         self.strays.clear();
         if self.to_host || writes.is_empty() {
@@ -399,8 +400,8 @@ impl<'a> Drift<'a> {
         });
     }
 
-    /// Returns the first channel of a path that leads to the given channel, as part of the witness of a turn. Depending
-    /// on `traffic`, the path begins at a host or at a switch.
+    /// Returns the first channel of a path that leads to the given channel, for the witness of a turn. Depending on
+    /// `traffic`, the path begins at a host or at a switch.
     pub fn origin(&self, channel: u32, traffic: Traffic) -> u32 {
         let sender = if traffic == Traffic::Hosts { HOSTS } else { SWITCHES };
         let mut at = channel;

@@ -137,8 +137,8 @@ impl<'a> Column<'a> {
         self.reaching(owner, &[], true)
     }
 
-    /// Returns the switches from which every packet is delivered, under any mix of entries and writes. A packet that
-    /// only loops is not counted as dropped: loops are findings of their own.
+    /// Returns the switches from which no packet is dropped, under any mix of old entries and writes. A packet that
+    /// only loops does not count as dropped: loops are findings of their own.
     fn safe(&mut self, owner: Owner, writes: &[Entry]) -> Vec<bool> {
         let dropping = self.reaching(owner, writes, false);
         dropping.into_iter().map(|dropping| !dropping).collect()

@@ -3,8 +3,8 @@
 //! # What is judged
 //! Each step writes forwarding entries. The next step begins when all Sets of the step are acknowledged. Within a step
 //! Sets arrive in any order, late, or more than once, so any mix of old and new entries may be in force. (One SMP
-//! carries 64 entries that change together. Treating them one by one only adds mixes: every proof stays valid, and at
-//! worst a mix is refused that blocks exclude.)
+//! carries 64 entries, which change together. The judge treats them one by one, so it considers more mixes than can
+//! occur. Every proof stays valid; at worst it refuses a step because of a mix that cannot occur.)
 //!
 //! A GetResp does not mean that packets have drained. Packets in flight when an entry was replaced still occupy the
 //! channels that the old entry sent them to, and use the current entry of each later switch. Their dependencies, here
@@ -12,10 +12,11 @@
 //! has been delivered or discarded, or is at a place that packets of the entries in force also use.
 //!
 //! So the *mixed graph* of a step has, for each LID that changes, a dependency a → b in this case: a packet may have
-//! entered channel a by an entry in force now or since the last wait, and used the entry of b since. Together with the
-//! dependencies of the unchanged LIDs, the graph must have no cycle. If the part of each single LID has no loop, every
-//! dependency of the graph can occur together (Sets arrive from the sources towards the LID, and packets stay). So
-//! except for mixes that blocks exclude, no safe step is refused.
+//! entered channel a by an entry that is in force, or was since the last wait, and an entry that led to channel b may
+//! have been in force when it arrived. Together with the dependencies of the unchanged LIDs, the graph must have no
+//! cycle. If the dependencies of each single LID have no loop, all dependencies of the graph can really occur together:
+//! Sets may arrive in the order from the sources towards the LID, while packets stay where they are. So no safe step is
+//! refused, except because of mixes that cannot occur within a block.
 //!
 //! As elsewhere in the judge, traffic of hosts, of switch agents, and between switches is kept apart. Only links that
 //! are up at both ends carry dependencies. If the service level of a LID changes, sources may use the old or the new
@@ -28,8 +29,8 @@
 //! plans reports.
 //!
 //! # Cost
-//! The LIDs that change are followed once per wait, and once per step that writes them. The graph of all turns is
-//! sorted once per wait. With a [`StandingTurns`] graph no other LID is followed.
+//! The LIDs that change are followed once per wait, and once per step that writes them. The graph of all dependencies
+//! is sorted once per wait. With a [`StandingTurns`] graph no other LID is followed.
 
 mod aging;
 mod alike;
@@ -163,13 +164,13 @@ impl Proposal<'_> {
 /// Options of a proof.
 #[derive(Clone, Debug)]
 pub struct PhaseOptions {
-    /// Nanoseconds after which packets in flight no longer matter: see [`drain_bound_ns`]. `None`: there is no such
-    /// time, so waits do not help. Default: `None`.
+    /// Nanoseconds after which packets in flight need not be considered any longer: see [`drain_bound_ns`]. `None`:
+    /// there is no such time, so waits do not help. Default: `None`.
     pub drain_ns: Option<u64>,
     /// Which links carry packets. Default: those that are ACTIVE.
     pub links: Links,
-    /// Links that went down recently. Packets to LIDs that change may have crossed such a link before, and may be in
-    /// flight until the first wait. Default: none.
+    /// Links that went down recently. Packets to LIDs with changing entries may have crossed such a link before it went
+    /// down, and count as in flight until the first wait. Default: none.
     pub lost: Vec<LostLink>,
     /// Severity of cycles and loops that concern only traffic from switch to switch. Default: warning, as in
     /// [`JudgeOptions`](crate::JudgeOptions).
@@ -202,8 +203,8 @@ pub enum Measured {
     /// All of [`TransitionFigures`].
     #[default]
     All,
-    /// Only the costs: entries, waits, dropped packets. The comparison with other waits is left out, because it takes a
-    /// proof for each of them: dependencies and ghosts are 0, `waits_spare` is empty, and no pairs are named.
+    /// Only the costs: entries, waits, dropped packets. It is not tested whether fewer waits would do, because that
+    /// takes a proof for each wait: dependencies and ghosts are 0, `waits_spare` is empty, and no pairs are named.
     Costs,
 }
 
@@ -218,8 +219,8 @@ fn strict(options: &PhaseOptions) -> Traffic {
 
 /// Proves a proposal, or refuses it with a witness. `in_force` is what the switches have before the first step.
 ///
-/// With `standing`, the LIDs that do not change need not be followed. It must have been built on, or updated to, the
-/// same tables. It is not used if the cabling differs.
+/// With `standing`, the LIDs that do not change need not be followed. `standing` must have been built on, or updated
+/// to, the same tables. It is not used if the cabling differs.
 ///
 /// # Errors
 /// A refusal, if a step can deadlock or make packets loop, or if its writes are contradictory.
@@ -279,12 +280,13 @@ impl QuickProof {
     }
 }
 
-/// Proves a proposal, ignoring its waits, from the dependencies that it adds to the existing ones. Work: per written
-/// entry the links of its switch and the path onwards, and one sort of the graph.
+/// Proves a proposal, ignoring its waits, from the dependencies that it adds to the existing ones. For each written
+/// entry this takes the links of its switch and the path onwards, and in addition one sort of the graph.
 ///
 /// `None` means that this method does not apply; [`prove`] may still prove the proposal. It can use waits, and it lets
-/// packets beyond a lost link drain before the first step. If it fails too, it returns the witness. Proposals that
-/// change lanes, and lanes that differ from hop to hop, are not handled. `standing` must be of the same cabling.
+/// packets beyond a lost link drain before the first step. If [`prove`] fails too, it returns the witness. This
+/// function handles neither proposals that change lanes nor lanes that differ from hop to hop. `standing` must have the
+/// same cabling.
 #[must_use]
 pub fn prove_quickly<'a>(
     in_force: Subject<'a>,
@@ -328,7 +330,7 @@ pub fn prove_quickly<'a>(
     })
 }
 
-/// Returns the steps (from 1) that need packets to drain before them, as few as possible. Waits declared by the
+/// Returns the steps (counted from 1) before which packets must drain, as few steps as possible. Waits declared by the
 /// proposal are ignored. Each wait is as late as possible: before the first step that would otherwise have a cycle.
 ///
 /// # Errors
@@ -355,9 +357,9 @@ pub fn needs_wait<'a>(
 /// Returns for each step how many packet lifetimes its declared wait must last, as input for [`drain_bound_ns`]; 0 for
 /// a step without a wait.
 ///
-/// After that time, packets sent before the wait have been delivered or make only dependencies that the entries in
-/// force make too. Traffic from switch to switch is left out unless the options make its cycles errors. `None` if the
-/// writes of a step are contradictory.
+/// After that time, each packet that was sent before the wait has been delivered, or makes only dependencies that the
+/// entries in force make too. Traffic from switch to switch is left out unless the options make its cycles errors.
+/// `None` if the writes of a step are contradictory.
 #[must_use]
 pub fn lifetimes_to_wait<'a>(
     in_force: Subject<'a>,
@@ -385,7 +387,7 @@ pub enum Word {
     /// No fault.
     Safe,
     /// The tables in force, or the steps already taken, can by themselves deadlock or loop. The proposal only removes
-    /// entries until packets have drained, and has no fault from then on.
+    /// entries until packets have drained, and from then on the transition has no fault.
     LeadsOut,
     /// The proposal adds a cycle or a loop.
     Unsafe,

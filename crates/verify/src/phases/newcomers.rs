@@ -2,8 +2,9 @@
 //! link that the change set activates, and a port that gets new LIDs.
 //!
 //! The proof counts them from the start, which is stricter than necessary. A cycle that they close with packets of
-//! earlier steps, or that existed before, does no harm if those packets are gone when the new ports join. So a wait
-//! before their phase becomes a step. This step writes nothing if no entry changes after the wait.
+//! earlier steps, or that existed before, does no harm if those packets are gone when the new ports join. So if there
+//! is a wait before the phase in which they join, the proof begins a step of its own after this wait. The step has no
+//! entries if none change after the wait.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +63,7 @@ pub(super) fn add_their_wait(proposal: &mut Proposal<'_>, fabric: &Fabric, chang
 
 /// Returns the number of steps of a proposal, with the waits before them, that are over when the first port joins or a
 /// link between switches is activated. The last earlier change was acknowledged `age_ns` ago. `as_met` converts phases
-/// into steps as the agents see them.
+/// into steps, with the entries that packets can meet.
 pub(super) fn joins(
     (proposal, age_ns): (&Proposal<'_>, u64),
     fabric: &Fabric,

@@ -1,5 +1,5 @@
 //! A quick proof that ignores waits. It computes the dependencies that written entries add to the existing ones, and
-//! reads only the part of the graph that leads to and from them.
+//! reads only those parts of the graph from which they can be reached, or which can be reached from them.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::Tables;

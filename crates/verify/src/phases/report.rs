@@ -171,7 +171,7 @@ pub struct TransitionFigures {
     /// Steps with a declared wait before them that is shorter than the drain bound. Such a wait counts as none.
     pub waits_short: Vec<u32>,
     /// Number of packet lifetimes that the longest declared wait must last. A packet may pass that many switches in a
-    /// row before all its dependencies are also those of the entries in force.
+    /// row before all its dependencies are dependencies of the entries in force.
     /// [`drain_bound_ns`](super::drain_bound_ns) turns this number into a time. 0 without a wait.
     pub lifetimes_max: u32,
     /// Pairs with a path before the transition and none after it.
@@ -200,8 +200,8 @@ pub struct TransitionRefusal {
 impl TransitionRefusal {
     /// True if the only faults are cycles of the tables in force, or of the first `taken` steps, which have been done
     /// already. Then there is no fault from the first wait on, and before it no class of traffic has a cycle that it
-    /// did not have already. A manager that takes over such tables may accept this. The method does not say what the
-    /// steps before the first wait (all steps, without a wait) add to those cycles.
+    /// did not have already. A manager that takes over such tables may accept this. Before the first wait (in all
+    /// steps, if there is no wait) the steps may still add to those cycles.
     #[must_use]
     pub fn is_inherited(&self, taken: usize) -> bool {
         let mut errors = self

@@ -57,8 +57,8 @@ impl StandingTurns {
         standing
     }
 
-    /// Updates some LIDs after their entries have changed. `before` is the subject that they were counted with. Both
-    /// subjects must have the fabric that this value was built on.
+    /// Updates some LIDs after their entries have changed. `before` is the subject with which the LIDs were counted.
+    /// Both subjects must have the fabric that this value was built on.
     pub fn replace(&mut self, before: Subject<'_>, after: Subject<'_>, lids: &[Lid]) {
         let mut lids = lids.to_vec();
         lids.sort_unstable();
@@ -67,9 +67,9 @@ impl StandingTurns {
         self.count(after, &lids, Change::Add);
     }
 
-    /// Adds the dependencies of packets that are in flight during these steps, until [`Self::drained`]. `in_force` is
-    /// the state before the steps. Call it together with [`Self::replace`], in any order. Without it
-    /// [`prove_quickly`](super::prove_quickly) must not be used while packets are in flight.
+    /// Adds the dependencies of packets that are in flight during these steps, until [`Self::drained`] is called.
+    /// `in_force` is the state before the steps. The caller must call this function and [`Self::replace`], in any
+    /// order. Otherwise [`prove_quickly`](super::prove_quickly) must not be used while packets are in flight.
     pub fn linger(&mut self, in_force: Subject<'_>, proposal: &Proposal<'_>) {
         let rules = trial::rules(in_force, proposal);
         let Ok(by_lid) = trial::sorted(in_force, proposal) else {

@@ -163,11 +163,12 @@ impl<'a> Trial<'a> {
         set
     }
 
-    /// Returns the steps with a cycle in traffic up to `upto`. Between two waits only the first such step is returned,
-    /// and later steps with a cycle in a smaller class of traffic.
+    /// Returns the steps with a cycle. `upto` selects the classes of traffic that count: the first class alone is
+    /// traffic of hosts, each later class includes the classes before it. Between two waits only the first step with a
+    /// cycle is returned, and any later step with a cycle in a class before that one.
     ///
-    /// Turns are only added until the next wait. So if the last step before a wait has no cycle, no step since the wait
-    /// before has one.
+    /// Turns are only added until the next wait. So if the last step before a wait has no cycle, no other step between
+    /// the same two waits has one.
     pub fn audit_segments(&self, segments: &Segments, waits: &[bool], upto: Traffic) -> Vec<Bad> {
         let found = self.look((segments, waits), upto, |graph| graph.cycle());
         let bad = found
@@ -308,7 +309,7 @@ pub fn sorted(subject: Subject<'_>, proposal: &Proposal<'_>) -> Result<BTreeMap<
 }
 
 /// Returns LIDs that must be followed again although none of their entries changes: their lanes change, or links went
-/// down since the standing turns were counted.
+/// down after the dependencies in `standing` were counted.
 fn touched(
     (subject, lids): (Subject<'_>, &[Lid]),
     net: &Net,

@@ -175,8 +175,8 @@ impl<'a> TurnGraph<'a> {
         self.unsorted().is_some()
     }
 
-    /// Returns for each vertex the number of edges from vertices that cannot be sorted (Kahn 1962). `None` if all can
-    /// be sorted.
+    /// Sorts the graph topologically (Kahn 1962). Returns for each vertex the number of edges that come from vertices
+    /// which cannot be sorted. `None` if all can be sorted.
     fn unsorted(self) -> Option<Vec<u32>> {
         let vertices = self.lanes * self.channels;
         let mut waiting = vec![0_u32; vertices];

@@ -1,10 +1,11 @@
 //! Entries that have no effect yet: over links that a change set is going to activate, and above LinearFDBTop.
 //!
-//! An entry may lead to a port that is trained but not ACTIVE: its link was down, or its cable was moved, and no Set
-//! has written it since. Such an entry drops packets. When the link becomes ACTIVE, the entry takes effect, wherever
-//! the cable leads now. So these entries count as missing until a phase activates their link. That phase then becomes a
-//! step that writes all of them, and the wait before it is the wait of that step. The same applies to entries above
-//! LinearFDBTop (for example after two masters wrote tables at the same time), until a phase raises it.
+//! An entry may lead to a port that is trained but not ACTIVE: its link was down or its cable was moved, and no Set has
+//! written the entry since. Such an entry drops packets. When the link becomes ACTIVE, the entry takes effect, wherever
+//! the cable leads now. So these entries count as missing until a phase activates their link. In the proof, that phase
+//! becomes a step that writes all these entries, and the wait before the phase is the wait before this step. The same
+//! applies to entries above LinearFDBTop (for example after two masters wrote tables at the same time), until a phase
+//! raises LinearFDBTop.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,7 +60,8 @@ impl Wake {
     }
 
     /// Returns the links that a change set activates, and the entries that take effect when it raises LinearFDBTop.
-    /// `tables` is what the switches have now. Links that stay inactive do not matter.
+    /// `tables` is what the switches have now. Entries over links that stay inactive have no effect and are not
+    /// returned.
     #[must_use]
     pub fn of_changes(fabric: &Fabric, tables: &Tables, changes: &ChangeSet) -> Self {
         let mut wake = Self::of_links(fabric, changes);

@@ -2,9 +2,9 @@
 //!
 //! During a wait no entry changes. So a packet that was on channel a and waited for b when the wait began leaves its
 //! switch within one packet lifetime, and from then on follows the entries in force. As soon as it is on a channel that
-//! packets of current sources use under these entries, its dependencies are among the known ones. That is often the
-//! next channel, because agents in all switches send to hosts. So the bound counts lifetimes until that point, not
-//! until delivery.
+//! packets of current sources use under these entries, its dependencies are dependencies of the entries in force. That
+//! is often the next channel, because agents in all switches send to hosts. So the bound counts lifetimes until that
+//! point, not until delivery.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::Lids;
@@ -15,8 +15,8 @@ use super::net::{Links, Net, Owner, Way};
 use super::trial::{LidPlan, Trial};
 use crate::finding::Traffic;
 
-/// Returns for each step the lifetimes that the wait before it must last: after that, packets of traffic up to `upto`
-/// make only dependencies that the entries in force make. 0 without a wait.
+/// Returns for each step how many lifetimes the wait before it must last; 0 without a wait. After that time, packets of
+/// traffic up to class `upto` make only dependencies that the entries in force make.
 pub fn lifetimes(trial: &Trial<'_>, waits: &[bool], upto: Traffic) -> Vec<u32> {
     let mut needed: Vec<u32> = waits.iter().map(|wait| u32::from(*wait)).collect();
     if !waits.contains(&true) {
@@ -52,8 +52,8 @@ pub fn lifetimes(trial: &Trial<'_>, waits: &[bool], upto: Traffic) -> Vec<u32> {
     needed
 }
 
-/// Returns the number of packet lifetimes to wait until every packet to a LID with recently changed entries, wherever
-/// it is, makes only dependencies that packets on the entries in force make too. For each LID of a switch all switches
+/// Returns the number of packet lifetimes to wait until every packet to a LID with recently changed entries makes only
+/// dependencies that the entries in force make too, wherever the packet is now. For each LID of a switch all switches
 /// are visited once; LIDs of hosts cost almost nothing.
 #[must_use]
 pub fn lifetimes_after(
@@ -230,8 +230,8 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// Returns the most switches on a path along these turns. If the turns form a loop when lanes are ignored, returns
-    /// the number of all switches.
+    /// Returns the largest number of switches on a path along these turns. If the turns form a loop when lanes are
+    /// ignored, returns the number of all switches.
     fn longest(&mut self, made: &[Made]) -> u32 {
         self.next.clear();
         for made in made {

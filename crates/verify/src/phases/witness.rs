@@ -162,8 +162,8 @@ impl Finder<'_> {
     }
 }
 
-/// Returns the switches of a loop that can be reached, if there is one. Depth-first, until a switch on the path
-/// repeats.
+/// Returns the switches of a loop that can be reached from `starts`, if there is one. Searches depth-first until a
+/// switch on the path repeats.
 fn circle(net: &Net, column: &[[u8; 2]], starts: impl Iterator<Item = usize>) -> Option<Vec<u32>> {
     const NEW: usize = usize::MAX;
     const DONE: usize = usize::MAX - 1;

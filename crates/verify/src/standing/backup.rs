@@ -1,8 +1,8 @@
 //! Backups: repairs that are judged before the links fail.
 //!
-//! The written blocks and the proof are kept until the links are lost. Then nothing is left to judge, if two conditions
-//! hold. The proof must still be about the same tables, links and owners of LIDs ([`State`]), and no packets of other
-//! entries may be in flight. A block is stored as its changed entries: two bytes each.
+//! The written blocks and the proof are kept until the links are lost. Then the repair need not be judged again, if two
+//! conditions hold. The proof must still be about the same tables, links and owners of LIDs ([`State`]), and no packets
+//! of other entries may be in flight. A block is stored as its changed entries: two bytes each.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Generation, Op, Phase};
@@ -157,9 +157,9 @@ impl Standing {
         })
     }
 
-    /// Returns the judged change set after the links have failed, together with `quiet`, the Sets that clear
-    /// PortStateChange. `before` is the verdict on the proved state. `None` if the state is not the one that the change
-    /// set was judged for. The proof stays unchanged until [`Self::follow`].
+    /// Returns the judged change set after the links have failed, with the Sets in `quiet` (which clear
+    /// PortStateChange) added. `before` is the verdict on the proved state. `None` if the change set was judged for
+    /// another state. The proof stays unchanged until [`Self::follow`].
     #[must_use]
     pub fn recall(
         &self,

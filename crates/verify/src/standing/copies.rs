@@ -1,4 +1,5 @@
-//! Turns of multicast copies that a standing proof must be compatible with. A change of routes does not change them.
+//! Turns of multicast copies which the routes of a standing proof must be compatible with. A change of routes does not
+//! change these turns.
 //!
 //! Copies on a lane that no route uses are left out, because no repair moves a route to a lane that the plan does not
 //! use.
@@ -26,7 +27,7 @@ pub struct CopyTurns {
 
 impl CopyTurns {
     /// Returns the turns of all groups. A packet may arrive by any table of the first list in `ways`, and be copied by
-    /// any table of the second. `routes` has the links and lanes.
+    /// any table of the second. Links and lanes are taken from `routes`.
     #[must_use]
     pub fn new(
         fabric: &Fabric,
@@ -72,8 +73,8 @@ impl CopyTurns {
 }
 
 impl Standing {
-    /// Sets the copies that routes must be compatible with from now on. Work: a look-up for each turn, and a search for
-    /// each turn against the order; none if the copies are unchanged.
+    /// Sets the copies that routes must be compatible with from now on. This takes a look-up for each turn, and a
+    /// search for each turn that is against the order of channels. If the copies are unchanged, it takes no work.
     pub fn set_copies(&mut self, fabric: &Fabric, copies: &Arc<CopyTurns>) {
         if self.copies.as_ref().is_some_and(|known| Arc::ptr_eq(known, copies)) {
             return;

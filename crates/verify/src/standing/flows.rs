@@ -1,8 +1,8 @@
-//! Standing flows: the number of host pairs that leave every switch towards every LID, and the dependencies that they
-//! make.
+//! Standing flows: the number of host pairs with packets that leave a switch towards a LID, for each switch and LID,
+//! and the dependencies that these packets make.
 //!
 //! Entries are removed ([`Flows::detach`]) and added ([`Flows::attach`]) one at a time. Each operation changes the
-//! turns at the entry's switch and the next one, and the flow from there to the owner: one path length.
+//! turns at the entry's switch and at the next switch, and the flows on the path from there to the owner of the LID.
 
 use std::cmp::Ordering;
 
@@ -269,8 +269,8 @@ pub struct Flows {
     pub rows: Vec<[u8; BLOCK_LIDS]>,
     /// Number of hosts with packets that leave a switch, by switch and LID, in the layout of `rows`.
     pub pairs: Vec<[u16; BLOCK_LIDS]>,
-    /// One bit for each count: whether it is not 0. This needs a sixteenth of the memory and is enough for most
-    /// look-ups.
+    /// One bit for each count: 1 if the count is not 0. The bits need a sixteenth of the memory of the counts and are
+    /// enough for most look-ups.
     pub carries: Vec<u64>,
     /// Sums over the flows.
     pub sums: Sums,
@@ -295,8 +295,8 @@ pub struct Coming {
 }
 
 impl Coming {
-    /// If this many LIDs of one block are asked for, all entries of the block are read at once. Before that, only the
-    /// entry of the LID at each link is read.
+    /// If this many LIDs of one block are asked for, all entries of the block are read at once. If fewer are asked for,
+    /// only the entry of the LID itself is read at each link.
     pub const MANY: u32 = 3;
 }
 
@@ -452,8 +452,8 @@ impl Flows {
         }
     }
 
-    /// Changes the turns at a switch for all links on which packets to the LID enter: turns to egress port `leave` are
-    /// removed, turns to `enter` are added.
+    /// Changes the turns at a switch for all links on which packets to the LID enter: removes turns to egress port
+    /// `leave`, and adds turns to egress port `enter`.
     fn turns_into(&mut self, spot: Spot, switch: usize, leave: Option<u8>, enter: Option<u8>) {
         if leave == enter {
             return;
@@ -533,8 +533,8 @@ impl Flows {
         }
     }
 
-    /// Adds or removes host pairs on a link and on the rest of their path. If a switch on that path then sends its
-    /// first pairs, or no longer any, turns of hosts are added or removed too.
+    /// Adds or removes host pairs on a link and on the rest of their path. If a switch on that path then forwards its
+    /// first pair, or no longer forwards any, turns of hosts are added or removed too.
     fn flow_on(&mut self, spot: Spot, link: (usize, u16), pairs: u16, sign: Sign) {
         let is_counted = self.shape.counts_pairs(spot.goal);
         let (mut cell, mut to) = link;

@@ -168,8 +168,9 @@ impl Edges {
         }
     }
 
-    /// Returns the number of given edges that are new, if the graph with these edges and without the vertices `without`
-    /// has no cycle. The vertices `without` are lost links: no packet can wait for them. The edges are not added.
+    /// Tests whether the graph would have no cycle with these edges added and the vertices in `without` removed. If so,
+    /// returns how many of the edges are new. The graph is not changed. (The vertices in `without` are lost links,
+    /// which no packet can wait for.)
     pub fn stays_acyclic_with<'a>(
         &mut self,
         shape: &Shape,

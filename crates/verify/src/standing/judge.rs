@@ -23,11 +23,11 @@ use crate::{out_of_service, transition};
 ///
 /// If the proof cannot be updated to this plan, or the updated proof does not hold, everything is judged in full, so
 /// that a refusal has its witnesses. If the plan is refused, the proof stays unchanged. If the plan is accepted, the
-/// proof follows it. If the plan is accepted but the proof cannot cover it, the proof is removed; make a new one with
-/// [`Standing::new`] when there is time.
+/// proof is updated to it. If the plan is accepted but the proof cannot cover it, the proof is removed; make a new one
+/// with [`Standing::new`] when there is time.
 ///
 /// The verdict is that of [`crate::judge`], with two differences: [`Figures::hops`] and `hops_max` are not counted, and
-/// if there are several cycles among switches, another one may be shown.
+/// if there are several cycles among switches, another of these cycles may be shown.
 ///
 /// # Errors
 /// A refusal with the whole verdict, if there is any error.

@@ -1,8 +1,8 @@
 //! Packets in flight that replaced entries have forwarded, and the turns that they may make.
 //!
-//! A packet moves forward in time: after an entry forwards it, it can only meet entries that were still in force when
-//! that entry took effect, or later ones. Time is counted in phases, because each phase began when the previous one was
-//! acknowledged.
+//! A packet moves forward in time: after an entry has forwarded it, it can meet only entries that were in force when
+//! this entry took effect, or that took effect later. Time is counted in phases, because each phase began when the
+//! previous one was acknowledged.
 
 use std::collections::BTreeSet;
 
@@ -42,8 +42,8 @@ impl From<Entry> for Replaced {
 
 impl Mix<'_> {
     /// Adds turns of packets in flight. A packet that a replaced entry has forwarded may meet the entries in force, or
-    /// later replaced ones. A packet that waits where a replaced entry sent it keeps waiting. All entries in `replaced`
-    /// are of one LID, sorted by switch.
+    /// entries that were replaced later. A packet that waits at the place to which a replaced entry sent it keeps
+    /// waiting. All entries in `replaced` are of one LID, sorted by switch.
     pub(super) fn left_behind(&mut self, replaced: &[Replaced]) {
         let of_hosts = self.of_switch.then(|| self.met_by_hosts(replaced));
         for old in replaced {
@@ -64,9 +64,9 @@ impl Mix<'_> {
         }
     }
 
-    /// Adds turns of packets from hosts that crossed a link before it went down. Beyond the link they continue,
-    /// although no path in force leads there. All entries in `replaced` are of one LID that belongs to a switch. LIDs
-    /// of hosts need no such turns, because agents send to them from everywhere.
+    /// Adds turns of packets from hosts that crossed a link before it went down. Behind the link these packets
+    /// continue, although no path in force leads to their place. All entries in `replaced` are of one LID that belongs
+    /// to a switch. LIDs of hosts need no such turns, because agents send to them from everywhere.
     pub(super) fn stray(&mut self, replaced: &[Replaced]) {
         self.strays.clear();
         let is_crossed = |arc: &Arc| !self.entries_to(replaced, arc).is_empty();
@@ -131,7 +131,7 @@ impl Mix<'_> {
     }
 
     /// Returns the switches with replaced entries that packets from hosts can have met, under any mix of replaced and
-    /// current entries, over links that existed. The search starts at the switches that such packets pass now.
+    /// current entries, over links that existed. The search starts at the switches that packets from hosts pass now.
     fn met_by_hosts(&self, replaced: &[Replaced]) -> BTreeSet<SwitchIdx> {
         let (flows, shape, lid) = (&self.standing.flows, &self.standing.flows.shape, Lid(self.lid));
         let is_of_hosts = |switch: &SwitchIdx| self.standing.carries_hosts(*switch, lid);

@@ -5,9 +5,10 @@
 //! changed entry moves one flow from one path to another.
 //!
 //! # Cost
-//! Per changed entry: the entries along the old and the new path, and one entry of each neighbour of the switch. A link
-//! that is lost or returns also costs reading the two rows of its ends. A new dependency against the order moves the
-//! channels between its two ends (Pearce and Kelly 2007). Whole columns are never read.
+//! For each changed entry, the entries along the old and the new path are read, and one entry of each neighbour of the
+//! switch. For a link that is lost or returns, all entries of the switches at its two ends are read too. If a new
+//! dependency is against the order of channels, the channels between its two ends are moved (Pearce and Kelly 2007).
+//! The entries of one LID in all switches are never read.
 //!
 //! # Memory
 //! Entries and host counts: 3 bytes for every (switch, LID). Dependencies: 6 bytes and two bits for every (port of a
@@ -111,8 +112,8 @@ pub struct Proof {
     pub cyclic: Option<Traffic>,
     /// Host pairs on each directed link between switches that is up, including pairs that are lost further on.
     pub load: Load,
-    /// Mean number of links between switches over all host pairs on different switches. Correct only if nothing is
-    /// lost.
+    /// Mean number of links between switches over all host pairs on different switches. Correct only if all packets are
+    /// delivered.
     pub hops_mean: f64,
     /// Lanes that carry host pairs or have dependencies.
     pub lanes: Vec<LaneFigures>,
@@ -152,8 +153,9 @@ pub struct Standing {
     untold: Vec<(u32, u8)>,
     /// Turns of packets in flight, if they were computed for the current state.
     prepared: Option<Prepared>,
-    /// Memory of the last transition proof, reused by the next. By cell (egress port of a switch): the running number
-    /// of the LID, the senders with packets that may be on the channel, and the phase since which they may be.
+    /// Memory of the last transition proof, which the next proof reuses. One record for each cell (egress port of a
+    /// switch): the running number of the LID, the senders with packets that may be on the channel, and the first phase
+    /// in which these packets may be there.
     scratch: Vec<(u32, (u8, u16))>,
     /// Number of LIDs followed in transition proofs.
     round: u32,
@@ -287,8 +289,8 @@ impl Standing {
         }
     }
 
-    /// Returns what is proved now. Reads every channel's load if there are several lanes; costs next to nothing if
-    /// there is one.
+    /// Returns what is proved now. With several lanes this reads the load of every channel; with one lane it costs
+    /// almost nothing.
     #[must_use]
     pub fn proof(&self) -> Proof {
         let sums = &self.flows.sums;
@@ -353,8 +355,8 @@ impl Standing {
         [extent(rows), extent(pairs), extent(&sums.counts)]
     }
 
-    /// Returns the identity of the proved state: tables, links and owners. A proof of another value with an equal state
-    /// also holds for this one.
+    /// Returns the identity of the proved state: tables, links and owners. If another standing proof has an equal
+    /// state, its proof also holds for this one.
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
@@ -418,8 +420,8 @@ impl Standing {
         }
     }
 
-    /// Returns the changed entries and the entries that point at a changed link. They are sorted by switch, because
-    /// entries of one switch share its neighbours.
+    /// Returns the changed entries and the entries that point at a changed link. They are sorted by switch, because all
+    /// entries of a switch need the same neighbours.
     fn moves(&mut self, entries: &[Entry], flips: &[(usize, bool)]) -> Result<Vec<Move>, StandingError> {
         let mut moves = Vec::with_capacity(entries.len());
         for (&Entry { switch, lid, egress }, age) in entries.iter().zip(1_u32..) {
@@ -523,9 +525,10 @@ fn circle(step: Move) -> StandingError {
     }
 }
 
-/// Splits steps into those that can be done at once, before the links change, and those that need other entries of
-/// their LID removed first. If the only changed entry of a LID leads to a link that does not change, the entry is
-/// replaced directly, which looks up the neighbours of its switch once instead of twice.
+/// Divides changes of entries into two lists: changes that can be made at once, before the links change, and changes
+/// before which other entries of their LID must be removed. If a LID has one changed entry, and it leads to a link that
+/// does not change, the entry is replaced directly. Then the neighbours of its switch are looked up once instead of
+/// twice.
 fn sorted(shape: &Shape, moves: &[Move], flips: &[(usize, bool)]) -> (Vec<Move>, Vec<Move>) {
     let flipping: Vec<u32> = flips
         .iter()

@@ -1,16 +1,16 @@
 //! A topological order of a graph's vertices that is updated while edges are added and removed.
 //!
-//! Source: Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2007. A new edge
-//! against the order moves only vertices between its two ends. Removing an edge never invalidates an order. An edge
-//! that closes a cycle stays against the order and is recorded: the graph has no cycle if and only if no such edge is
-//! recorded.
+//! Source: Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2007. If a new edge is
+//! against the order, only vertices between its two ends are moved. Removing an edge never invalidates an order. An
+//! edge that closes a cycle stays against the order and is recorded. So the graph has a cycle if and only if such an
+//! edge is recorded.
 //!
-//! Several new edges from one vertex may be against the order, as where a detour turns. They are handled together: the
-//! predecessors of that vertex are searched once, and all of them move before the first end. A search from each end
-//! would visit most of a tree instead.
+//! Several new edges from one vertex may be against the order, for example where a detour turns. They are handled
+//! together: the predecessors of that vertex are searched once, and all of them are moved before the first of the
+//! edges' ends. In a tree, a search from each end would visit most vertices.
 //!
-//! Places are numbers with gaps, so moving vertices before another leaves all other places unchanged. When a gap is
-//! used up, all vertices get new numbers.
+//! The place of a vertex is a number, with gaps between the numbers. So if vertices are moved before another one, all
+//! other places stay unchanged. When a gap is used up, all vertices get new numbers.
 
 use std::collections::BTreeSet;
 
@@ -143,8 +143,8 @@ impl Order {
     /// Does the same as [`Self::added`] for several edges; edges from one vertex are adjacent. `graph` contains all of
     /// them.
     pub fn added_all(&mut self, graph: &impl Graph, edges: &[(u32, u32)]) {
-        /// Number of edges from which they are handled together. Fewer edges are handled one by one, because that
-        /// visits fewer vertices than moving all predecessors before the first end.
+        /// From this number on, edges from one vertex are handled together. Fewer edges are handled one by one, which
+        /// visits fewer vertices than moving all predecessors.
         const TOGETHER: usize = 3;
         for group in edges.chunk_by(|a, b| a.0 == b.0) {
             let from = group[0].0;

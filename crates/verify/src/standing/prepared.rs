@@ -1,9 +1,10 @@
 //! Dependencies of packets in flight, computed before the next fault.
 //!
-//! For a second or two after a repair, packets may be where its replaced entries have sent them, and another repair
-//! must be proved together with them. Their dependencies follow from tables and links alone. So they can be computed
-//! before the next fault, except for LIDs with entries that the fault changes. A link that is lost meanwhile removes
-//! dependencies and adds none, so a proof with all computed dependencies stays valid with fewer.
+//! For a second or two after a repair, packets may be at places to which the replaced entries have sent them. If
+//! another repair follows, it must be proved together with these packets. Their dependencies follow from tables and
+//! links alone. So they can be computed before the next fault, except those of LIDs with entries that change because of
+//! the fault. A link that is lost meanwhile removes dependencies and adds none, so a proof that considers all computed
+//! dependencies stays valid.
 
 use selvedge_types::Lid;
 
@@ -45,8 +46,9 @@ impl Prepared {
 }
 
 impl Standing {
-    /// Computes the dependencies of packets in flight after entries were replaced, so that the next repair need not.
-    /// The next change of the proof discards the result. Call it when speed does not matter.
+    /// Computes the dependencies of packets in flight after entries were replaced, so that the next repair need not
+    /// compute them. The next change of the proof discards the result. The caller should call this when no fault waits
+    /// for an answer.
     pub fn prepare_for(&mut self, replaced: &[Replaced]) {
         self.prepared = None;
         let beyond = |old: &Replaced| old.entry.lid.index() >= self.flows.shape.goals.len();

@@ -1,4 +1,4 @@
-//! Judges a repair: a change set that writes only forwarding entries, and Sets that packets do not notice.
+//! Judges a repair: a change set that has only forwarding entries, and Sets without an effect on packets.
 //!
 //! Only changed entries are compared: the work is that of [`Standing::apply`], plus the links of the switch for each
 //! written entry. The new plan is judged as usual, and the transition as [`crate::phases`] judges it: any mix of a
@@ -28,8 +28,8 @@ type Noted<T> = Vec<(u32, T)>;
 /// be in flight. `before` is the verdict on the current state; its findings are kept and its loads updated.
 ///
 /// `None` means only that this method does not apply: the change set writes something other than entries, the proof
-/// would not hold, or the steps are not safe in every order. [`crate::judge`] then finds out which. The proof stays
-/// unchanged in that case; otherwise it follows the change.
+/// would not hold, or the steps are not safe in every order. [`crate::judge`] then finds out which. In that case the
+/// proof stays unchanged. Otherwise it is updated to the change.
 #[must_use]
 pub fn judge_repair(
     standing: &mut Standing,
@@ -44,9 +44,10 @@ pub fn judge_repair(
     proved(verdict, changes, Passage::Quick(taken.way))
 }
 
-/// Packet lifetimes after which no packet is on a channel that no entry in force leads to. When the last entry is
-/// acknowledged, a packet may be in a switch that still forwards it by an old entry. One lifetime later it is in the
-/// next switch. After another lifetime it is on a path of the entries in force, or was dropped.
+/// Number of packet lifetimes after which each packet is on a channel that some entry in force leads to, or is gone.
+/// When the last entry is acknowledged, a packet may be in a switch that still forwards it by an old entry. One
+/// lifetime later it is in the next switch. After another lifetime it is on a path of the entries in force, or was
+/// dropped.
 const LIFETIMES: u32 = 2;
 
 /// Returns how long a step of a repair must wait, in nanoseconds, until packets of replaced entries are gone. `None` if
@@ -132,10 +133,10 @@ impl Standing {
     }
 
     /// Returns the added dependencies, if no mix of old and new entries, step by step, closes a cycle in traffic of
-    /// hosts and agents after links have changed. When it is called nothing has been applied yet. All existing
+    /// hosts and agents after links have changed. It must be called before anything is applied. All existing
     /// dependencies are assumed to continue.
     ///
-    /// A lost link is the exception: a switch discards packets for a port with a link that is down, so no packet waits
+    /// Lost links are an exception: a switch discards packets for a port with a link that is down, so no packet waits
     /// for its channel and no cycle leads over it. [`crate::phases`] likewise ignores links that are not ACTIVE.
     pub(super) fn safe_way(
         &mut self,
@@ -290,8 +291,9 @@ pub(super) struct Mix<'a> {
     pub(super) senders: Noted<(u8, u16)>,
     /// Switches with a channel to them that has new packets or new senders.
     reached: Vec<u32>,
-    /// By switch, for one block: a running number of the block, the number of requests, and a range in `links`. From
-    /// [`Coming::MANY`] requests on, the range lists the links on which packets to any LID of the block enter.
+    /// A record for each switch, for one block: a running number of the block, the number of requests, and a range in
+    /// `links`. After [`Coming::MANY`] requests, the range has the links on which packets to any LID of the block enter
+    /// the switch.
     coming: Noted<(u32, (u32, u32))>,
     links: Vec<u32>,
     pub(super) open: Vec<(u32, u8)>,
@@ -405,8 +407,8 @@ impl Mix<'_> {
     }
 
     /// Returns the kinds of senders (bits [`HOSTS`], [`SWITCHES`]) with packets that may be on a channel, and the first
-    /// phase in which they may be. Counted are packets on the entries in force, and packets of the dependencies added
-    /// so far.
+    /// phase in which they may be there. Packets of the entries in force and of the dependencies added so far are
+    /// considered.
     fn on(&mut self, cell: u32, src: usize, port: u8) -> (u8, u16) {
         let begun = self.begun(src);
         let noted = &mut self.senders[cell as usize];
@@ -427,8 +429,8 @@ impl Mix<'_> {
     }
 
     /// Adds the dependencies of packets that enter a switch and wait for the channel of an entry that was in force from
-    /// phase `since` to phase `until`. `more` are senders to add to the current ones, because the current entries may
-    /// no longer lead their earlier packets here.
+    /// phase `since` to phase `until`. `more` are senders to add to those that the current entries lead here: earlier
+    /// packets of these senders may still be on the way.
     pub(super) fn leave(&mut self, switch: usize, entry: u8, more: u8, (since, until): (u16, u16)) {
         let (first, end) = self.coming_in(switch);
         for i in first..end {

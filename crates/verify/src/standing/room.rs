@@ -1,7 +1,7 @@
 //! Prepares the order of a standing proof for dependencies that repairs may add.
 //!
-//! A dependency that is added against the order moves the channels between its two ends, and finding these is most of
-//! the cost. If the dependencies that repairs would add are known, this work can be done before a fault.
+//! If a dependency is added against the order, the channels between its two ends must be moved, and finding them is
+//! most of the cost. If the dependencies that repairs would add are known, this work can be done before a fault.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_types::{Idx, PortNum};
@@ -22,7 +22,8 @@ pub struct Turn {
 impl Standing {
     /// Reorders channels so that these turns of hosts and agents would agree with the order on any lane. Adding them
     /// later then costs little. The proof does not change. Ports that lead to no switch are skipped. If the turns would
-    /// close a cycle, the order agrees with only some of them. Call it when speed does not matter.
+    /// close a cycle, the order agrees with only some of them. The caller should call this when no fault waits for an
+    /// answer.
     pub fn make_room_for(&mut self, turns: impl IntoIterator<Item = Turn>) {
         let shape = &self.flows.shape;
         let place = |Turn { switch, port, onward }: Turn| {

@@ -180,8 +180,8 @@ impl Shape {
         })
     }
 
-    /// Returns which of this shape's cables are up in another, by index in `arcs`. `None` if anything else differs, or
-    /// the other has a cable that this one lacks.
+    /// Returns which cables of this shape are up in the other shape, by index in `arcs`. `None` if anything else
+    /// differs, or if the other shape has a cable that this one lacks.
     pub fn links_of(&self, other: &Self) -> Option<Vec<bool>> {
         let alike = (self.switches, self.cells, self.lane_count) == (other.switches, other.cells, other.lane_count)
             && (&self.takes, &self.own, &self.goals, &self.lanes)

@@ -8,9 +8,9 @@ use selvedge_sim::{Par, Seed};
 
 use super::shape::{Arc, Shape};
 
-/// A hash of the entries, links that are up, gone switches, copies and everything else that counts. It is a sum over
-/// all these parts, so an update costs only as much as what changes. Two different states have the same sum with a
-/// probability of about 2^-127.
+/// A hash of the entries, the links that are up, the switches that are gone, the copies, and all else that a proof
+/// depends on. It is a sum over all these parts, so an update takes work only for the parts that change. Two different
+/// states have the same sum with a probability of about 2^-127.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct State(u128);
 

@@ -51,8 +51,8 @@ pub(super) struct Taken {
 }
 
 impl Standing {
-    /// Applies a change set after links have changed, if it is safe and the proof holds for its result. `None`:
-    /// rejected, state unchanged.
+    /// Applies a change set after links have changed, if it is safe and the proof holds for its result. `None`: the
+    /// change set is rejected, and the state is unchanged.
     pub(super) fn take_all(
         &mut self,
         (fabric, links): (&Fabric, &[LinkChange]),
@@ -124,8 +124,9 @@ impl Standing {
         Some((way, undo))
     }
 
-    /// Applies steps after packets of earlier steps have drained, if they are safe. All traffic counts, because packets
-    /// from hosts that were in flight may be wherever the entries in force lead from any switch.
+    /// Applies steps after packets of earlier steps have drained, if they are safe. Packets of all senders are
+    /// considered: packets from hosts that were in flight may be on any channel to which the entries in force lead from
+    /// any switch.
     fn take_drained(&mut self, steps: &[Vec<Entry>]) -> Option<(QuickProof, Change)> {
         self.catch_up();
         let (lids, turns) = self.turns_of(steps, &[], SWITCHES);

@@ -27,8 +27,8 @@ pub enum Show {
 pub enum Matching {
     /// The row has the same bits.
     Equal,
-    /// Rules of the record define the meaning (selectors, limits, preferences). The component mask alone excludes no
-    /// row.
+    /// A field with a special meaning for its record (selector, limit, preference). A comparison by the component mask
+    /// must not exclude rows because of it.
     Special,
     /// Not a component: reserved, or not part of queries.
     Never,
@@ -86,8 +86,8 @@ impl Field {
         }
     }
 
-    /// Returns the field moved by `bits` bits and by the number of components before it, for an attribute inside a
-    /// record.
+    /// Returns this field of an attribute as a field of a record that contains the attribute: moved by `bits` bits, and
+    /// by the number of components before it.
     #[must_use]
     pub const fn moved(self, bits: u16) -> Self {
         Self {

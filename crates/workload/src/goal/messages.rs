@@ -9,9 +9,9 @@ const LINES_MAX: usize = 8;
 
 /// Operations of a trace in the order of the text, with their dependencies and messages.
 ///
-/// The n-th send of a (source, destination, tag) matches the n-th receive, in the order of the text. A send waits for
-/// no receive, as in [`Program`](crate::Program). Time and memory are linear in the operations and their dependencies,
-/// except for sorting the channels.
+/// Among messages with the same source, destination and tag, the n-th send matches the n-th receive, in the order of
+/// the text. A send does not wait for its receive, as in [`Program`](crate::Program). Time and memory are linear in the
+/// operations and their dependencies, except for sorting the channels.
 #[derive(Default)]
 pub struct Messages {
     /// Line and rank of each operation.
@@ -196,8 +196,8 @@ impl Messages {
         Some(circle)
     }
 
-    /// Returns a cycle among moments (begin or end of an operation) that still wait. Each of them waits for another one
-    /// of them, so following the waits always ends in a cycle.
+    /// Returns a cycle among the moments (the begin or end of an operation) in `waiting`. Each of these waits for
+    /// another of them, so following the waits always ends in a cycle.
     fn way_around(&self, waiting: &[u32]) -> Option<Vec<u32>> {
         let is_stuck = |at: u32| waiting[at as usize] > 0;
         let first = (0..waiting.len() as u32).find(|&at| is_stuck(at))?;

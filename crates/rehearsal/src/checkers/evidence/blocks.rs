@@ -1,8 +1,8 @@
 //! Blocks of linear tables that differ, or may differ, from what their switches acknowledged; managers read them back
 //! in time.
 //!
-//! For some blocks no manager can know this. A flipped bit (real links would discard such a packet) or a moved cable
-//! led the block to another switch. Or an earlier process had sent the block, and it arrived after the next process had
+//! Of some blocks no manager can know this. A flipped bit (real links would discard such a packet) or a moved cable led
+//! the block to another switch. Or an earlier process sent the block, and the block arrived after the next process had
 //! read the tables.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,8 +100,8 @@ impl Blocks {
         }
     }
 
-    /// Records whether a switch holds the block that it acknowledged. Returns true if this Set ends a lie: until now
-    /// the manager believed that the switch held other contents than it did.
+    /// Records whether a switch holds the block that it acknowledged. Returns true if this Set ends a *lie*: until now
+    /// the switch held other contents than it had acknowledged to the manager.
     pub fn note_lie(&mut self, now: Time, chassis: &Chassis, taken: &Taken, is_corrupting: bool) -> bool {
         let (Some((node, modifier)), Some(sent)) = (taken.block(), taken.sent) else {
             return false;

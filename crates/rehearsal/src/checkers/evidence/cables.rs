@@ -31,8 +31,8 @@ pub(in crate::checkers) struct MovedCables {
     at: BTreeMap<PortIdx, Time>,
     /// When a manager last received a trap of a node.
     told: BTreeMap<NodeIdx, Time>,
-    /// The last time at which a block went to a wrong switch over a moved cable without the manager being able to know,
-    /// and the time until which the manager could not know.
+    /// When a block last went to a wrong switch over a moved cable and the manager could not know it, and until when
+    /// the manager could not know it.
     unheard: Option<(Time, Time)>,
 }
 
@@ -78,8 +78,8 @@ impl MovedCables {
     }
 
     /// True if a manager that began a sweep or a probe at `since` cannot know the effects of a block at a wrong switch:
-    /// no trap has reached it, and traps are not repeated yet. `are_out`: such blocks have not been read since, so
-    /// their effects last.
+    /// no trap has reached it, and traps are not repeated yet. `are_out`: some of these blocks have not been read
+    /// since, so their effects last.
     pub fn is_unheard(&self, since: Time, now: Time, are_out: bool) -> bool {
         let is_out = |(at, until): (Time, Time)| at >= since || are_out && until >= now;
         self.unheard.is_some_and(is_out)

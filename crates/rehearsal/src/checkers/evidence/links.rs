@@ -55,8 +55,8 @@ struct Heard {
     through: Vec<Option<PortIdx>>,
     /// A request to the node behind the link, or its answer, was lost.
     is_cut_off: Vec<bool>,
-    /// True if the last request for the port's PortInfo, or its answer, was lost. A manager that does not know that a
-    /// link is up sends nothing through it.
+    /// True if the last request for the port's PortInfo, or its answer, was lost. Then the manager does not know that
+    /// the link is up, and sends nothing through it.
     is_unknown: Vec<bool>,
 }
 
@@ -105,8 +105,8 @@ impl Heard {
     }
 }
 
-/// Calls `call` for every link on a directed route. Returns the port by which its last node is entered, if the route is
-/// complete now.
+/// Calls `call` for every link on a directed route. Returns the ingress port of the route's last node, if all links of
+/// the route are up.
 pub(in crate::checkers) fn along(
     chassis: &Chassis,
     at: PortIdx,

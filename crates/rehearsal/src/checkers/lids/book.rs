@@ -43,8 +43,9 @@ impl Moved {
         self.kept
     }
 
-    /// True if a port cannot keep its base LID with this LMC, because LIDs must begin at a multiple of their number. If
-    /// other ports hold the rest of its new LIDs, the port may get only the first of them for now.
+    /// True if a port cannot keep its base LID with this LMC, because the LIDs of a port must begin at a multiple of
+    /// their number. If other ports hold the rest of its new LIDs, the port may get only the first of its new LIDs for
+    /// now.
     pub const fn must_begin_elsewhere(self, lmc: Lmc) -> bool {
         !self.before.base.0.is_multiple_of(lmc.lids())
     }
@@ -74,13 +75,13 @@ pub(super) struct LidBook {
     boots: BTreeMap<Guid, u32>,
     /// GUIDs that two nodes ever showed.
     cloned: BTreeSet<Guid>,
-    /// Ports that lost their LIDs to a port with a larger LMC than before: the LIDs of one port are consecutive, so its
-    /// block grew over theirs.
+    /// Ports that lost their LIDs to a port with a larger LMC than before: the LIDs of a port are consecutive, so the
+    /// growing range of that port took the place of theirs.
     overgrown: BTreeSet<Guid>,
     /// LIDs that ports held before an excused Set gave them others.
     own: BTreeMap<Guid, LidRange>,
-    /// All LIDs that ports held before Sets gave them others, with the time of the last such Set. A port may have
-    /// changed twice, and a manager that read only its first LIDs gives them back.
+    /// All LIDs that ports held before Sets gave them others, with the time of the last such Set. A port may have got
+    /// other LIDs twice. A manager that has read only the first of them then gives those back.
     left: BTreeMap<Guid, Vec<(LidRange, Time)>>,
 }
 
@@ -185,7 +186,7 @@ impl LidBook {
 
     /// True if a port that came back without its LIDs could not get them again. Another port held some of them when the
     /// manager swept, or had held them so recently (`drain`) that packets to it could still be in flight. The order of
-    /// Sets to different agents does not matter.
+    /// Sets to different agents is not considered.
     pub fn was_held_by_another(&self, moved: &Moved, looked_at: Option<Time>, drain: Duration) -> bool {
         let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
         let of_others = self.left.iter().filter(|(guid, _)| **guid != moved.guid);

@@ -22,7 +22,7 @@ enum Doubt {
     Guessed,
     /// The manager assigned others before the port had held these.
     Dropped,
-    /// Another manager gave these LIDs to the port while this manager believed other LIDs, and this manager has not
+    /// Another manager gave these LIDs to the port. This manager believes that the port holds other LIDs, and has not
     /// read the port since.
     Unheard,
 }
@@ -126,8 +126,8 @@ impl Claims {
         claim.is_some_and(|claim| claim.stored.is_some() && is_still(claim))
     }
 
-    /// Returns the time at which the manager that stored these LIDs of a port began its last sweep or probe before
-    /// that. `None` if the port has held the LIDs since.
+    /// Returns when the manager began its last sweep or probe before it stored these LIDs of a port. `None` if the port
+    /// has held the LIDs since they were stored.
     pub fn planned(&self, key: Key) -> Option<Time> {
         self.claims.get(&key)?.stored?
     }
@@ -170,8 +170,8 @@ impl Claims {
         }
     }
 
-    /// True if a manager knew that a port had these LIDs. `is_kept`: the port has kept them until now; otherwise it
-    /// came back without them.
+    /// True if a manager knew that a port had these LIDs. `is_kept` is true if the port has kept the LIDs until now,
+    /// and false if it came back without them.
     pub fn knew(&self, key: Key, is_kept: bool) -> bool {
         let has_heard = is_kept || !self.has(key, Doubt::Unheard);
         let is_no_guess = !self.has(key, Doubt::Guessed) && !self.has(key, Doubt::Dropped);

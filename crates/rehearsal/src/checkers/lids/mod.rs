@@ -165,9 +165,9 @@ impl LidsStay {
         excuse.or(is_asked_to.then_some(Rule::OtherLids))
     }
 
-    /// Returns the rule for a port that came back without LIDs, if its manager is wrong about the port's former LIDs. A
-    /// flipped bit, or a Set that another port received, made the manager believe LIDs that the port never had, or a
-    /// GUID that differs in one bit and belongs to no port.
+    /// Returns the rule that excuses other LIDs for a port that came back without LIDs, if its manager is wrong about
+    /// the port's former LIDs. A flipped bit, or a Set that another port received, made the manager believe LIDs that
+    /// the port never had, or a GUID that differs in one bit and belongs to no port.
     fn error_excuse(&self, ctx: &Ctx<'_>, (id, manager): (ManagerId, &Manager), moved: &Moved) -> Option<Rule> {
         if moved.is_kept() {
             return None;

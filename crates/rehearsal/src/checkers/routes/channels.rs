@@ -1,8 +1,8 @@
 //! The channel dependency graph of switches, with a use count on every edge, and its cycles.
 //!
-//! A channel is a port of a switch, numbered switch × stride + port. An edge is a channel with the egress port at the
-//! switch that the channel enters. If no entry in force makes an edge any more, it stays as a *ghost* as long as
-//! packets that took it may still wait in their switch.
+//! A channel is a port of a switch, numbered switch × stride + port. An edge is a channel together with an egress port
+//! of the switch that the channel enters. If no entry in force makes an edge any more, the edge stays as a *ghost* as
+//! long as packets that an old entry forwarded along it may still wait in their switch.
 
 use selvedge_sim::Time;
 
@@ -65,8 +65,8 @@ impl Channels {
         }
     }
 
-    /// Sets the edge that one entry makes; `place` is the index of the entry. If no other entry makes the former edge,
-    /// that edge becomes a ghost for the given time. Returns true in that case.
+    /// Sets the edge that one entry makes; `place` is the index of the entry. If no other entry makes the edge that
+    /// this entry made before, that edge becomes a ghost for the given time, and the function returns true.
     pub fn set(&mut self, place: usize, edge: Option<u32>, ghost: Option<(Time, Time)>) -> bool {
         if self.edges.len() <= place {
             self.edges.resize(place + 1, NONE);

@@ -70,8 +70,8 @@ impl Followed {
         self.before[lid.index() * count + at].1
     }
 
-    /// Follows packets to one LID from all switches. `reach`: the switches that are connected with a port that holds
-    /// the LID. Returns the switches that packets to the LID may pass.
+    /// Follows packets to one LID from all switches. `reach` is the set of switches that have a connection to a port
+    /// with the LID. Returns the switches that packets to the LID may pass.
     pub fn follow(
         &mut self,
         entries: &Entries,
@@ -131,8 +131,9 @@ impl Followed {
         passed
     }
 
-    /// Returns the switches that packets to one LID may pass. Switches send to hosts only, and no port sends to a port
-    /// that is off or in another subnet: one LID may belong to two hosts in two separate parts of a fabric.
+    /// Returns the switches that packets to one LID may pass. It is assumed that switches send to hosts only, and that
+    /// no port sends to a port that is off or in another subnet. (One LID may belong to two hosts in two separate parts
+    /// of a fabric.)
     fn passed_by(&self, entries: &Entries, lid: Lid, reach: Switches) -> Switches {
         if !self.of_switch[lid.index()] {
             return reach;

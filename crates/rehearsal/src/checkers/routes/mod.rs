@@ -170,10 +170,10 @@ impl RoutesStay {
         })
     }
 
-    /// Returns the rule for a credit loop with packets that entries forwarded before they changed, at the times
-    /// `since`. A manager cannot know what its predecessor wrote a moment before, what a lying switch held, which block
-    /// reached another switch because of a flipped bit, or what it wrote itself to a switch that showed another node's
-    /// GUID.
+    /// Returns the rule that excuses a credit loop with packets that entries forwarded before they changed, at the
+    /// times `since`. Such a loop is excused if the manager could not know an old entry: the master before it wrote the
+    /// entry a moment ago, a lying switch held it, a block reached another switch because of a flipped bit, or the
+    /// switch showed another node's GUID when this manager wrote it.
     fn ghost_excuse(&self, ctx: &Ctx<'_>, since: &[Time], by: Option<&Manager>) -> Option<Rule> {
         let oldest = *since.iter().min()?;
         let waits = self.picture.waits();
@@ -209,8 +209,8 @@ impl RoutesStay {
         }
     }
 
-    /// Fails if a route that a Set took away comes back as it was. A Set may take away only a route that the plan
-    /// changes; where no plan is known, this shows when the route comes back.
+    /// Fails if a route that a Set broke comes back unchanged. A Set may break a route only if the plan changes it. If
+    /// no plan is known, the violation is found when the route comes back unchanged.
     fn back_as_it_was(&mut self, chassis: &Chassis, found: &mut Ledger) -> Result<(), Violation> {
         if self.interrupted.is_empty() {
             return Ok(());
@@ -280,8 +280,8 @@ impl RoutesStay {
     }
 }
 
-/// True if a lost route matters: a port holds the LID, and packets are sent to it. Agents of switches do not send to
-/// each other.
+/// True if a lost route is a loss: a port holds the LID, and other ports send packets to it. Agents of switches do not
+/// send to each other.
 fn matters(picture: &Picture, chassis: &Chassis, lid: Lid, from: Switches) -> bool {
     match holder(chassis, lid) {
         Some(port) if chassis.is_switch(chassis.wire(port).node()) => from & picture.with_hosts() != 0,

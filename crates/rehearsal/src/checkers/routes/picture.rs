@@ -1,8 +1,8 @@
 //! The forwarding of all switches, updated after each change: the switches from which packets to a LID arrive, the LIDs
 //! that loop, and the channels that wait for each other.
 //!
-//! Only entries with an egress link that is ACTIVE at both ends count: packets use no others. On purpose this shares no
-//! code with the judge of `selvedge-verify`.
+//! Only entries with an egress link that is ACTIVE at both ends count, because packets use no other entries. This
+//! module deliberately shares no code with the judge of `selvedge-verify`.
 
 use std::collections::BTreeSet;
 

@@ -52,8 +52,8 @@ impl Reach {
         }
     }
 
-    /// Finds the switches that each port is connected with, on the first call and whenever links have changed. Ports of
-    /// another subnet send no packets to these switches, and get none from them.
+    /// Finds the switches that each port is connected with, when it is called for the first time or links have changed.
+    /// Ports of another subnet send no packets to these switches, and get none from them.
     pub fn read(&mut self, layout: &Layout, chassis: &Chassis, have_links_changed: bool) {
         if !have_links_changed && !self.reach.is_empty() {
             return;

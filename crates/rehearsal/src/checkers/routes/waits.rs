@@ -93,8 +93,8 @@ impl Waits {
         }
     }
 
-    /// Sets the channel dependencies of packets to one LID. `passed`: the switches that they pass. `before`: the far
-    /// end of each switch's former entry.
+    /// Sets the channel dependencies of packets to one LID. `passed` is the set of switches that these packets pass.
+    /// `before` returns, for each switch, where its former entry leads.
     pub fn depend(&mut self, entries: &Entries, lid: Lid, passed: Switches, before: impl Fn(usize) -> Far) {
         let (count, stride) = (entries.layout.switches().len(), entries.layout.stride());
         // Packets to a LID of no port are dropped where they are.

@@ -11,7 +11,7 @@ use crate::clients::ways::{copies, next_to};
 
 impl Hosts<'_> {
     /// Fails if a packet to a group does not arrive exactly once at each member, or arrives at another port. Members
-    /// that may be left apart are not counted.
+    /// that the master may leave out of their tree are not counted.
     pub(super) fn copies(&self) -> Result<(), Violation> {
         for what in What::ALL {
             let Some(group) = what.group() else { continue };

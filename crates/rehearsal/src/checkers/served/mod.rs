@@ -124,7 +124,7 @@ impl<'a> Hosts<'a> {
     /// in that plan. A host that was left out because of a fault is found by a light sweep after the fault.
     ///
     /// The GUID under which the plan has the host does not matter. If a host showed another GUID for a time and did not
-    /// lose its link, a manager learns of that only from a request of the host.
+    /// lose its link, a manager cannot know that without a request of the host.
     fn unknown(&self) -> Option<String> {
         let is_known = |host: usize| {
             let Some(server) = self.server(host) else {

@@ -6,8 +6,8 @@
 //! gives its length. In the end every link is checked against the coordinates, so that no other graph is called a
 //! torus.
 //!
-//! Work: a few steps per switch and pair of neighbours of each of its pairs of neighbours. A fabric in which a switch
-//! has more than [`NEIGHBOURS_MAX`] neighbours is not analysed.
+//! Work: for each switch a few steps for each pair of its neighbours and each pair of neighbours of these. A fabric in
+//! which a switch has more than [`NEIGHBOURS_MAX`] neighbours is not analysed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

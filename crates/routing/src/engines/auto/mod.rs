@@ -1,9 +1,9 @@
 //! `auto`: analyses the fabric, chooses an engine for it, and reports the reason.
 //!
 //! If `fat-tree` accepts the fabric and its routes reach all agents, `fat-tree` is chosen: its formula is the fastest,
-//! and a lost link changes as few entries as possible, so a tree keeps it as long as possible. For all other fabrics,
-//! including trees with too many faults, `weave` is chosen, which refuses none. The shape of the fabric is reported for
-//! operators; grids do not change the choice.
+//! and a lost link changes as few entries as possible. So a tree with lost links keeps this engine as long as possible.
+//! For all other fabrics, including trees with too many faults, `weave` is chosen, which refuses no fabric. The shape
+//! of the fabric is reported for operators; grids do not change the choice.
 
 mod grid;
 

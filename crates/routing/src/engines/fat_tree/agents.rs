@@ -8,17 +8,18 @@ use super::FatTree;
 use super::shape::Slot;
 
 impl FatTree {
-    /// Gives a switch without an entry for another switch's LID the entry it has for a leaf from which that switch is
-    /// reached, one leaf for all as far as possible.
+    /// If a switch has no entry for another switch's LID, gives it the entry that it has for a leaf from which the
+    /// other switch is reached. As far as possible, this is the same leaf for all switches.
     ///
     /// Packets go towards the leaf until a switch has an entry for them, so they arrive. Only agents use these entries:
-    /// a packet of a host meets no switch without an entry. They make the only turns from down to up in the tree, all
-    /// at one leaf or straight above it. All other packets that come down to a leaf end there, and those that go up
-    /// from a leaf begin there, so in a whole tree the turns close no cycle. In a damaged tree they may: the judge
-    /// checks that, and reports cycles of traffic between switches apart.
+    /// a packet of a host meets no switch without an entry. The turns of these routes from down to up are the only such
+    /// turns in the tree, all at one leaf or straight above it. All other packets that come down to a leaf end there,
+    /// and all other packets that go up from a leaf begin there. So in a whole tree the turns close no cycle. In a
+    /// damaged tree they may close one: the judge checks that, and reports cycles of traffic between switches
+    /// separately.
     ///
-    /// If the route to the leaf goes up, each block with LIDs of switches takes another position above. Otherwise one
-    /// link would carry all these routes, and its loss would change every second block of the switch's table.
+    /// If the route to the leaf goes up, each block with LIDs of switches uses another upper switch. Otherwise one link
+    /// would carry all these routes, and its loss would change every second block of the switch's table.
     pub(crate) fn join_agents(&self, fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
         let leaves: Vec<_> = self.leaf_switches().collect();
         let lid_of = |switch: SwitchIdx| {

@@ -19,10 +19,10 @@ pub(super) struct Unjoined {
 /// Chooses the *meeting leaf*, through which stranded switches are reached: if no switch above or below leads to the
 /// destination of a packet, the packet goes to that leaf, which has a route.
 ///
-/// This makes no credit loop. Think of the meeting leaf as the new root: turn it and all switches above it upside down
-/// and put them on top of the tree. All paths, also those to and from the leaf, then still go up first and down last.
-/// Condition: each switch above the leaf leads down to it by one neighbour only, as in a tree. Where this does not
-/// hold, the pairs count as stranded.
+/// This makes no credit loop. Think of the meeting leaf as the new root: turn the leaf and all switches above it upside
+/// down and put them on top of the tree. Then all paths, also paths to and from the leaf, still go up first and down
+/// last. This needs one condition: each switch above the leaf leads down to it by one neighbour only, as in a tree.
+/// Where this does not hold, the pairs count as stranded.
 ///
 /// A switch with no path up, then down, to the meeting leaf itself always sends to the same neighbour, one that has
 /// such a path. This neighbour then counts as above the switch; therefore the switch may have no upper neighbour of its
@@ -158,9 +158,10 @@ fn climbs(rule: &Rule, part: &[usize], meeting: &[u32]) -> Vec<u32> {
     }
 }
 
-/// Returns the entries on routes from the meeting leaf to stranded switches that it does not reach up, then down. Such
-/// a route is the reverse of the path by which the stranded switch sends to the meeting leaf: up, then down to the
-/// first switch of that path that the leaf reaches, and from there back along the path.
+/// Returns the entries on routes from the meeting leaf to stranded switches that it cannot reach by a path up, then
+/// down. Such a route goes up, then down to a switch of the path by which the stranded switch sends to the meeting
+/// leaf: to the first such switch that the leaf can reach. From there it goes back along that path to the stranded
+/// switch.
 fn descents(rule: &Rule) -> Vec<((u32, u32), u8)> {
     let mut all = Vec::new();
     for to in (0..rule.net.real).filter(|&to| rule.stranded[to] && rule.climb[to] != NONE) {

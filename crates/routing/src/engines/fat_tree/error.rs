@@ -51,8 +51,7 @@ pub enum NotATree {
         /// Ordered pairs of switches.
         pairs: usize,
     },
-    /// SLV-ROUTE-0016: the operator's lists of compute and I/O nodes make the engine refuse: without them the fabric is
-    /// a tree.
+    /// SLV-ROUTE-0016: the fabric is a fat tree, but not with the operator's lists of compute and I/O nodes.
     #[error(
         "SLV-ROUTE-0016: a fat tree, but not with {lists}: leaves are the switches with compute nodes, and so {why}; \
          correct or leave out the list, or use another engine (updn, weave)"

@@ -11,11 +11,11 @@ use super::targets::Target;
 use crate::error::EngineError;
 
 impl FatTree {
-    /// Puts entries of `previous` (of the same switches) back into `tables`, which [`Self::fill`] wrote, wherever they
-    /// still lead up, then down to the same destination: over a live link, and not to a switch at which the next entry
-    /// is dead.
+    /// Puts entries of `previous` (of the same switches) back into `tables`, which [`Self::fill`] wrote, wherever such
+    /// an entry still begins a path up, then down, to the same destination. It must lead over a live link, and the next
+    /// switch must have a live entry.
     ///
-    /// Any mixture of such entries is free of loops and deadlocks: each leads up or down by the same rule.
+    /// Any mixture of such entries is free of loops and deadlocks: all of them lead up or down by the same rule.
     pub fn keep(&self, lids: &Lids, previous: &Tables, tables: &mut Tables) -> Result<(), EngineError> {
         let real = self.rule.net.real;
         for have in [previous.switches(), tables.switches()] {

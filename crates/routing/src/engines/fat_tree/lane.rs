@@ -11,8 +11,9 @@ impl FatTree {
     /// Returns service levels that put destinations on `lanes` (1–15) data lanes. Destinations that share a link use
     /// different lanes, evenly, on every level of the tree (the idea of vFtree).
     ///
-    /// The link of a destination follows from some digits of its number: destinations on one link agree in these digits
-    /// and differ in the others. So the lane is the sum of all digits, modulo the number of lanes.
+    /// The link that leads to a destination follows from some digits of the destination's number: destinations on one
+    /// link agree in these digits and differ in the others. So the lane is the sum of all digits, modulo the number of
+    /// lanes.
     pub fn service_levels(&self, lids: &Lids, lanes: u8) -> Result<ServiceLevels, EngineError> {
         if lanes <= 1 {
             return Ok(ServiceLevels::default());
@@ -31,10 +32,11 @@ impl FatTree {
         Ok(ServiceLevels::PerDestination(levels))
     }
 
-    /// Returns the sum of the digits of a destination's number. Each level of the tree splits off one digit; the base
-    /// is its number of positions above a switch, and the quotient goes to the next level. If a position has several
-    /// parallel links, the quotient modulo their number chooses the link, so this remainder is the same for all
-    /// destinations on a link. The quotient divided by the number of links differs between them, and is added as well.
+    /// Returns the sum of the digits of a destination's number. Each level of the tree divides the number by its number
+    /// of upper positions: the remainder is one digit, and the quotient goes to the next level. If a position has
+    /// several parallel links, the quotient modulo their number chooses the link, so this remainder is the same for all
+    /// destinations on a link. The quotient divided by the number of links differs between these destinations, so it is
+    /// added too.
     fn digits(&self, number: u32, widths: &[u32]) -> u32 {
         let (mut rest, mut sum) = (number, 0);
         for (pair, &width) in self.rule.shape.power.windows(2).zip(widths) {

@@ -25,8 +25,9 @@ pub(super) struct Levels {
 impl Levels {
     /// Finds the levels: downwards from the roots if they are given, else upwards from the hosts.
     ///
-    /// Hosts on upper switches (I/O nodes) would make these leaves. So switches with fewest hosts are left out of the
-    /// leaves, one number of hosts after another, until the fabric looks like a tree.
+    /// A switch with hosts counts as a leaf. An upper switch with a few hosts (I/O nodes) must not, so if the fabric
+    /// does not look like a tree, switches with one host are no longer counted as leaves, then those with two hosts,
+    /// and so on.
     pub fn find(fabric: &Fabric, net: &Net, roots: &[Guid]) -> Result<Self, NotATree> {
         /// Different numbers of hosts that are tried.
         const TRIES: usize = 16;

@@ -2,43 +2,45 @@
 //!
 //! # What a lost link moves
 //! A Set writes a block of 64 entries, so a switch that changes n entries sends between n / 64 and n Sets. In a tree of
-//! three levels, with B blocks to a table and P pods, a lost link moves these entries:
+//! three levels, with tables of B blocks and with P pods, a lost link changes these entries:
 //!
 //! | lost | at | entries | of |
 //! |---|---|---|---|
-//! | leaf–mid | the leaf | those that led up over the link | one plane (position above the leaves), all pods |
-//! | | all other leaves | one each | |
-//! | | the mid | those that led down over the link | one leaf |
-//! | mid–top | the mid | those that led up over the link | one position above the mid, all pods, all planes |
-//! | | the P − 1 mids beside it below the same top | those for hosts behind it | one position, one pod, all planes |
-//! | | the top | those that led down over the link | one pod |
+//! | leaf–mid | the leaf | entries that led up over the link | one plane (position above the leaves), all pods |
+//! | | all other leaves | one entry each | |
+//! | | the mid | entries that led down over the link | one leaf |
+//! | mid–top | the mid | entries that led up over the link | one position above it, all pods, all planes |
+//! | | the P − 1 other mids below that top | entries for hosts behind it | one position, one pod, all planes |
+//! | | the top | entries that led down over the link | one pod |
 //!
 //! "All planes" also holds for entries that no packet of a host uses: a switch has entries for its own agent too.
 //!
 //! # The order
-//! LIDs of one plane should be neighbours (for the first line of the table), and so should LIDs of all planes (for the
-//! fifth). With G groups of planes, the first line costs B / G blocks and the fifth (P − 1) · G; their sum is least for
-//! G = √(B / (P − 1)). Within a group of planes, pods are put into A groups, which costs the mid G · A blocks and the
-//! top B / A: least for A = √(B / G). Within these groups LIDs are sorted by position above the mid, pod and plane.
-//! Upper switches come last in each group of planes. The path from top to top, which leads over one leaf for all, then
-//! stands in few blocks. In a tree of two levels a leaf is a pod, and the table has no fifth line: G = √B.
+//! For the first line of the table, LIDs of one plane should be neighbours; for the fifth line, LIDs of all planes
+//! should be. The compromise is G groups of planes: then the first line costs B / G blocks and the fifth (P − 1) · G
+//! blocks, and their sum is least for G = √(B / (P − 1)). Within a group of planes, pods are put into A groups. This
+//! costs the mid G · A blocks and the top B / A blocks; the sum is least for A = √(B / G). Within these groups LIDs are
+//! sorted by position above the mid, pod and plane. Upper switches come last in each group of planes. Then the entries
+//! of paths from top to top, which all lead over one leaf, are in few blocks. In a tree of two levels a leaf is a pod,
+//! and the table has no fifth line: G = √B.
 //!
 //! # A lower bound
-//! No layout is best for every single fault; this is how near one can come to the best LIDs for each. Take k planes, k
-//! positions above the middle level, k pods, and one host for each (plane, position, pod). Block i holds n ≤ 64 hosts
-//! of a planes, b positions and c pods, so n ≤ a·b·c ≤ k·b·c. A lost mid–top link takes from the mid all hosts of its
-//! position in other pods, from the top all hosts of its pod, and changes one entry towards the host of this plane,
-//! position and pod in each of the other k − 1 pods. The mean of Sets over all k³ links is at least
+//! No order of LIDs is best for every fault. The following bound shows how near one order can come to the best LIDs for
+//! each single fault. Take k planes, k positions above the middle level, k pods, and one host for each (plane,
+//! position, pod). Block i holds n ≤ 64 hosts of a planes, b positions and c pods, so n ≤ a·b·c ≤ k·b·c. A lost mid–top
+//! link takes from the mid all hosts of its position in other pods, from the top all hosts of its pod, and changes one
+//! entry towards the host of this plane, position and pod in each of the other k − 1 pods. The mean of Sets over all k³
+//! links is at least
 //!
 //! ```text
 //! k − 1 + (1/k) · Σ ((k − 1)/k · b + c)   with   b·c ≥ n/k for each block.
 //! ```
 //!
-//! With k = 18 a full block needs b·c ≥ 4, so (17/18)·b + c ≥ 3.88, and 91.1 blocks need 36.7 Sets, where the best
-//! LIDs need 28: 1.31 times. That costs a leaf all 91 blocks of hosts. To stay at 30 of them, a ≤ 6 on average, b·c ≥
-//! 10.7, and mid–top needs 49. This order needs 58 (62 with detours of agents); for leaf–mid 1.1 times the best. With
-//! two levels and l hosts a leaf, a positions and c leaves in a block: (a + c/2)/l for each of 5.06 blocks, a·c ≥ 64,
-//! so 3.2 Sets where the best LIDs need 2; this order needs 6 with the entries for switches.
+//! With k = 18 a full block needs b·c ≥ 4, so (17/18)·b + c ≥ 3.88, and 91.1 blocks need 36.7 Sets, where the best LIDs
+//! need 28: 1.31 times. That costs a leaf all 91 blocks of hosts. To stay at 30 of them, a ≤ 6 on average, b·c ≥ 10.7,
+//! and mid–top needs 49. This order needs 58 (62 with detours of agents); for leaf–mid 1.1 times the best. With two
+//! levels and l hosts a leaf, a positions and c leaves in a block: (a + c/2)/l for each of 5.06 blocks, a·c ≥ 64, so
+//! 3.2 Sets where the best LIDs need 2; this order needs 6 with the entries for switches.
 
 use selvedge_fabric::PortRef;
 use selvedge_plan::BLOCK_LIDS;
@@ -197,8 +199,8 @@ impl Places<'_> {
         0..self.tree.shape.levels - 1
     }
 
-    /// Returns the positions taken above a leaf, and above each further level, on the way to the host with this number:
-    /// as in [`Rule::towards_leaf`].
+    /// Returns the positions that a packet to the host with this number takes above a leaf, and above each further
+    /// level (as [`Rule::towards_leaf`] computes them).
     fn positions_of_number(&self, number: u32) -> (u32, Vec<u32>) {
         let power = &self.tree.rule.shape.power;
         let position = |l: usize| number / power[l] % self.positions_above(l);
@@ -210,8 +212,8 @@ impl Places<'_> {
         number / self.tree.rule.shape.power[1].max(1) % self.width()
     }
 
-    /// Returns the positions taken on the way to an upper switch, or to a host attached to it: as in
-    /// [`Rule::towards_upper`], with the path from below to that switch.
+    /// Returns the positions that a packet takes on the way up to an upper switch, or to a host attached to it (as
+    /// [`Rule::towards_upper`] computes them).
     fn positions_of_upper(&self, to: Upper, number: u32) -> (u32, Vec<u32>) {
         let shape = &self.tree.rule.shape;
         let mut positions: Vec<u32> = self.levels().map(|l| number % self.positions_above(l)).collect();

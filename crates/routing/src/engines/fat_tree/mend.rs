@@ -1,24 +1,24 @@
 //! Repairs a tree with tables in force after links are lost: which entries must change, and to what.
 //!
-//! Only destinations with an entry over a lost link are examined. For each of them, the switches that sent there are
-//! followed backwards from the lost link. A switch that still has a path up, then down, keeps its entry if that path
-//! uses it. The others take the entry of the rule for the tree as it is now.
+//! Only destinations with an entry over a lost link are examined. For each destination, the switches that sent packets
+//! over the lost link are followed backwards from it. A switch that still has a path up, then down, keeps its entry if
+//! that path uses it. Other switches take the entry that the rule gives for the tree as it is now.
 //!
-//! There is one exception. If only packets of a switch's own agent use the entry, and they still arrive by a detour
-//! further on, the entry stays: entries for agents are many, and the change would improve no route.
+//! There is one exception. If only packets of the switch's own agent use an entry, and these still arrive by a detour
+//! further on, the entry stays: there are many such entries, and changing them would improve no route.
 //!
-//! On routes between agents of upper switches there may be no path up, then down. Then the switch keeps its entry if
-//! the next switch has found a route. Otherwise it sends to the first neighbour that has a route, chosen so that such
-//! detours make no cycle (`turns`). If necessary, the switch at which a detour turns gets another entry. The judge
-//! decides whether the result is free of cycles.
+//! Between agents of upper switches there may be no path up, then down. Then a switch keeps its entry if the next
+//! switch has found a route. Otherwise it sends to the first neighbour that has a route, chosen so that such detours
+//! make no cycle (`turns`). If necessary, the switch at which a detour turns gets another entry. The judge decides
+//! whether the result is free of cycles.
 //!
 //! A switch that has lost all its links is gone: it gets no entries, and hosts behind it get no route.
 //!
 //! Unlike in [`FatTree::fill`], the other links of a bundle carry the load of a lost link: that changes one switch
-//! instead of all that send there.
+//! instead of all switches that send over the lost link.
 //!
-//! Work: the sets of switches below and above, where they change; a scan of two rows of the tables; per destination,
-//! the switches that sent over the link, and their neighbours.
+//! The work: the sets of switches below and above are updated where they change; the tables of two switches are
+//! scanned; for each destination, the switches that sent over the link and their neighbours are visited.
 
 mod detours;
 mod turns;
@@ -82,8 +82,8 @@ pub struct Moved {
     pub egress: u8,
     /// Its egress port until now.
     pub before: u8,
-    /// The place in the order of writing. An entry of step 1 or more is written when all entries of lower steps are in
-    /// force: earlier, it would send packets back.
+    /// The place in the order of writing. An entry of step 1 or higher is written when all entries of lower steps are
+    /// in force. If it were written earlier, it would send packets back.
     pub step: u8,
 }
 
@@ -139,12 +139,12 @@ impl TreeMender {
         }
     }
 
-    /// Records the detours that the tables already have: tables of a damaged tree have some, and so have repaired
-    /// tables after lost links have come back. `by_hosts` says whether packets of hosts to a LID leave a switch.
+    /// Records the detours that the tables already have: the tables of a damaged tree have some, and so do tables that
+    /// were repaired before lost links came back. `by_hosts` says whether packets of hosts to a LID leave a switch.
     /// Traffic between switches may turn anywhere, and the judge reports its cycles separately. Reads all entries.
     ///
-    /// Later detours turn at the leaf at which most detours turn now, those of agents included: packets that go up from
-    /// this leaf by old or new detours do not come back down to it.
+    /// Later detours turn at the *meeting leaf*, where most detours turn now, including detours of agents: packets that
+    /// go up from this leaf by old or new detours do not come back down to it.
     #[must_use]
     pub fn with_detours(mut self, lids: &Lids, tables: &Tables, by_hosts: impl Fn(SwitchIdx, Lid) -> bool) -> Self {
         let real = self.tree.rule.net.real;
@@ -186,8 +186,8 @@ impl TreeMender {
         self
     }
 
-    /// Returns the turns that most later detours make: at the leaf at which detours meet, and straight above it. All of
-    /// them together make no cycle.
+    /// Returns the turns that most later detours make: at the meeting leaf, where most detours turn, and straight above
+    /// it. All of them together make no cycle.
     pub fn likely_turns(&self) -> impl Iterator<Item = LikelyTurn> {
         let real = self.tree.rule.net.real;
         let turns_at = move |at: usize| {
@@ -515,8 +515,8 @@ impl Repair<'_> {
         }
     }
 
-    /// Returns the live neighbours, each with the port to it, in ascending order. `wanted` accepts a pair of levels:
-    /// that of this switch and that of the neighbour.
+    /// Returns the live neighbours, each with the port to it, in ascending order. `wanted` decides by the level of this
+    /// switch and the level of the neighbour.
     fn neighbours(&self, s: usize, wanted: impl Fn(u32, u32) -> bool) -> impl Iterator<Item = (usize, u8)> {
         let level = &self.rule().shape.level;
         let live = self.mender.near.get(s).iter().filter(|k| k.alive);

@@ -1,15 +1,15 @@
 //! Fat trees in closed form: the egress follows from the destination's number and the switch's place in the tree.
 //!
-//! [`FatTree::detect`] finds the tree in a fabric: whole or damaged, of uneven leaves, with parallel links, missing
-//! switches, hosts on upper switches, several tops. A missing link or switch is a hole in the tree, so tables of a
+//! [`FatTree::detect`] finds the tree in a fabric: whole or damaged, with uneven leaves, parallel links, missing
+//! switches, hosts on upper switches, or several tops. A missing link or switch is a hole in the tree, so tables of a
 //! damaged tree differ from those of the whole one only where they must. [`FatTree::fill`] writes the tables.
-//! [`FatTree::backup`] returns, before a link is lost, the entry that will replace one over it. The rule itself is in
-//! `rule`. [`FatTree::keep`] restores entries in force that are still correct. [`FatTree::spread`] moves entries so
-//! that the fullest links carry less.
+//! [`FatTree::backup`] returns the entry that will replace an entry over a link when the link is lost. The rule for
+//! entries is in `rule`. [`FatTree::keep`] restores entries in force that are still correct. [`FatTree::spread`] moves
+//! entries so that the fullest links carry less.
 //!
-//! Deadlock: all paths go up, then down, so one lane suffices. Work: detection is the cost of two sets of switches per
-//! switch, links × switches / 64 word operations: 5 M for 972 switches, 25 M for 2,880, 300 M for 10,000; filling is
-//! copying 64 entries per switch and block: 0.1 M blocks, 1.4 M, 15 M.
+//! All paths go up, then down, so one lane suffices. The work of detection is that of two sets of switches for each
+//! switch, or links × switches / 64 word operations: 5 M for 972 switches, 25 M for 2,880, 300 M for 10,000. Filling
+//! copies 64 entries for each switch and block: 0.1 M, 1.4 M and 15 M blocks.
 
 mod agents;
 mod bits;
@@ -56,15 +56,15 @@ use targets::{Target, Targets};
 /// Options of `fat-tree`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FatTreeOptions {
-    /// GUIDs of the switches of the top level: all of them, or none. The GUID of a host node or port stands for the
-    /// switch that it is attached to. Default: none; the levels are then counted from the hosts.
+    /// GUIDs of the switches of the top level. The list must have all of them, or be empty. The GUID of a host node or
+    /// port stands for the switch that it is attached to. Default: none; the levels are then counted from the hosts.
     pub roots: Vec<Guid>,
     /// The fabric as it should be, or as it was before faults: its missing links and switches keep their positions.
-    /// Default: none. A missing link is then found by the shape of the rest of the tree, a missing switch by other pods
-    /// that have one in that place.
+    /// Default: none. Without it, a missing link is found by the shape of the rest of the tree, and a missing switch by
+    /// other pods that have a switch at that place.
     pub nominal: Option<Arc<Fabric>>,
-    /// The hosts that are compute nodes, and those that are not: leaves are the switches with compute nodes, and both
-    /// kinds are spread on their own. Default: all hosts are compute nodes, or those of
+    /// The hosts that are compute nodes, and those that are not: leaves are the switches with compute nodes, and routes
+    /// to each of the two kinds are spread separately. Default: all hosts are compute nodes, or those of
     /// [`Options::hosts`](crate::Options::hosts).
     pub hosts: HostLists,
 }
@@ -220,8 +220,8 @@ impl FatTree {
         })
     }
 
-    /// As [`Self::detect`], but refuses a tree in which hosts cannot reach the agents of all switches. If the lists of
-    /// hosts are the cause of that, or of there being no tree at all, the error says so.
+    /// As [`Self::detect`], but refuses a tree in which hosts cannot reach the agents of all switches. If the
+    /// operator's lists of hosts cause the refusal, or are why no tree is found at all, the error says so.
     pub fn without_stranded(fabric: &Fabric, options: &FatTreeOptions, par: Par) -> Result<Self, NotATree> {
         let whole = |options: &FatTreeOptions| {
             let tree = Self::detect(fabric, options, par)?;
@@ -277,8 +277,8 @@ impl FatTree {
     /// entry that does not use `lost` stays as it is.
     ///
     /// The port depends on the switch as well as on the destination, so that the routes of one lost link are spread
-    /// over all other positions. `None`: no port has the LID, or this switch has no other route; then switches further
-    /// away must send elsewhere, and only new tables help.
+    /// over all other positions. `None`: no port has the LID, or this switch has no other route; In the second case
+    /// switches further away must use other routes, so new tables must be computed.
     pub fn backup(&self, lids: &Lids, switch: SwitchIdx, lid: Lid, lost: u8) -> Result<Option<u8>, EngineError> {
         let s = switch.to_usize();
         if s >= self.rule.net.real {

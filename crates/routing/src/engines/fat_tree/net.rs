@@ -37,8 +37,8 @@ pub(super) struct Net {
     pub guid: Vec<Guid>,
     pub links: Lists<Link>,
     pub hosts: Lists<Host>,
-    /// By switch: number of compute nodes that belong here, at least the live ones. It decides which switches are
-    /// leaves.
+    /// By switch: the number of compute nodes that should be attached, and never less than are attached now. It decides
+    /// which switches are leaves.
     pub nominal_hosts: Vec<usize>,
     /// Ports of hosts that belong here, ascending, and whether they are compute nodes'.
     pub nominal_ports: Vec<Vec<(u8, bool)>>,

@@ -65,8 +65,8 @@ struct Piece {
     width: u32,
 }
 
-/// Finds all pieces and positions, from the top level down. So positions agree between pods: a switch that leads up to
-/// the same top switches has the same position in every pod.
+/// Finds all pieces of the tree and the positions in them, from the top level down. So positions agree between pods:
+/// switches of different pods that lead up to the same top switches have the same position.
 pub(super) fn slots_of_pieces(net: &Net, level: &[u32], count: usize, stray: &[bool], by_guid: &[u32]) -> Joined {
     let total = net.total();
     let mut joined = Joined {
@@ -149,8 +149,8 @@ fn place(
 
 /// Returns the number of positions of each piece, and the position of each of its upper switches.
 ///
-/// A key names a switch at the top. Pieces that have keys in common are of one kind. A key that most of them have gets
-/// a position in all of them.
+/// The key of an upper switch is a top switch that it leads to. Pieces with common keys are of one kind. A key that
+/// most pieces of a kind have gets a position in all of them.
 fn families(pieces: &BTreeMap<usize, Piece>, top_key: &[u32]) -> BTreeMap<usize, (u32, Vec<u32>)> {
     let keys_of = |piece: &Piece| -> Vec<u32> { piece.parents.iter().map(|&p| top_key[p]).collect() };
     let distinct = |keys: &[u32]| keys.windows(2).all(|w| w[0] != w[1]);

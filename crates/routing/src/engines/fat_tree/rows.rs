@@ -13,8 +13,8 @@ use super::targets::Targets;
 
 /// Longest period of a pattern; entries of a longer one are worked out one by one. 16 KiB: it should stay in a cache.
 const PERIOD_MAX: u64 = 1 << 14;
-/// Entries that follow the end of a pattern. A block may start at any entry of the pattern, and a whole block may be
-/// copied from any entry of that block.
+/// Number of entries that are stored after the end of a pattern, so that whole blocks can be copied: a block may start
+/// at any entry of the pattern, and a copy may start at any entry of that block.
 const OVERHANG: usize = 128;
 /// Class of a piece without a pattern.
 pub(super) const SLOW: u32 = u32::MAX;
@@ -123,8 +123,9 @@ impl Known {
 struct Leads {
     /// The place of the neighbour below behind which a switch is, [`NOBODY`] or [`SEVERAL`].
     down: Vec<u16>,
-    /// The position upwards of the only neighbour that is above the destination, or else of the only one that reaches
-    /// it. [`NOBODY`], [`SEVERAL`] or [`SEVERAL_FAR`] if there is not exactly one.
+    /// The position of the upper neighbour that leads to the destination: of the only one that is above the
+    /// destination, or else of the only one that reaches it. [`NOBODY`], [`SEVERAL`] or [`SEVERAL_FAR`] if there is not
+    /// exactly one.
     up: Vec<u16>,
     once: Vec<u64>,
     more: Vec<u64>,

@@ -1,15 +1,16 @@
 //! The rule itself: the egress of a switch towards a destination, in closed form.
 //!
-//! Let t be the destination's number, P the product of the numbers of positions on the levels below a switch, and
-//! `q = t / P`. Upwards, the packet takes position `q mod n` of n, and link `q / n` of it. Downwards it takes link `q`
-//! of the bundle that leads there. Link numbers count modulo the width of the bundle. In a full tree each downward link
+//! Let t be the destination's number, P the product of the numbers of positions on the levels below a switch, and `q =
+//! t / P`. Upwards, the packet takes position `q mod n` of n, and link `q / n` of it. Downwards it takes link `q` of
+//! the bundle that leads there. Link numbers count modulo the width of the bundle. In a full tree each downward link
 //! then carries one destination.
 //!
-//! If the position is a hole, or nothing behind it leads there, the packet takes another position. It is the first good
-//! one from `1 + (q / n + place of the switch among its peers) mod (n - 1)` further on. So only destinations that used
-//! the position move. The routes that one destination loses are spread over all other positions, since every switch
-//! begins elsewhere. The same is done where one of several parallel links is lost, at the switch itself or on the first
-//! way down behind the position: the other links of its bundle would have to carry twice as much.
+//! If the position is a hole, or nothing behind it leads there, the packet takes another position. The search for it
+//! starts `1 + (q / n + place of the switch among its peers) mod (n - 1)` positions further on and takes the first good
+//! one. So only destinations that used the missing position change. Every switch starts its search at another position,
+//! so the routes that one destination loses are spread over all other positions. The same is done if one of several
+//! parallel links is lost, at the switch itself or on the first link down behind the position. Otherwise another link
+//! of the bundle would have to carry twice as much.
 
 use super::bits::BitSets;
 use super::net::Net;
@@ -31,8 +32,8 @@ pub(super) struct Rule {
     pub reach: BitSets,
     /// Switches below each switch behind bundles that have lost a link.
     pub frayed: BitSets,
-    /// By switch: the leaf through which the switch reaches destinations that no path up, then down, leads to. [`NONE`]
-    /// if there is none.
+    /// By switch: the meeting leaf, through which the switch reaches destinations to which it has no path up, then
+    /// down. [`NONE`] if there is none.
     pub meeting: Vec<u32>,
     /// By switch: true for a destination that some switch reaches only over the meeting leaf.
     pub stranded: Vec<bool>,
@@ -175,8 +176,8 @@ impl Rule {
         }
     }
 
-    /// Returns the egress of switch `s` towards an upper switch. `t` is the number by which destinations behind it
-    /// differ.
+    /// Returns the egress of switch `s` towards an upper switch. `t` is a number that distinguishes the destinations
+    /// behind that switch.
     pub fn towards_upper(&self, s: usize, upper: Upper, t: u32, lost: Lost) -> u8 {
         let to = upper.switch as usize;
         if s == to {
@@ -201,8 +202,8 @@ impl Rule {
         self.detour(s, to, lost)
     }
 
-    /// True if `s` may send packets for switch `to` to its neighbour `peer`. If `to` is below `s`, the neighbour must
-    /// be below. Otherwise it must be above, and directly above `to` if any such neighbour exists.
+    /// True if `s` may send packets for switch `to` to its neighbour `peer`. If `to` is below `s`, `peer` must be below
+    /// `s`. Otherwise it must be above `s`, and directly above `to` if `s` has such a neighbour.
     pub fn leads(&self, s: usize, peer: usize, to: usize) -> bool {
         let level = &self.shape.level;
         if self.below.has(s, to) {
@@ -326,8 +327,8 @@ impl Rule {
         }
     }
 
-    /// Returns an egress upwards by any live link, even to a switch that adds no route (`stray`). A link to a switch
-    /// directly above the destination is preferred.
+    /// Returns an egress upwards by any live link, even to a switch through which no additional leaf is reached
+    /// (`stray`). A link to a switch directly above the destination is preferred.
     fn any_up(&self, s: usize, t: u32, lost: Lost, to: usize) -> u8 {
         let live = || {
             let links = self.net.links.get(s).iter();

@@ -1,8 +1,8 @@
 //! The tree: which switches are above which, and in which position, with holes where a link or switch is missing.
 //!
-//! Between two levels of a tree every switch of a connected piece is joined to every switch above it in that piece. So
-//! a missing link is seen even if no earlier state is known, as long as its piece holds together: it is a hole in the
-//! positions, and the other positions stay what they were.
+//! Consider two levels of a tree, and a connected piece of them. Every lower switch of the piece has a link to every
+//! upper switch. So a missing link is found even if no earlier state is known, as long as its piece stays connected. It
+//! is a hole in the positions, and the other positions do not change.
 
 use std::collections::BTreeMap;
 
@@ -155,8 +155,9 @@ fn groups(net: &Net, s: usize, wanted: impl Fn(usize) -> bool) -> Vec<(u32, Vec<
     groups.into_iter().collect()
 }
 
-/// Returns the remainder at which the ports of complete bundles begin, if the ports of every complete bundle follow
-/// each other and all begin at the same remainder. It shows which link of an incomplete bundle is missing.
+/// A bundle is the parallel links of two switches. If the ports of every complete bundle are consecutive, and their
+/// first port numbers all have the same remainder modulo `width`, returns this remainder. It shows which link of an
+/// incomplete bundle is missing.
 fn residue(groups: &[(u32, Vec<(u8, bool)>)], width: u32) -> Option<u32> {
     let complete = groups.iter().filter(|(_, links)| links.len() == width as usize);
     let mut starts = complete.map(|(_, links)| {
@@ -186,8 +187,8 @@ fn ranks(net: &Net) -> Vec<u32> {
     rank
 }
 
-/// Returns the order of leaves: leaves of one pod of the highest level stand together, within it those of one smaller
-/// pod, and so on. Leaves that the tree does not distinguish are ordered by GUID.
+/// Returns the order of leaves: leaves of one pod of the highest level are together, within them the leaves of one
+/// smaller pod are together, and so on. Leaves that the tree does not distinguish are ordered by GUID.
 fn leaf_order(net: &Net, level: &[u32], count: usize, by_guid: &[u32]) -> Vec<u32> {
     let mut leaves: Vec<u32> = (0..net.total() as u32).filter(|&s| level[s as usize] == 0).collect();
     let mut keys: BTreeMap<u32, Vec<u32>> = leaves.iter().map(|&s| (s, vec![by_guid[s as usize]])).collect();

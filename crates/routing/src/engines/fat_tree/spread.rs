@@ -1,14 +1,14 @@
-//! Spreads loads anew in a tree that has lost links, when no entries in force have to stay.
+//! Spreads loads in a tree that has lost links, for a plan that need not keep entries in force.
 //!
 //! It starts from the closed form, which is the optimum of a whole tree. On request, `meet` changes entries of a tree
 //! of two levels so that fewer flows share a link. Then full channels are relieved: a switch with packets that cross a
-//! full channel sends them by another legal route, on which no channel then carries more than a limit. The limit is the
-//! load that some link must carry at least. If that cannot be reached, the least limit that can be reached is found by
-//! bisection.
+//! full channel sends them by another legal route, on which no channel then carries more than a limit. The limit is
+//! first the least load that some link must carry in any case. If this limit cannot be kept, the lowest limit that can
+//! be kept is found by bisection.
 //!
-//! Work: counting follows each destination's packets over the switches that they pass. Relief of a channel goes through
-//! the destinations behind it, and for each through the switches in front of it, nearest first, as most packets come
-//! through those.
+//! Work: counting follows each destination's packets over the switches that they pass. To relieve a channel, the
+//! destinations behind it are tried, and for each of them the switches in front of the channel: nearest first, because
+//! most packets come through those.
 
 mod meet;
 mod relief;
@@ -26,7 +26,7 @@ use crate::error::EngineError;
 use meet::Meet;
 use relief::Source;
 
-/// Destinations of one kind: LIDs of hosts with the same offset from their base LID. Each kind is spread on its own,
+/// Destinations of one kind: LIDs of hosts with the same offset from their base LID. Each kind is spread separately,
 /// because a host uses one of its LIDs at a time.
 struct Layer {
     lids: Vec<Lid>,
@@ -87,8 +87,8 @@ impl Column<'_> {
 const NOWHERE: u32 = u32::MAX;
 
 impl FatTree {
-    /// True if the tree seems to lack something: it has holes, or switches of one level have different numbers of links
-    /// up.
+    /// True if links or switches of the tree seem to be missing: it has holes, or switches of one level have different
+    /// numbers of links up.
     pub(super) fn is_damaged(&self) -> bool {
         let (net, level) = (&self.rule.net, &self.rule.shape.level);
         let mut known: Vec<Option<usize>> = vec![None; self.shape.levels];
@@ -102,14 +102,14 @@ impl FatTree {
         self.shape.holes > 0 || (0..net.real).any(is_odd)
     }
 
-    /// Spreads the loads of `tables`, which [`Self::fill`] wrote, as evenly as it can: for a tree with missing links.
-    /// Entries towards switches stay. Entries for which the tree has only one route stay too.
+    /// Spreads the loads of `tables`, which [`Self::fill`] wrote, as evenly as possible. This is for a tree with
+    /// missing links. Entries towards switches stay. Entries for which the tree has only one route stay too.
     pub fn spread(&self, lids: &Lids, tables: &mut Tables, par: Par) -> Result<(), EngineError> {
         self.spread_layers(lids, tables, true, par)
     }
 
-    /// Relieves the fullest links of `tables`, which [`Self::fill`] wrote, without the search for fewer shared links
-    /// (`meet`): for the first plan of a tree with missing links, which should not wait.
+    /// Relieves the fullest links of `tables`, which [`Self::fill`] wrote, but skips the search for fewer shared links
+    /// (`meet`), which takes longer. This is for the first plan of a tree with missing links, which should not wait.
     pub fn relieve(&self, lids: &Lids, tables: &mut Tables, par: Par) -> Result<(), EngineError> {
         self.spread_layers(lids, tables, false, par)
     }
@@ -266,9 +266,9 @@ impl<'a> Spread<'a> {
         self.column(d).hop(s).map(|(channel, _)| channel)
     }
 
-    /// Returns the load that some link must carry: hosts of a leaf × destinations elsewhere, divided by the links up
-    /// that the leaf has left. Channels with no more than this load are not relieved, so that entries move only to
-    /// relieve the fullest.
+    /// Returns the load that some link must carry in any case: for the leaf for which this is most, its hosts × the
+    /// destinations elsewhere, divided by its remaining links up. Channels with no more than this load are not
+    /// relieved, so that entries change only for the fullest channels.
     fn floor(&self) -> u64 {
         let leaves = || self.rule.shape.leaves.iter().map(|&leaf| leaf as usize);
         let of_leaf = |s: usize| {

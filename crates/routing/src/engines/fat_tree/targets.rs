@@ -34,8 +34,9 @@ pub(super) struct Targets {
 }
 
 impl Targets {
-    /// Numbers the hosts: leaf by leaf in the order of leaves, within a leaf by port. A port number that any leaf uses
-    /// for a host gets a number on every leaf, so that no other number changes when a host comes or goes.
+    /// Numbers the hosts: leaf by leaf in the order of leaves, within a leaf by port. If any leaf has a host at some
+    /// port number, this port gets a number on every leaf. So the numbers of other hosts do not change when a host
+    /// comes or goes.
     pub fn new(fabric: &Fabric, net: &Net, shape: &Shape) -> Self {
         let mut targets = Self::default();
         for node in fabric.nodes().iter() {
@@ -131,8 +132,9 @@ fn own_port(fabric: &Fabric, switch: u32) -> PortRef {
 /// Numbers the hosts of leaves: compute nodes on their own and other hosts on their own, so that both are balanced.
 struct Numbering {
     compute: bool,
-    /// By port: its place, and the number of places. `None`: hosts are numbered one after another, because the leaves
-    /// differ so much that numbers by port would load few planes.
+    /// For each port number its place among the hosts of a leaf, and the number of places of a leaf. `None`: hosts are
+    /// numbered one after another, because the leaves differ so much that with numbers by port few planes would carry
+    /// most of the load.
     by_port: Option<(Vec<u32>, u32)>,
     /// Number of hosts of the leaves before.
     before: u32,

@@ -84,9 +84,9 @@ impl Climb {
         self.real = real;
     }
 
-    /// Gives all switches below `step` their path through it, then goes on to the switches above it: with `counted`
-    /// first by the least used link, which is then counted; then to the other switches above without a path; then to
-    /// those of the same level.
+    /// Gives all switches below the switch of `step` their path through it, then goes on to the switches above it. With
+    /// `counted`, the switch behind the least used link comes first, and this link is counted as used. Then come the
+    /// other upper switches without a path, then those of the same level.
     fn climb(&mut self, step: Step, counted: bool) -> bool {
         let mut made = self.gather(step);
         if self.tree.rank[step.at] == 0 || step.hops >= HOPS_MAX {
@@ -134,7 +134,7 @@ impl Climb {
     }
 
     /// Gives the switch behind a link its path through the link. `None` if it already has a path that is as short. With
-    /// `always` the search goes on from this switch even then, as the main path does.
+    /// `always`, as on the main path, the search goes on from this switch even in that case.
     fn reach(&mut self, group: usize, link: usize, step: Step, always: bool) -> Option<Step> {
         let Group { to, ref links, .. } = self.tree.groups[group];
         let hops = step.hops + 1;

@@ -2,12 +2,13 @@
 //! same number of destinations.
 //!
 //! Switches get ranks (`ranks`), then positions in the tree (`places`). Hosts are routed leaf by leaf: from the leaf
-//! upwards along the least used links; at each switch on that path, all switches below get their path through it
-//! (`climb`). No path turns from down to up, so one lane is enough, except for the few entries that join switches above
-//! the leaves with each other (`connect_roots`), all at one leaf.
+//! upwards along the least used links; at each switch on that path, all switches below it get a path through this
+//! switch (`climb`). No path turns from down to up, so one lane is enough, except for the few entries that join
+//! switches above the leaves with each other (`connect_roots`), all at one leaf.
 //!
-//! Work: each destination visits every switch once and sorts its port groups: LIDs × channels steps, about 100 M for
-//! 5,832 hosts on 972 switches. Not parallel: each destination depends on the counters after all earlier ones.
+//! For each destination every switch is visited once and its port groups are sorted. This takes LIDs × channels steps,
+//! about 100 M for 5,832 hosts on 972 switches. It is not parallel, because each destination depends on the counters
+//! that all earlier destinations have changed.
 
 mod climb;
 mod places;
@@ -49,8 +50,8 @@ impl RoutingEngine for Ftree {
 /// Options of `ftree`. OpenSM's `max_reverse_hops` and `quasi_ftree_indexing` have no counterpart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FtreeOptions {
-    /// Switches of rank 0. With roots, links and switches of the tree may be missing. Without (default), ranks are
-    /// counted from the hosts, and all switches of one rank must be alike.
+    /// Switches of rank 0. If roots are given, links and switches of the tree may be missing. If none are given
+    /// (default), ranks are counted from the hosts, and all switches of one rank must be alike.
     pub roots: Vec<Guid>,
     /// Connects pairs of switches without a path up, then down (two roots, for example) through the last leaf. Default
     /// false, as in OpenSM. These routes turn from down to up, all at that leaf.

@@ -1,5 +1,5 @@
-//! The place of each switch in the tree: its rank, then a number per level, as on a street map. Places order port
-//! groups and leaves, so they decide which destination gets which of several equal links.
+//! The place of each switch in the tree: its rank, then one number for each level. Port groups and leaves are sorted by
+//! place, so places decide which destination gets which of several equal links.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -40,8 +40,8 @@ impl Place {
     }
 }
 
-/// Assigns places, breadth first from the first leaf in OpenSM's GUID order; `Err` has a switch with too many
-/// neighbours.
+/// Assigns places, breadth first from the first leaf in OpenSM's GUID order; if a switch has too many neighbours,
+/// returns it as `Err`.
 pub(crate) fn assign(tree: &Tree) -> Result<Vec<Place>, usize> {
     let mut places = vec![Place::NONE; tree.rank.len()];
     let Some(&start) = tree.order.iter().find(|&&s| tree.is_leaf[s]) else {

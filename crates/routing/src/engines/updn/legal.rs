@@ -9,7 +9,7 @@ use crate::paths::Entry;
 const NONE: u16 = u16::MAX;
 
 /// The switches in their order from top to bottom, each with the neighbours above and below it. All indices in this
-/// type are places in that order.
+/// type are places in the order, not switch numbers.
 #[derive(Debug)]
 pub(crate) struct Levels {
     at: Vec<u32>,
@@ -50,10 +50,11 @@ impl Levels {
 
     /// Fills the entries towards `target`.
     ///
-    /// From top to bottom each switch takes its shortest path: up to a neighbour above, which already has its path, or
-    /// down. If a switch goes down, the switch below it is *entered*: it must go down as well, by its shortest path of
-    /// only down steps. This is known before that switch is processed, because only switches above can enter it. So no
-    /// packet that came down ever goes up again, and each hop leaves one hop less: no loops.
+    /// From top to bottom each switch takes its shortest path. That path leads up to a neighbour, which already has its
+    /// path, or down. If it leads down, the switch below is *entered*: its own path must lead down as well, and is its
+    /// shortest path of only down steps. Whether a switch is entered is known before it is processed, because only
+    /// switches above can enter it. So no packet that came down ever goes up again. Each hop brings a packet one hop
+    /// nearer, so there are no loops.
     pub fn route(&self, target: usize, scratch: &mut Scratch, row: &mut [Entry]) {
         let target = self.place[target] as usize;
         self.only_down(target, scratch);

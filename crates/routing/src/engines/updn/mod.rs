@@ -2,12 +2,12 @@
 //!
 //! All switches stand in one order from top to bottom ([`order`]); a channel leads up or down in it, never level. For
 //! each target, one computation ([`legal`]) decides at which switches packets may still go up. So no entry sends a
-//! packet up that another entry had sent down. Channel dependencies then only go from up to up, from up to down and
-//! from down to down, each strictly along the order: no cycle on one lane, for any fabric and any senders.
+//! packet up that another entry has sent down. Channel dependencies then only go from up to up, from up to down and
+//! from down to down, each strictly along the order. So there is no cycle on one lane, for any fabric and any senders.
 //!
 //! OpenSM's `updn` has two weaknesses that this engine avoids. On fabrics with links inside a rank its tables can
-//! contain the forbidden turn, and switches without a common top do not reach each other. On clean trees the tables are
-//! the same (with `connect_roots` off, also the pairs that are not reachable).
+//! contain the forbidden turn, and switches without a common top do not reach each other. On clean trees both engines
+//! make the same tables (with `connect_roots` off, the same pairs are unreachable too).
 
 mod legal;
 mod order;
@@ -29,12 +29,12 @@ pub(crate) use roots::{Ranking, switch_of};
 /// Options of `updn`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpDnOptions {
-    /// Roots: GUIDs of switches, or of host nodes or ports that stand for their switch. Parts of the fabric without a
-    /// given root get computed ones. Default: none.
+    /// Roots: GUIDs of switches, or of host nodes or ports that stand for their switch. For parts of the fabric without
+    /// a given root, roots are computed. Default: none.
     pub roots: Vec<Guid>,
-    /// Gives every pair of switches of a connected fabric a path: a few switches are ranked with the roots, so that
-    /// there is one top. Default true. False, as in OpenSM: switches without a common top (two spines) do not reach
-    /// each other.
+    /// Gives every pair of switches of a connected fabric a path: a few switches get the rank of the roots, so that all
+    /// roots are connected and there is one top. Default true. False, as in OpenSM: switches without a common top (two
+    /// spines) do not reach each other.
     pub connect_roots: bool,
 }
 

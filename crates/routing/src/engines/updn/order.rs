@@ -28,7 +28,8 @@ impl Order {
     /// If roots are to be connected, each part of the fabric has one top, the first of its roots. The other roots are
     /// joined to it by a tree of shortest paths. The switches on these paths are ordered among the roots, by their
     /// depth in the tree. So every switch but the top has a neighbour above it, and every pair has at least a path up
-    /// and down through the top. On a tree this raises one leaf (and the switches above it), which costs no host a hop.
+    /// and down through the top. On a tree this raises one leaf, and the switches above it, to the roots. No path
+    /// between hosts becomes longer.
     pub fn new(graph: &Graph, ranking: &Ranking, connect: bool) -> Self {
         let mut depth: Depths = vec![None; graph.switches()];
         for roots in &ranking.roots {

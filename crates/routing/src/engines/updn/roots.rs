@@ -103,8 +103,8 @@ fn hops_from(graph: &Graph, start: impl Iterator<Item = u32>) -> Vec<u32> {
     hops
 }
 
-/// Counts ranks from the highest level down. A switch of a middle level that lost its links upwards is then a root, but
-/// keeps the rank of its level.
+/// Counts ranks from the highest level down. So a switch of a middle level that lost its links upwards becomes a root,
+/// but keeps the rank of its level.
 fn rank_by_level(graph: &Graph, component: usize, level: &[u32], rank: &mut [u32]) {
     let members = || (0..graph.switches()).filter(|&s| graph.component(s) == component);
     let highest = members().map(|s| level[s]).max().unwrap_or(0);
@@ -162,9 +162,10 @@ impl<'a> Finder<'a> {
         (RootSource::Histogram, histogram)
     }
 
-    /// Returns the switches with more than 90 % of the hosts at one distance, and at most 5 % at any other distance: as
-    /// OpenSM 3.3.23, observed. Of these, only the switches for which that distance is least are returned: a leaf with
-    /// less than 5 % of the hosts also has all others at one distance, and would be a root.
+    /// Returns the roots by OpenSM's rule (observed in 3.3.23): switches with more than 90 % of the hosts at one
+    /// distance, and at most 5 % at any other distance. Of these, only the switches for which that distance is least
+    /// are returned. Otherwise a leaf with less than 5 % of the hosts would be a root too, because all other hosts may
+    /// be at one distance from it.
     fn by_histogram(&self, members: &[u32]) -> Vec<u32> {
         let total: usize = members.iter().map(|&s| self.hosts[s as usize]).sum();
         let bearing: Vec<u32> = members
@@ -217,7 +218,8 @@ impl<'a> Finder<'a> {
     }
 
     /// Returns the switch with the shortest distance to its farthest host; among equals, the one with the least sum of
-    /// distances to all hosts; then the one with the lowest GUID. In a part without hosts, distances to switches count.
+    /// distances to all hosts; then the one with the lowest GUID. In a part without hosts, distances to switches are
+    /// used instead.
     fn centre(&self, members: &[u32]) -> Option<u32> {
         let hosts: Vec<u32> = members
             .iter()

@@ -1,11 +1,12 @@
-//! Moves the paths to two LIDs of a port off each other's links.
+//! Changes the paths to two LIDs of a port so that they share fewer links.
 //!
 //! A search ([`super::search`]) gives each switch the path that at that moment shares least with the path to the first
-//! LID, and its early choices limit all switches behind them. Here single next hops of the trees move afterwards, as
-//! long as fewer sources then have two paths that share a link. Every turn must be legal on the lane of its tree, and
-//! no next hop of the first tree moves onto a channel without room.
+//! LID, and early choices limit all switches behind them. This module changes single next hops of the trees afterwards,
+//! as long as the number of sources with two paths that share a link falls. Every turn must be legal on the lane of its
+//! tree, and no next hop of the first tree moves onto a channel without room.
 //!
-//! Work: a few rounds over all switches; each visits the sources behind a switch once for all its neighbours.
+//! The work is a few rounds over all switches. A round visits the sources behind a switch once for all neighbours of
+//! the switch together.
 
 use super::net::{NONE, Net};
 use super::order::Order;
@@ -17,8 +18,8 @@ const LINK: u64 = 1 << 16;
 const SWITCH: u64 = 1 << 12;
 /// Rounds over all switches; after these hardly anything moves (measured).
 const ROUNDS: usize = 3;
-/// A next hop is examined if the two paths of its switch share a link or switch, or if those of at least one in this
-/// number of the switches behind it do.
+/// A next hop is examined if the two paths of its switch share a link or switch, or if this is so for at least one
+/// third (1 / `FEW`) of the switches behind it.
 const FEW: usize = 3;
 
 /// Which of two trees.

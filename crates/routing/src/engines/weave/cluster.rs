@@ -12,7 +12,8 @@ use super::net::{NONE, Net};
 /// Searches for the root of a lane start from at most this number of its switches: more would not change it.
 const SAMPLES_MAX: usize = 64;
 
-/// Assigns every destination switch to a lane: clusters of near switches, with equal numbers of hosts.
+/// Assigns every destination switch to a lane: each lane gets a cluster of switches that are near each other, and all
+/// clusters have equal numbers of hosts.
 ///
 /// `before` is the assignment in force, by GUID. Switches in it keep their lane, so that hosts need not query their
 /// paths again; other switches join the nearest cluster that has room.
@@ -90,22 +91,22 @@ fn assign(net: &Net, members: &[usize], lanes: u8, kept: &impl Fn(usize) -> Opti
 pub(super) enum Layout {
     /// By distance from the top switch, nearest first: most paths then lead over the top.
     Rings,
-    /// One switch at a time: always the switch with the most neighbours among those already ordered, and among equals
-    /// the one that was reached last.
+    /// Adds one switch at a time: the switch with the most neighbours among the switches already ordered, and among
+    /// equals the one that was reached last.
     ///
     /// Paths may not turn from down to up, and a switch with `n` neighbours above forbids `n · (n - 1)` turns. All
-    /// switches together have as many neighbours above as there are links, so the fewest turns are lost if all have
-    /// equally many. In an order by rings, the lowest switches have only neighbours above, and no path passes them. In
-    /// this order nearly all switches have half of their neighbours above (measured: a quarter of the load on the
-    /// busiest channel of 256 switches on one lane).
+    /// switches together have as many neighbours above as there are links, so the fewest turns are lost if all switches
+    /// have equally many. In an order by rings, the lowest switches have only neighbours above, and no path passes
+    /// them. In this order nearly all switches have half of their neighbours above (measured: a quarter of the load on
+    /// the busiest channel of 256 switches on one lane).
     Line,
 }
 
 /// Returns orders of all switches from top to bottom, for each lane: first by [`Layout::Line`], then by
 /// [`Layout::Rings`]. `count` has the number of orders of each kind.
 ///
-/// The first top is the switch with the least sum of squared distances to the destinations of the lane, so each lane
-/// has its own bottleneck.
+/// The top of the first order is the switch with the least sum of squared distances to the destinations of the lane. So
+/// the lanes have different tops, and different bottlenecks.
 pub(super) fn tops(net: &Net, lane: &[u8], lanes: u8, count: [usize; 2]) -> Vec<Vec<Arc<Vec<u32>>>> {
     let mut queue = Vec::new();
     let of_layout = |layout, count: usize| (0..count).map(move |i| (layout, i));

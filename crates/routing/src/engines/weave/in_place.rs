@@ -2,23 +2,25 @@
 //! in flight by the old entries.
 //!
 //! The dependency graph of each lane is kept, with an order that follows it ([`Order`]). If the tree of a destination
-//! led over a lost link, a part of it is cut off, below one switch: its root. The root gets another next hop, outside
-//! the part, and all switches below it keep their entries ([`hang`]). If that would close a cycle, a switch below the
-//! root first gets a next hop outside, or a switch outside gets another next hop, and the root follows ([`rehang`]). If
-//! links then carry more than any did before, further entries in the part relieve them ([`ease`]).
+//! led over a lost link, a part of the tree is cut off; the switch at the lost link is the root of this part. The root
+//! gets another next hop, outside the part, and all switches below it keep their entries ([`hang`]). If that would
+//! close a cycle, first a switch below the root gets a next hop outside the part, or a switch outside gets another next
+//! hop; then the root gets its new next hop ([`rehang`]). If a link then carries more than any link did before, further
+//! entries in the part are changed to relieve it ([`ease`]).
 //!
 //! Packets that entered a switch before its entry changed may still be there afterwards. So the graph also contains the
 //! turns from all old channels into the switch to the new one, and old turns stay in it until those packets are gone.
 //! No mixture of old and new entries has a cycle, provided that the entries of one step are written before the next
-//! begins. No write waits for packets to drain.
+//! step begins. No step waits for packets to drain.
 //!
-//! If there is no such path (the old channels into a switch and the graph leave none), packets must drain first: see
-//! [`late`]. Some LIDs may then have to be routed again as a whole: see [`anew`]. If that would close a cycle as well,
-//! nothing is repaired here, and [`super::repair`] is used.
+//! If the old channels into a switch allow no such path, packets must drain first: see [`late`]. Some LIDs may then
+//! have to be routed again as a whole: see [`anew`]. If that would close a cycle as well, this module repairs nothing,
+//! and [`super::repair`] is used.
 //!
-//! Work: a scan of two rows of the tables; per destination and switch cut off, its neighbours and some short searches
-//! in the order; where one entry is not enough, one step for each channel and turn of the lane. Making a mender costs
-//! one step for each switch and LID. Memory: that of one order a lane, see [`super`].
+//! The work: the tables of two switches are scanned. For each destination and each switch that is cut off, the switch's
+//! neighbours are visited, with some short searches in the order. If one entry is not enough, there is one step for
+//! each channel and turn of the lane. Making a mender costs one step for each switch and LID. The memory is one order
+//! for each lane, see [`super`].
 
 mod anew;
 mod by_turns;
@@ -109,7 +111,7 @@ impl Rehung {
 
 impl WeaveMender {
     /// Prepares for losses of links. `None` if the tables do not lead from every switch to every LID of a connected
-    /// fabric, or have a credit loop. A service level is a lane, modulo the number of lanes.
+    /// fabric, or have a credit loop. The lane of a service level is the level modulo the number of lanes.
     #[must_use]
     pub fn new(fabric: &Fabric, lids: &Lids, tables: &Tables, (levels, lanes): (&ServiceLevels, u8)) -> Option<Self> {
         let graph = Graph::new(fabric);

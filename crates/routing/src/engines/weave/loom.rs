@@ -66,8 +66,8 @@ pub(super) struct Loom<'a> {
     /// The lane of each errand: not always the one it began with.
     pub lane: Vec<u8>,
     apart: Apart,
-    /// Host pairs of first LIDs on each channel, and the most that a channel may have, both weighted by price. Filled
-    /// when further LIDs are routed.
+    /// For each channel, the host pairs of first LIDs on it; the next field is the largest number that a channel may
+    /// have. Both are weighted by price. Filled when further LIDs are routed.
     first_load: Vec<u64>,
     first_peak: u64,
     /// Trees that only the base could make.
@@ -150,12 +150,13 @@ impl<'a> Loom<'a> {
         }
     }
 
-    /// Chooses a channel into the goal that the first LID of a port leaves free for its further LIDs, if it has any.
+    /// If a port has further LIDs, chooses a channel into the goal that the tree of the port's first LID does not use,
+    /// so that it is free for the other LIDs.
     ///
     /// If all channels into the goal were in use, each neighbour of the goal would use its own link for both LIDs, or
-    /// the second tree could not enter: about one path in twenty would share a link, on random graphs (measured). The
-    /// channel that is spared begins at the topmost switch in the order of the next lane, because most paths can end
-    /// there. In a tree, where all downward channels are equal, the busiest channel is spared.
+    /// the second tree could not enter the goal: on random graphs about one path in twenty would share a link
+    /// (measured). The channel that is kept free begins at the topmost switch in the order of the next lane, because
+    /// most paths can end there. In a tree, where all downward channels are equal, the busiest channel is kept free.
     fn choose_spare(&mut self, e: usize) -> Option<usize> {
         let net = self.work.net;
         let errand = self.work.errands[e];
@@ -179,8 +180,8 @@ impl<'a> Loom<'a> {
         spare
     }
 
-    /// Moves the new tree of a further LID off the links of the first LID's tree. For the second LID, the first tree
-    /// moves too. The load of the first LIDs stays below its earlier peak.
+    /// Moves the new tree of a further LID off the links of the first LID's tree. For the second LID, next hops of the
+    /// first LID's tree are changed too. The load of the first LIDs stays below its earlier peak.
     ///
     /// Returns the weighted number of sources for which the trees still share a link. Sources that have another
     /// disjoint path are not counted.
@@ -275,8 +276,8 @@ impl<'a> Loom<'a> {
         self.lane[to] = self.lane[from];
     }
 
-    /// Makes one round of improvement over some errands. Each tree is taken out and routed again around the busy
-    /// channels, and the new tree is kept if it is no worse. Returns the number of changed trees.
+    /// Makes one round of improvement over some errands (LIDs, each with its tree). Each tree is removed and routed
+    /// again around the busy channels, and the new tree is kept if it is no worse. Returns the number of changed trees.
     pub fn improve(&mut self, errands: core::ops::Range<usize>, steepness: u32) -> usize {
         for order in &mut self.orders {
             order.unblock();

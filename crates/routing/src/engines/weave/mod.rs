@@ -4,9 +4,10 @@
 //! graph that is kept free of cycles turn by turn ([`order`]). Each LID gets a tree of next hops by a search along
 //! legal turns ([`search`]), weighted by the load so far. Up*/down* turns around a root are in the graph from the
 //! start, so a tree is always found, on one lane as well ([`loom`]). Several variants are made, and the best is
-//! improved by taking trees out and routing them again around the busiest channels.
+//! improved: trees are removed and routed again around the busiest channels.
 //!
-//! With more than one LID per port, the paths to them are moved off each other's links and switches ([`apart`]).
+//! If ports have more than one LID, the paths to the LIDs of a port are changed so that they share fewer links and
+//! switches ([`apart`]).
 //!
 //! The LID of a switch gets the tree of one of its hosts, or a tree made in the same graph, and every tree covers all
 //! switches. So traffic of switches is free of deadlock too.
@@ -109,7 +110,7 @@ pub struct WeaveOptions {
     pub previous_levels: Option<Arc<ServiceLevels>>,
 }
 
-/// The lane of each destination switch, by GUID, from the service levels in force: for
+/// The lane of each destination switch, by GUID, from the service levels in force. It is the value for
 /// [`WeaveOptions::previous_lanes`].
 #[must_use]
 pub fn lanes_in_force(fabric: &Fabric, lids: &Lids, levels: &ServiceLevels) -> BTreeMap<Guid, u8> {
@@ -222,11 +223,11 @@ fn repaired(
 const FAST_STEPS: usize = 1_100_000;
 /// Steps that the best routing spends on variants, and half as many on improvement: about 0.3 s.
 const BEST_STEPS: usize = 12_000_000;
-/// Number of steps from which a variant does not search for turns beyond its base. In a large fabric searches take most
-/// of the time, and turns that they add early block later ones.
+/// If a variant has at least this number of steps, it does not search for turns beyond its base. In a large fabric
+/// searches take most of the time, and turns that they add early block later ones.
 const LARGE_STEPS: usize = 20_000_000;
-/// How far back in the order a turn may lead at first, in percent of its length, for orders by line. [`RINGS`]: the
-/// same for orders by rings. The best value comes first (measured).
+/// How far back in the order a turn may lead at first, in percent of the length of the order, for orders by line.
+/// [`RINGS`] is the same for orders by rings. The best value comes first (measured).
 const LINE: [u32; 2] = [0, 10];
 const RINGS: [u32; 3] = [60, 50, 70];
 /// More variants than these are not worth their time even in a small fabric.

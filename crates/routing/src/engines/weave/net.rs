@@ -136,8 +136,8 @@ impl Net {
     }
 }
 
-/// Returns the weight of a host pair on a link with `rate`, in Mbit/s, in proportion to the `fastest`; at most 64
-/// times.
+/// Returns the weight of a host pair on a link with `rate`, in Mbit/s, in inverse proportion: a link of half the rate
+/// of the `fastest` has twice the weight. At most 64 times.
 fn price(rate: u32, fastest: u32) -> u32 {
     let price = u64::from(UNIT) * u64::from(fastest) / u64::from(rate.max(1));
     u32::try_from(price).unwrap_or(u32::MAX).clamp(UNIT, 64 * UNIT)
@@ -174,11 +174,12 @@ impl Errand {
     }
 }
 
-/// Returns all errands in the order in which they are routed: first LIDs before second ones, hosts before switches.
-/// Among hosts, the first host of every switch comes before the second of any, so that load spreads.
+/// Returns all errands (LIDs for which a tree is made) in the order in which they are routed: first LIDs before second
+/// ones, hosts before switches. Among hosts, the first host of every switch comes before the second of any, so that
+/// load spreads.
 ///
-/// `lane` is the lane of each switch as a destination. Further LIDs of a port use the next lanes: those have other
-/// tops, so the paths differ.
+/// `lane` is the lane of each switch as a destination. Further LIDs of a port use the next lanes. The orders of these
+/// lanes have other tops, so the paths differ.
 pub(super) fn errands(goals: &[Goal], lane: &[u8], lanes: u8) -> Vec<Errand> {
     let mut rank = vec![0_u32; goals.len()];
     let mut seen = std::collections::BTreeMap::new();

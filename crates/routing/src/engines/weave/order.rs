@@ -2,7 +2,7 @@
 //!
 //! A turn is legal if the graph with the turn has no cycle. Most turns agree with the order and cost one comparison.
 //! The others need a search between the two places; if it finds no cycle, the visited channels move ([`reorder`]).
-//! Turns of the base are always in the graph, so the base's own paths stay legal.
+//! Turns of the base (the up*/down* turns around a root) are always in the graph, so its paths stay legal.
 
 mod reorder;
 mod sweep;
@@ -19,8 +19,8 @@ pub(super) enum Base {
     Fixed,
 }
 
-/// Largest number of channels that one search may visit, for any size of fabric; after that the turn counts as if it
-/// closed a cycle.
+/// Largest number of channels that one search may visit, for any size of fabric; if it would visit more, the turn
+/// counts as if it closed a cycle.
 const VISITS_MAX: usize = 384;
 /// Flag in a turn's count: the turn would close a cycle.
 const BLOCKED: u32 = 1 << 31;
@@ -154,7 +154,7 @@ impl Order {
         })
     }
 
-    /// Searches for a spanning tree from `root` over `want` switches with turns that can all be in the graph, and adds
+    /// Searches for a spanning tree from `root` over `want` switches, all turns of which fit into the graph, and adds
     /// these turns: then there is a path to any switch. If there is no such tree, nothing changes. `is_up` says which
     /// channels may be used.
     pub fn find_base(&mut self, net: &Net, root: u32, want: usize, is_up: impl Fn(u32) -> bool) -> bool {

@@ -2,12 +2,13 @@
 //!
 //! The dependency graph of each lane is read from the tables. A destination that still reaches all switches keeps its
 //! tree. Otherwise the switches that lost their path get new ones that fit the kept entries ([`Search::resume`]). If
-//! that closes a cycle, the destination alone is routed again. Then the lane is tried again with a spanning tree that
-//! fits its graph, along which there is always a path; then without any of the destinations that lost a path; at last
-//! the lane is routed again from its base, which never fails. LIDs keep their service levels.
+//! that closes a cycle, first the destination alone is routed again. If that fails, all destinations of the lane that
+//! lost a path are routed again along a spanning tree that fits the lane's graph, along which there is always a path.
+//! If that fails, their entries are removed from the graph first. As a last resort the whole lane is routed again from
+//! its base, which never fails. LIDs keep their service levels.
 //!
-//! Turns of replaced entries stay in the graph meanwhile. So if no destination was routed again as a whole, the graph
-//! of old and new entries together has no cycle, and they may be sent in any order.
+//! Turns of replaced entries stay in the graph during the repair. So if no destination was routed again as a whole, the
+//! graph of old and new entries together has no cycle, and the new entries may be sent in any order.
 //!
 //! Work: LIDs × switches steps of about 10 ns, and a search for each destination that lost a switch.
 
@@ -183,7 +184,7 @@ impl<'a> Mender<'a> {
         }
     }
 
-    /// Returns all LIDs with their lanes. A LID without a lane gets that of the other LIDs of its switch, or else the
+    /// Returns all LIDs with their lanes. A LID without a lane gets the lane of other LIDs at its switch, or else the
     /// lane with the fewest LIDs.
     fn jobs(&self, goals: &[Goal]) -> Vec<Job> {
         let lanes = self.in_force.lanes;
@@ -230,7 +231,7 @@ impl<'a> Mender<'a> {
     }
 
     /// Reads the entries of all switches for a LID from the tables in force. Returns true if no switch needs another
-    /// path: every entry leads on, so the LID is reached unless there is a loop.
+    /// path: every entry leads to another switch or to the LID, so the LID is reached unless there is a loop.
     fn read_column(&mut self, job: Job) -> bool {
         let (goal, net) = (job.goal.at, self.net);
         let (block, i) = (job.lid.index() / BLOCK_LIDS, job.lid.index() % BLOCK_LIDS);
@@ -278,8 +279,9 @@ impl<'a> Mender<'a> {
         }
     }
 
-    /// Calls `f` for the turns of the LID's entries, also of those that do not reach the goal: packets may still use
-    /// them. Returns false if a switch sends packets back to the switch that they came from, which is no turn.
+    /// Calls `f` for each turn that the LID's entries make. This includes entries that do not lead to the goal, because
+    /// packets may still use them. Returns false if a switch sends packets back to the switch that they came from,
+    /// which is no turn.
     fn for_turns(&self, mut f: impl FnMut(u32, u32)) -> bool {
         let mut is_straight = true;
         for &from in self.next.iter().filter(|&&c| c != NONE) {

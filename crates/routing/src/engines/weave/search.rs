@@ -15,8 +15,8 @@ pub(super) struct Search {
     stamp: u32,
     cost: Vec<u32>,
     queue: Queue,
-    /// Paths that the next tree avoids: those of other trees to the same goal, by the egress channel of each switch.
-    /// The first of these trees counts most.
+    /// Other trees to the same goal: the next tree avoids their paths. Each tree is the egress channel of each switch.
+    /// To avoid the first of them is most important.
     pub others: Vec<Vec<u32>>,
     /// Switches for which one of the other trees shares no link with the first.
     parted: Vec<bool>,
@@ -270,8 +270,8 @@ impl Search {
         }
     }
 
-    /// Adds the path from the base's root down to `goal`. Then every other switch has a path up to this path: up
-    /// channels may follow each other, and any channel of the base may follow them.
+    /// Adds the path from the base's root down to `goal`. Then every other switch has a path up to a switch of this
+    /// path, because up channels may follow each other, and any channel of the base may follow an up channel.
     fn climb(&mut self, net: &Net, order: &mut Order, weight: &[u32], goal: u32) {
         let mut at = goal;
         while order.parent[at as usize] != NONE {

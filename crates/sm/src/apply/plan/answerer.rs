@@ -3,10 +3,10 @@
 use selvedge_types::PortNum;
 use selvedge_wire::PortInfo;
 
-/// True if an answer comes from another port than the one that the sweep saw there, judged by values that never change
-/// at a port. Then a cable was moved, and the Set reached the node that is now at the end of the directed route. For a
-/// host's port (`of_host`) the port number is compared too, because the agent of a host answers with the number of the
-/// port that was asked; a switch answers with the number of the ingress port.
+/// True if an answer comes from another port than the port that the sweep saw at this place. Only values that never
+/// change at a port are compared. If they differ, a cable was moved, and the Set reached the node that is now at the
+/// end of the directed route. For a host's port (`of_host`) the port number is compared too, because the agent of a
+/// host answers with the number of the port that was asked; a switch answers with the number of the ingress port.
 ///
 /// Another port with the same values is not detected here: `lid_book` compares the LIDs that the ports held before.
 pub(super) fn is_anothers(seen: &PortInfo, answer: &PortInfo, of_host: Option<PortNum>) -> bool {

@@ -43,8 +43,8 @@ impl PlanSets {
         }
     }
 
-    /// LinearFDBTop of a switch was lowered, or may have been: entries above it drop packets from now on, also if they
-    /// are written later.
+    /// LinearFDBTop of a switch was lowered, or may have been lowered. Entries above it drop packets from now on, also
+    /// entries that are written above it later.
     pub(super) fn note_lowered(&mut self, node: NodeIdx, top: u16) {
         let before = self.fabric.node(node).switch_settings.linear_top;
         let (Some(switch), true) = (self.fabric.switch_index(node), self.traffic.may_be_live && top < before) else {
@@ -74,8 +74,8 @@ impl PlanSets {
         top > 0 && usize::from(block) * BLOCK_LIDS <= usize::from(top)
     }
 
-    /// Returns the entries that packets could use before a block was written: without entries to a link that is not
-    /// ACTIVE yet, and without LIDs above LinearFDBTop.
+    /// Returns the entries that packets could use before a block was written. Entries to a link that is not ACTIVE yet
+    /// and entries of LIDs above LinearFDBTop are left out: no packet could use them.
     fn as_met(&self, switch: SwitchIdx, block: u16, mut before: Block, now: &Block) -> Block {
         let node = self.fabric.switches()[switch];
         let top = usize::from(self.fabric.node(node).switch_settings.linear_top);

@@ -62,9 +62,9 @@ pub struct Traffic {
     pub has_drained: bool,
     /// Packets are in flight between switches.
     is_live: bool,
-    /// True if packets may be in flight between switches: as `is_live`; also if a port is ACTIVE but its peer, which
-    /// may forward, does not answer; also if links that are out of sight now carried packets a moment ago, by entries
-    /// that are replaced now.
+    /// True if packets may be in flight between switches. This is so if `is_live` is true, or if a port is ACTIVE and
+    /// the switch behind it does not answer but may forward. It is also so if links that the last sweep did not find
+    /// carried packets a moment ago, by entries that this plan replaces.
     pub may_be_live: bool,
 }
 
@@ -149,8 +149,8 @@ impl Apply {
         self.work.pause.due(interval)
     }
 
-    /// Ends the application of a plan. Entries that lead to links out of sight were dropped first; unless the pauses
-    /// were long enough, packets of these entries may still be in flight.
+    /// Ends the application of a plan. Entries that lead to links which the last sweep did not find were dropped first.
+    /// Packets of these entries may still be in flight, unless the pauses were long enough.
     pub fn end(self) -> Applied {
         let counts = self.counts();
         let mut work = self.work;
@@ -338,10 +338,10 @@ impl PlanSets {
         })
     }
 
-    /// Returns the M_Key that an agent shows; 0: it shows none. Another key than the manager's is a former one, was
-    /// written by a flipped bit, or its lease has run out; the first Set of PortInfo replaces it. Source: IBA vol 1
-    /// §14.2.4.1: with M_KeyProtectBits 0 any reader may see and use the key; when a lease runs out, the bits are
-    /// cleared.
+    /// Returns the M_Key that an agent shows; 0: it shows none. If this is another key than the manager's, it is a
+    /// former key of the manager, or it results from a flipped bit in a Set, or its lease has run out. The first Set of
+    /// PortInfo replaces it. Source: IBA vol 1 §14.2.4.1: with M_KeyProtectBits 0 any reader may see and use the key;
+    /// when a lease runs out, the bits are cleared.
     fn shown_by(&self, op: &Op) -> u64 {
         smp::shown_by(&self.fabric, self.guard_of(op))
     }
@@ -404,8 +404,8 @@ impl PlanSets {
         }
     }
 
-    /// Handles the block in a switch's answer. If it differs from the Set, the switch may hold either block, or the
-    /// answer is corrupt: the block becomes unknown and is read.
+    /// Handles the block in a switch's answer. If it differs from the Set, the switch may hold the block of the Set or
+    /// that of the answer, or the answer is corrupt. So the block becomes unknown, and is read.
     fn told(&mut self, (node, block): (NodeIdx, u16), op: &Op, (want, held): (&[u8; BLOCK_LIDS], [u8; BLOCK_LIDS])) {
         match held == *want {
             true => self.learn(node, block, held),
@@ -513,8 +513,8 @@ impl PlanSets {
         })
     }
 
-    /// Handles a port that was ACTIVE and is not now: its node may have been off since the last answer, and a later Set
-    /// may have given it its LID again. Its lane tables become unknown.
+    /// Handles a port that was ACTIVE and no longer is. Its node may have been off since its last answer, and a later
+    /// Set may have given the port its LID again. Its lane tables become unknown.
     fn forget_lanes(&mut self, at: PortRef) {
         if !self.installed.lanes.is_empty() {
             let lanes = Arc::make_mut(&mut self.installed.lanes);
@@ -554,8 +554,8 @@ impl PlanSets {
     }
 }
 
-/// Returns the nodes with so many Sets in a phase that the Sets of all other nodes together, sent in parallel, take no
-/// longer.
+/// Returns the nodes with the most Sets of a phase: each has at least as many Sets that the Sets of all other nodes,
+/// sent in parallel, take no longer.
 fn busiest(phase: &Phase) -> BTreeSet<NodeIdx> {
     /// As many agents as a window of SMPs is spread over.
     const AT_ONCE: usize = 32;

@@ -75,8 +75,8 @@ impl Probe {
         true
     }
 
-    /// True if nothing more can be found out about a doubted switch for now: a neighbour reports its link up, or all
-    /// its neighbours have been asked.
+    /// True if nothing more can be found out about a doubted switch for now: a neighbour reports that the link to the
+    /// switch is up, or all neighbours of the switch have been asked.
     pub(super) fn is_resolved(&self, node: NodeIdx) -> bool {
         let is_open = |(_, peer): (PortRef, PortRef)| self.answers.is_open(peer) && !self.is_doubted(peer.node);
         self.vouched(node) || !self.links_to_switches(node).any(is_open) && self.facing(node).is_empty()

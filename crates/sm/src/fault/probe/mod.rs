@@ -3,9 +3,10 @@
 //! Trap 128 names the switch, not the port. A link that went down explains the trap of either end: the manager acts on
 //! it at once and probes the other ports afterwards.
 //!
-//! A switch that died sends no trap, and the probe does not wait for its agent: after a lost link the switch behind it
-//! is doubted, unless it has just answered or sent a trap. Its other neighbours are asked for their ends of its links,
-//! two at first. If one of them reports its link up, the switch is alive. If all links are down, the switch is gone.
+//! A switch that died sends no trap, and the probe does not wait for its agent: if a link is lost, the switch behind it
+//! is doubted, unless that switch has just answered or sent a trap. The other neighbours of a doubted switch are asked
+//! for their ends of its links, two at first. If one neighbour reports that its link is up, the switch is alive. If all
+//! links are down, the switch is gone.
 
 mod answers;
 mod doubt;
@@ -37,8 +38,8 @@ pub enum Behind {
     Port,
     /// Its P_Keys, of a host.
     PKeys,
-    /// Port 0 of a switch, at the near end or the far one: a switch that was off in between has lost its LID and its
-    /// tables.
+    /// Port 0 of the switch at the near or the far end of a link. If that switch was off while the link was down, it
+    /// has lost its LID and its tables.
     Agent(NodeIdx),
 }
 
@@ -53,8 +54,8 @@ pub struct Probe {
     order: Order,
     doubts: Doubts,
     returns: Returns,
-    /// The local port was asked and has not answered. If its cable was moved, every directed route leads to another
-    /// node.
+    /// True while a request to the local port has no answer. If the cable of the local port was moved, every directed
+    /// route leads to another node.
     is_own_open: bool,
     /// The lost and returned links found so far.
     damage: Damage,
@@ -111,8 +112,8 @@ pub enum Effect {
         at: PortRef,
         /// The directed route to its agent.
         route: DirectedRoute,
-        /// True if the request is not sent by the usual route. Requests by the usual route are lost, and must not count
-        /// against the agent's window.
+        /// True if the request is sent by another than the usual directed route. The requests by the usual route are
+        /// lost, and must not count against the agent's window.
         is_detour: bool,
     },
     /// Ask about a link that came back.
@@ -274,8 +275,8 @@ impl Probe {
         }
     }
 
-    /// Takes the answer of a port with a link that is out of service and left out of the fabric. A change of its link
-    /// explains a trap, and nothing is repaired. Returns false for another port.
+    /// Handles the answer of a port with a link that is out of service and left out of the fabric. If the link has
+    /// changed, that explains a trap, and nothing is repaired. Returns false for any other port.
     fn note_withdrawn(&mut self, at: PortRef, info: &PortInfo) -> bool {
         let inventory = &self.start.inventory;
         let withdrawn = &inventory.withdrawn;
@@ -292,8 +293,8 @@ impl Probe {
         true
     }
 
-    /// True if a link that is back stays left out. Both its nodes must be reachable without it and known: a sweep finds
-    /// whether there is another route.
+    /// True if a link that is back may stay left out of the repair. Both its nodes must be known, and reachable without
+    /// this link: only a sweep finds whether there is another route.
     fn stays_out(&self, at: PortRef) -> bool {
         let far = self.start.inventory.fabric.peer(at);
         let is_there = |far: PortRef| {
@@ -304,9 +305,9 @@ impl Probe {
         self.start.held.contains(&at) && far.is_some_and(is_there)
     }
 
-    /// True if every suspect is explained, or all ports have answered and nothing has changed. If PortStateChange is
-    /// set and no finding explains it, a cable was moved during the probe: the known cables are partly old and partly
-    /// new.
+    /// True if every suspect is explained, or all ports have answered and nothing has changed. But if PortStateChange
+    /// is set and no finding explains it, a cable was moved during the probe, so some of the known cables are out of
+    /// date.
     fn is_settled(&self) -> bool {
         let is_explained = |nodes: &BTreeSet<NodeIdx>| nodes.iter().all(|node| self.explains(*node));
         !self.is_strange
@@ -326,8 +327,8 @@ impl Probe {
         self.explained.contains(&node) || self.is_cut_off(node)
     }
 
-    /// Returns the result of the probe, if it is known before all ports have answered: there is a finding that no lost
-    /// or returned link explains, or every suspect is explained.
+    /// Returns the result of the probe, if it is known before all ports have answered. That is so if a finding is
+    /// neither a lost nor a returned link, which only a sweep can handle, or if every suspect is explained.
     fn end(&mut self) -> Option<Effect> {
         if self.is_strange {
             return Some(Effect::Sweep(self.start.reason));

@@ -217,8 +217,8 @@ impl Probe {
     }
 }
 
-/// Tells which agents may get another Get. Gets are ordered by agent, so the last result usually holds for the next
-/// Get.
+/// Tells which agents may get another Get. Gets are ordered by agent, so the last result is kept: the next Get is
+/// usually to the same agent.
 struct Rooms<'a> {
     answers: &'a Answers,
     agent_window: usize,

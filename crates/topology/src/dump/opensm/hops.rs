@@ -85,7 +85,8 @@ fn fill(row: &mut [u8], target: usize, behind: &[Vec<Option<SwitchIdx>>]) {
 
 /// Writes `opensm-lid-matrix.dump`, which OpenSM's `file` engine reads (`lid_matrix_dump_file`).
 ///
-/// Hops are those of `minhop`: to switches, over all cables. OpenSM engines that forbid turns write fewer paths.
+/// The hop counts are those of `minhop`: to switches, over all cables. OpenSM engines that forbid turns write fewer
+/// paths.
 pub fn write_hops(fabric: &Fabric, lids: &Lids, hops: &HopCounts, sink: Sink<'_>) {
     let targets: Vec<(Lid, SwitchIdx, PortRef)> = lids
         .by_lid()

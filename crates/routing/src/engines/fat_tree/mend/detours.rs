@@ -9,12 +9,13 @@ use selvedge_types::{Idx, Lid};
 use super::turns::{Arrow, Care};
 use super::{Facing, Repair};
 
-/// The degrees of care, the most careful first. Packets routed by earlier repairs may be in flight for seconds. If they
-/// leave no room for a detour, the repair may have to wait until they are gone.
+/// The degrees of care with which detours are chosen, the most careful first. Packets that entries of earlier repairs
+/// have forwarded may be in flight for seconds. If these allow no detour, the repair may have to wait until they are
+/// gone.
 const CARES: [Care; 3] = [Care::Spare, Care::UnderWay, Care::InForce];
 
-/// The detours on the route of a packet. The flag of each is true if its switch may have sent such packets up into the
-/// piece that they come down from.
+/// The detours on the route of a packet. The flag of a detour is true if, until now, its switch may have sent such
+/// packets up into the same piece of the tree from which they now come down. ([`super::turns`] defines pieces.)
 type OnTheWay = Vec<(Arrow, bool)>;
 
 /// A route down to the leaf at which detours meet: the switch above the leaf, the leaf, and the ports to them.
@@ -93,7 +94,8 @@ impl Repair<'_> {
     }
 
     /// True if a detour closes no cycle. Many LIDs turn at one switch, so the answer for one LID is kept for all. A
-    /// refusal stays valid, because detours are only added; a permission is valid until the next detour is added.
+    /// refusal stays valid for the whole repair, because detours are only added; a permission is valid until the next
+    /// detour is added.
     fn allows(&self, arrow: Arrow, sends_back: bool, care: Care) -> bool {
         let (made, known) = &mut *self.known.borrow_mut();
         let turns = &self.mender.turns;
@@ -105,8 +107,9 @@ impl Repair<'_> {
             .or_insert_with(|| turns.allows(arrow, sends_back, care))
     }
 
-    /// Returns the turn as an arrow. The flag is true if the switch may have sent such packets up into the piece that
-    /// they come down from: if its neighbour's entry has changed or is about to change.
+    /// Returns a turn from down to up at a switch as an arrow between pieces of the tree (see [`super::turns`]). The
+    /// flag is true if the switch may have sent such packets up into the piece from which they now come down, because
+    /// its neighbour's entry has changed or is about to change.
     fn turn(&self, at: usize, from: usize, to: usize, lid: Lid) -> Option<(Arrow, bool)> {
         let arrow = self.mender.arrow(at, from, to)?;
         let switch = SwitchIdx::from_usize(from);
@@ -146,8 +149,8 @@ impl Repair<'_> {
         good.get(lid.index() % good.len().max(1)).copied()
     }
 
-    /// Finds a detour for a switch that has no path up, then down; false if there is none. Detours that leave most room
-    /// for later ones are tried first. A detour through the leaf at which detours meet needs more Sets. It is tried
+    /// Finds a detour for a switch that has no path up, then down; returns false if there is none. Detours that leave
+    /// most room for later ones are tried first. A detour through the meeting leaf needs more Sets, so it is tried
     /// after the other kinds, but before detours that may have to wait for packets in flight. A detour through a switch
     /// that has no path either is tried last.
     pub(super) fn any_detour(&mut self, s: usize, lid: Lid, to: usize) -> bool {
@@ -191,9 +194,10 @@ impl Repair<'_> {
         false
     }
 
-    /// Tries to send packets of `s` to a neighbour above. Its present route must turn from down to up only where the
-    /// turns close no cycle. Routes with turns that are already in force come first, because they take no room from
-    /// later detours. Then the neighbour of the last piece comes first, so that these detours start from few pieces.
+    /// Tries to send packets of `s` to a neighbour above. That neighbour's present route must turn from down to up only
+    /// where the turns close no cycle. Routes with turns that are already in force come first, because they take no
+    /// room from later detours. Otherwise the neighbour in the last piece comes first, so that such detours start from
+    /// few pieces.
     fn detour_above(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         let above = self.above_from_beside(s, to);
         let ways = above.into_iter().filter_map(|(peer, egress)| {
@@ -240,8 +244,8 @@ impl Repair<'_> {
         false
     }
 
-    /// Tries to send packets of `s` to a neighbour below that has no route itself and sends up to `s`, or to a switch
-    /// without a route. The neighbour first gets a detour of its own, through a switch further down.
+    /// Tries to send packets of `s` to a neighbour below that has no route itself: it sends up to `s`, or to another
+    /// switch without a route. This neighbour first gets a detour of its own, through a switch further down.
     fn detour_below(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         let below: Vec<(usize, u8)> = self.below_to_turn_at(s).collect();
         for (peer, egress) in below {
@@ -253,8 +257,8 @@ impl Repair<'_> {
         false
     }
 
-    /// Tries to send packets of `s` up, and from there down to the leaf at which detours meet. Detours of all pieces
-    /// can be in force there together. All switches above that send down to `s` then send to that leaf as well; the
+    /// Tries to send packets of `s` up, and from there down to the meeting leaf. There, detours between all pieces can
+    /// be in force at the same time. All switches above that send down to `s` then send to that leaf as well; the
     /// entries are written from the leaf outwards.
     fn detour_at_meeting(&mut self, s: usize, lid: Lid, to: usize) -> bool {
         let above = self.above_from_last(s);
@@ -285,8 +289,8 @@ impl Repair<'_> {
         true
     }
 
-    /// Returns the route from switch `above` down to the leaf at which detours meet, avoiding switch `not_by`. `None`
-    /// if the leaf has no route to the destination.
+    /// Returns the route from switch `above` down to the meeting leaf, avoiding switch `not_by`. `None` if the meeting
+    /// leaf has no route to the destination.
     fn way_to_meeting(&self, above: usize, not_by: usize, lid: Lid, to: usize) -> Option<ToMeeting> {
         let below = |s: usize| {
             let below = self.neighbours(s, |mine, peer| peer < mine);
@@ -316,9 +320,9 @@ impl Repair<'_> {
         of_kind(true).chain(of_kind(false))
     }
 
-    /// Returns the live neighbours above a switch. If `to` is one of the neighbours above, those with the nearest
-    /// positions come first. Detours that used to turn into `to` then no longer turn into the near one, and LIDs routed
-    /// through near positions stand in the same blocks.
+    /// Returns the live neighbours above a switch. If `to` is one of these neighbours, the others are sorted by how
+    /// near their position is to that of `to`: LIDs that are routed through near positions are in the same LFT blocks,
+    /// and detours that turned into `to` do not turn into its neighbour as well.
     fn above_from_beside(&self, s: usize, to: usize) -> Vec<(usize, u8)> {
         let mut above = self.above_from_last(s);
         let slots = self.rule().shape.up.get(s);
@@ -331,16 +335,16 @@ impl Repair<'_> {
         above
     }
 
-    /// Returns the live neighbours above a switch, from the last piece to the first: the last pieces are kept for
-    /// detours.
+    /// Returns the live neighbours above a switch, from the last piece of the tree to the first, because the last
+    /// pieces are reserved for detours.
     fn above_from_last(&self, s: usize) -> Vec<(usize, u8)> {
         let mut above: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer > mine).collect();
         above.sort_by_key(|&(peer, egress)| Reverse((self.mender.turns.piece(peer), peer, egress)));
         above
     }
 
-    /// Returns the detours on the route of a packet that goes from switch `from` to neighbour `first` and on, each as
-    /// [`Self::turn`] returns it. `None` if the packet does not arrive.
+    /// Returns the detours on the route of a packet that goes from switch `from` to its neighbour `first` and onwards,
+    /// each in the form that [`Self::turn`] returns. `None` if the packet does not arrive.
     fn turns_on(&self, from: usize, first: usize, lid: Lid, to: usize) -> Option<OnTheWay> {
         let (mut before, mut at) = (from, first);
         let mut turns = Vec::new();
@@ -362,10 +366,10 @@ impl Repair<'_> {
         None
     }
 
-    /// Finds a detour for packets of agents alone, if there is no path up, then down. Takes the first neighbour below
-    /// that has a route. From a leaf, takes the first switch above it and the first leaf below that switch. So all
-    /// packets that turn from down to up because of one lost link turn at one leaf. Turns at several leaves could wait
-    /// for each other in a cycle.
+    /// Finds a detour for packets of agents alone, if there is no path up, then down. From an upper switch, takes the
+    /// first neighbour below that has a route. From a leaf, takes the first switch above it, and the first leaf below
+    /// that switch. So all packets that turn from down to up because of one lost link turn at one leaf. Turns at
+    /// several leaves could wait for each other in a cycle.
     pub(super) fn unstick(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
         let found = self
             .neighbours(s, |mine, peer| peer < mine)
@@ -424,8 +428,8 @@ impl Repair<'_> {
         self.set(s, lid, egress, step + 1);
     }
 
-    /// True if the neighbour below, `peer`, has no path up, then down, sends up, and its packets arrive only through
-    /// `s`.
+    /// True if `peer`, a neighbour below `s`, is stuck with `s`: it has no path up, then down, it sends up, and its
+    /// packets can arrive only through `s`.
     fn is_stuck_with(&self, s: usize, peer: usize, lid: Lid, to: usize) -> bool {
         let sends_up = self
             .next(peer, lid)
@@ -434,7 +438,8 @@ impl Repair<'_> {
     }
 
     /// Finds a detour for packets of agents if all switches below `s` send up to `s` on their way to the meeting leaf.
-    /// The first of them that has another switch above with a route sends there from now on.
+    /// Of these lower switches, the first that has another upper neighbour with a route gets an entry to that
+    /// neighbour.
     fn unstick_by_others_above(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
         let below: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer < mine).collect();
         for (peer, egress) in below {

@@ -1,19 +1,19 @@
 //! Decides which detours may be in force together.
 //!
-//! A *detour* is a turn from down to up. If all switches up to some level are removed, the tree falls into *pieces* (a
-//! k-ary n-tree without its leaves: as many as a leaf has links up). Packets that go up, then down, never pass from one
-//! piece to another: they come down from a piece only to end below it. So a cycle of channels needs detours. Each
-//! detour is drawn as an *arrow* from the piece that the packet comes down from to the piece that it goes up into. A
-//! cycle of channels needs arrows that follow each other back to the first.
+//! A *detour* is a turn from down to up. If all switches up to some level are removed, the tree falls into *pieces*.
+//! (Without its leaves, a k-ary n-tree falls into as many pieces as a leaf has links up.) Packets that go up, then
+//! down, never pass from one piece to another: they come down from a piece only to end below it. So a cycle of channels
+//! needs detours. Each detour is drawn as an *arrow* from the piece that the packet comes down from to the piece that
+//! it goes up into. A cycle of channels needs arrows that follow each other back to the first.
 //!
 //! At one switch no arrow follows another: packets that go up from a switch into a piece do not come down to it again,
 //! unless another detour further up in the piece turns them round. If there is no cycle of arrows, there is no cycle of
-//! channels, provided that the tree has a piece above each link of a switch. Turns within a piece do not show at its
-//! level, but at the next level up. In any case the judge decides.
+//! channels, provided that the tree has a piece above each link of a switch. Turns within a piece are no arrows at this
+//! level, but they are arrows at the next level up. In any case the judge decides.
 //!
-//! Detours that turn only at one leaf and at the switches above it, on whatever level, make no cycle at all: packets
-//! that go up from there come down elsewhere. A plan of a damaged tree made from scratch has nearly all its detours
-//! there, so repairs try these places first.
+//! Detours that turn only at one leaf and at the switches above it, at any level, make no cycle at all: packets that go
+//! up from there come down elsewhere. A plan of a damaged tree made from scratch has nearly all its detours there, so
+//! repairs try these places first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,19 +22,19 @@ use super::super::bits::BitSets;
 use super::super::net::Net;
 use super::super::shape::NONE;
 
-/// A detour as an arrow: the level at which it turns, the piece that it comes from, the switch, the piece that it goes
-/// to.
+/// A detour as an arrow from one piece of the tree to another: the level at which it turns, the piece that packets come
+/// down from, the switch, and the piece that they go up into.
 pub type Arrow = (u32, u32, u32, u32);
 
 /// The degree of care: which arrows count as following each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Care {
     /// The rules of [`Self::UnderWay`]; in addition, some pieces are kept free for later detours. A switch that loses
-    /// its link to a piece still has packets for the agents in that piece. They must turn into it from a piece to which
-    /// no arrows lead from it.
+    /// its link to a piece still has packets for the agents in that piece. They must turn into it from another piece,
+    /// and no arrows may lead from the lost piece to that one.
     Spare,
-    /// All arrows that lead on from piece to piece count. A packet that went up from a switch by an entry that a repair
-    /// has replaced may come back down to that switch, and be sent up again.
+    /// All arrows that follow each other from piece to piece are considered. A packet that went up from a switch by an
+    /// entry that a repair has replaced may come back down to that switch, and be sent up again.
     UnderWay,
     /// All but arrows at one switch: right once such packets are gone.
     InForce,
@@ -60,8 +60,8 @@ pub struct Turns {
     /// By switch: true for the leaf at which most detours turn, and for all switches above it. Packets that go up from
     /// one of these switches, and turn at no other switch, come back to none of them.
     meeting: Vec<bool>,
-    /// By level, then piece: whether a detour turns at a switch further up within the piece, and whether one turns at a
-    /// switch that is not of `meeting`.
+    /// By level, then piece: whether any detour turns at a switch further up within the piece, and whether any detour
+    /// turns at a switch that is not in `meeting`.
     inside: Vec<Vec<[bool; 2]>>,
 }
 
@@ -108,8 +108,9 @@ impl Turns {
         self.meeting.get(switch).copied().unwrap_or(false)
     }
 
-    /// Returns the arrow of a turn at switch `at`, from one neighbour to another. `None` if the turn stays within a
-    /// piece, or does not go from down to up, as between joined switches of one level.
+    /// Returns a turn at switch `at`, from neighbour `from` to neighbour `to`, as an arrow between two pieces of the
+    /// tree. `None` if both neighbours are in one piece, or if the turn is not from down to up (for example between
+    /// linked switches of one level).
     pub fn arrow(&self, (level, at): (u32, usize), from: usize, to: usize) -> Option<Arrow> {
         let pieces = self.pieces.get(level as usize)?;
         let (from, to) = (pieces[from], pieces[to]);
@@ -145,8 +146,9 @@ impl Turns {
         !is_on_circle && self.keeps_below(arrow)
     }
 
-    /// True if arrows lead from the end of an arrow back to its beginning. `comes_back` says whether packets that the
-    /// switch of an arrow sends up into the piece at its beginning may come back down to that switch.
+    /// True if other arrows lead from the end of this arrow back to its beginning. `comes_back` says of an arrow
+    /// whether packets that its switch sends up into the piece where the arrow begins may come back down to that
+    /// switch.
     fn is_on_circle(&self, arrow: Arrow, comes_back: impl Fn(Arrow) -> bool) -> bool {
         let (level, first, first_at, to) = arrow;
         let Some(led) = self.led.get(level as usize).filter(|led| led.leads(to, first)) else {
@@ -214,10 +216,10 @@ impl Turns {
     /// True if later detours still find a piece to turn from.
     ///
     /// Above the leaves, each lost link needs such a piece, so some pieces are kept. Further up, no pieces are kept
-    /// until a fault has hit a piece beside `from`, because a single fault needs none. After that, two pieces are kept
-    /// to which no arrows lead from `from`: one for the next lost link of `from` itself, one for lost links of other
-    /// pieces. Pieces from which a detour already turns into `from` are preferred, then the nearest. LIDs routed
-    /// through near pieces stand in the same blocks, so a detour changes few blocks.
+    /// until a fault has hit a piece beside `from`, because a single fault needs none. After that, two pieces to which
+    /// no arrows lead from `from` are kept: one for the next lost link of piece `from`, and one for lost links of other
+    /// pieces. Pieces from which a detour already turns into `from` are preferred, then the nearest. LIDs that are
+    /// routed through near pieces are in the same blocks, so a detour changes few blocks.
     fn leaves_room(&self, (level, from, _, to): Arrow) -> bool {
         /// Pieces that are kept.
         const KEPT: usize = 2;
@@ -358,8 +360,8 @@ impl Led {
     }
 }
 
-/// Returns, for each piece above a level, the pieces beside it, itself included: those that are one piece on the level
-/// below. All pieces above the leaves are beside each other.
+/// Returns, for each piece above a level, the pieces beside it and the piece itself. Pieces are beside each other if
+/// they are part of one piece at the level below. All pieces above the leaves are beside each other.
 fn beside(pieces: &[Vec<u32>], level: usize) -> Vec<Arc<[u32]>> {
     let above = pieces[level].iter().enumerate().filter(|(_, piece)| **piece != NONE);
     let wider = |switch: usize| if level == 0 { 0 } else { pieces[level - 1][switch] };

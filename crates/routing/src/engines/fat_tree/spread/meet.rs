@@ -1,30 +1,33 @@
 //! Moves the load of lost links so that fewer flows share a link, in a tree of two levels.
 //!
 //! Effective bisection bandwidth pairs all hosts at random and counts for each flow how many flows share its fullest
-//! link. For two levels the expected number can be computed. Each link up of a leaf is in use or not: the expected
-//! number of links in use is the number of flows that the leaf sends at once. A link down has one destination as long
-//! as the tree is whole. If it has more, it is shared by pairs of flows that did not share a link on their way up.
+//! link. For two levels the expected value can be computed from two parts. The first part is the expected number of
+//! links up of a leaf that are in use: this is how many flows the leaf can send without sharing. The second part
+//! concerns links down. As long as the tree is whole, a link down leads to one destination. If it leads to several,
+//! flows share it that did not share a link on their way up.
 //!
-//! Both together are the cost of the entries. The best port for one entry depends on the others. If two destinations
-//! share a link of a leaf that lacks one, another leaf that lacks its link to that upper switch moves both elsewhere at
-//! no cost. If two leaves each give up the route to a destination that the other keeps, fewer flows share a link. So
-//! entries change, singly and in exchange, at random, by threshold accepting (Dueck and Scheuer 1990): at first also if
-//! the cost rises, by less and less. No link carries more than [`SPARE`] of what it carries in the whole tree.
+//! Both parts together are the cost of the entries. The best port for one entry depends on other entries. If two
+//! destinations share a link of a leaf that has lost a link, another leaf that has lost its link to the same upper
+//! switch can move both destinations to other links at no cost. If two leaves each give up the route to a destination
+//! that the other keeps, fewer flows share a link. So entries are changed at random, singly or two in exchange, by
+//! threshold accepting (Dueck and Scheuer 1990): at first a change is accepted even if the cost rises a little, and the
+//! accepted rise becomes smaller and smaller. No link carries more than [`SPARE`] of what it carries in the whole tree.
 //!
-//! The limit for parallel links, measured on `sx6536`, seeds 1–10, 50,000 pairings; twenty times as many changes gain
-//! nothing more. OpenSM's ftree sends the whole load of a lost link over the link beside it. With more than 27
-//! destinations on a link, the fullest link would carry more than that of OpenSM's nue (486 to 558 host pairs).
+//! The limit for parallel links was measured on `sx6536` with seeds 1–10 and 50,000 pairings; twenty times as many
+//! changes gained nothing more. OpenSM's ftree sends the whole load of a lost link over the link beside it. With more
+//! than 27 destinations on a link, the fullest link would carry more than that of OpenSM's nue (486 to 558 host pairs).
 //!
 //! | most that a link may carry | fullest link, 1 % and 3 % lost | bandwidth less ftree's, 1 % and 3 % |
 //! |---|---|---|
 //! | 1.15 × whole | 344, 367 | −0.0010, −0.0016 |
 //! | 1.5 × | 450, 450 | −0.0002, +0.0001 |
-//! | 1.6 × (so it is) | 486, 486 | ±0, +0.0006 |
+//! | 1.6 × (the value used) | 486, 486 | ±0, +0.0006 |
 //! | 1.65 × | 504, 504 | +0.0001, +0.0007 |
 //! | 2.1 × | 598, 612 | +0.0002, +0.0011 |
 //! | ftree | 612, 612 | – |
 //!
-//! Over 200,000 pairings, seeds 21–30, 1 % lost: lower than ftree's by 0.00004 in the mean, by 0.00012 at most.
+//! With 200,000 pairings, seeds 21–30 and 1 % of links lost, the bandwidth is lower than that of ftree by 0.00004 in
+//! the mean, and by 0.00012 at most.
 
 use selvedge_sim::{Rng, Seed};
 
@@ -32,26 +35,27 @@ use super::{NOWHERE, Spread};
 
 /// The load that a link may carry, as a multiple of its load in the whole tree: the more, the fewer packets meet.
 const SPARE: (u64, u64) = (23, 20);
-/// The same limit where neighbours have parallel links: packets of a lost link share no link with others on their way
-/// down if they take the parallel link. Of 306 destinations of a leaf this link then carries 27 instead of 17. With
-/// more it would be fuller than the fullest link of another engine.
+/// The same limit where neighbours have parallel links: if packets of a lost link take a parallel link, they share no
+/// link with other packets on their way down. Of the 306 destinations of a leaf this parallel link then carries 27
+/// instead of 17. If it carried more, it would be fuller than the fullest link of another engine (nue).
 const SPARE_BESIDE: (u64, u64) = (8, 5);
 /// Most entries of leaves for which this is done; in larger fabrics it would take minutes.
 const ENTRIES_MAX: usize = 300_000;
-/// Changes tried for each entry that is worth a change: at most [`TRIES_MAX`] in all, but at least [`TRIES_LEAST`] for
-/// each entry.
+/// Number of changes that are tried for each entry that a change may improve. The total is at most [`TRIES_MAX`], but
+/// at least [`TRIES_LEAST`] are tried for each such entry.
 const TRIES: usize = 300;
 const TRIES_LEAST: usize = 20;
 const TRIES_MAX: usize = 600_000;
-/// Divisor for the increase of cost that a change may bring at first. Divided is the cost if a leaf's flows to one
-/// destination share a link with all other leaves' flows to another destination.
+/// Determines how much a change may increase the cost at first: a reference cost divided by this number. The reference
+/// is the cost of the case that a leaf's flows to one destination share a link with the flows of all other leaves to
+/// another destination.
 const WORSE: f64 = 50.0;
-/// Of a hundred tried changes, the number that exchange two entries. [`ALIKE`]: the number that move an entry to the
-/// upper switch over which another leaf reaches the same destination.
+/// Of a hundred tried changes, this number exchange two entries. Another number, [`ALIKE`], move an entry to the upper
+/// switch over which another leaf reaches the same destination.
 const EXCHANGES: u64 = 75;
 const ALIKE: u64 = 30;
-/// Largest number of draws to find a partner for an exchange: a destination of a leaf that lacks a link. Entries of
-/// other destinations already have their best place.
+/// Largest number of random draws for the second destination of an exchange. It must be attached to a leaf that has
+/// lost a link, because entries of other destinations already are at their best place.
 const PARTNERS: usize = 4;
 
 /// No position, no channel.
@@ -422,8 +426,9 @@ impl Leaf {
     }
 }
 
-/// Returns the probability that a random pairing of `all` hosts has no flow from one of `sources` hosts to one of `n`
-/// others, by inclusion and exclusion. A pair has one flow, with equal probability in either direction.
+/// Returns the probability that a random pairing of `all` hosts has no flow from any of `sources` hosts to any of `n`
+/// other hosts. It is computed by inclusion and exclusion. A pair has one flow, with equal probability in either
+/// direction.
 fn nobody(sources: f64, n: f64, all: f64) -> f64 {
     let (mut sum, mut term, mut k) = (1.0, 1.0_f64, 0.0);
     while term.abs() > 1e-12 && k < sources && k < n && 2.0 * k + 1.0 < all {
@@ -441,8 +446,9 @@ impl Spread<'_> {
         to.map(|to| u64::from(self.hosts[to])).sum()
     }
 
-    /// The load that a link may carry. It is at least what some link must carry; otherwise [`SPARE`] times the load of
-    /// the fullest link up if no link of these leaves were missing, and with parallel links [`SPARE_BESIDE`] times.
+    /// Returns the largest load that a link may carry. It is a multiple of the load that the fullest link up would have
+    /// if no link of these leaves were missing: [`SPARE`] times, or [`SPARE_BESIDE`] times with parallel links. It is
+    /// never less than the load that some link must carry in any case.
     fn most(&self, leaves: &[usize]) -> u64 {
         let shape = &self.rule.shape;
         let widths = |s: usize| shape.up.get(s).iter().map(|slot| shape.ports(slot).len());

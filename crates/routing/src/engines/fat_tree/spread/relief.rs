@@ -10,8 +10,8 @@ use super::{Column, NOWHERE, Spread};
 
 /// Precision of the least limit: one part in this number.
 const EXACT: u64 = 256;
-/// Number of entries from which a limit counts as out of reach as soon as one channel carries more. In smaller fabrics
-/// the remaining channels are tried as well.
+/// From this number of entries on, a limit counts as out of reach as soon as one channel cannot be brought below it. In
+/// smaller fabrics the remaining channels are tried as well.
 const ENTRIES_MAX: usize = 1_000_000;
 
 /// A switch from which packets for a destination cross a channel.
@@ -99,8 +99,8 @@ impl Spread<'_> {
         false
     }
 
-    /// Sends packets for a destination around a channel, those of the nearest switches first, until it carries no more
-    /// than `limit`.
+    /// Sends packets for a destination by other routes than over this channel, first the packets of the nearest
+    /// switches, until the channel carries no more than `limit`.
     fn divert(&mut self, d: usize, channel: usize, limit: u64) {
         self.find_sources(d, channel / self.stride);
         for i in 0..self.sources.len() {

@@ -1,11 +1,12 @@
-//! Routes LIDs again as a whole, if the part that is cut off has no path out of it even when entries are dropped first.
+//! Routes LIDs again as a whole. This is the last resort, if the part of a tree that is cut off has no path out of it
+//! even when entries are dropped first.
 //!
-//! Entries that stay are preferred. Switches with a changed entry drop the LID first, so pairs with a working route
-//! lose packets meanwhile. In most cases the repairs of other LIDs of the lane block the stuck LIDs. So those repairs
-//! are undone, the stuck LIDs are routed first, and then the cut-off parts of the others are routed again. If that
-//! fails too, more LIDs are routed again as a whole: first those that wait in any case, then all LIDs with changed
-//! entries. The last attempt is a spanning tree with turns that all fit the graph without these LIDs. Along it there is
-//! always a path.
+//! Entries that stay are preferred. Switches with a changed entry drop packets to the LID first, so until the new
+//! entries are written, even pairs with a working route lose packets. In most cases the repairs of other LIDs of the
+//! lane block the stuck LIDs. So those repairs are undone, the stuck LIDs are routed first, and then the cut-off parts
+//! of the others are routed again. If that fails too, more LIDs are routed again as a whole: first those that wait in
+//! any case, then all LIDs with changed entries. The last attempt is a spanning tree with turns that all fit the graph
+//! without these LIDs. Along it there is always a path.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +19,8 @@ use crate::engines::weave::net::NONE;
 const ROOTS: usize = 16;
 
 impl Loss<'_> {
-    /// Routes stuck LIDs of a lane again as a whole, and if necessary others: LIDs in `late`, then all LIDs with
-    /// changed entries. False if some LIDs have no path.
+    /// Routes the LIDs of a lane that have no path again as a whole, and if necessary other LIDs: first those in
+    /// `late`, then all LIDs with changed entries. Returns false if some LIDs still have no path.
     pub(super) fn lead_anew(&mut self, lane: u8, mut lids: Vec<Lid>, late: &[Lid]) -> bool {
         let mut out = BTreeSet::new();
         if self.lead_together(&mut lids, &mut out) || self.lead_first(lane, &mut lids, &mut out) {

@@ -1,9 +1,9 @@
 //! Relieves links that carry more than any did before a repair: part of their load takes other paths.
 //!
 //! A switch that has lost its next hop to a LID usually has one alternative, so all packets from the part behind it use
-//! that one. But a switch further back may have a fitting next hop of its own. It costs one more entry, so the number
-//! of such entries is limited, and entries in blocks that are written in any case come first. Only pairs that were cut
-//! off move.
+//! this alternative. But a switch further back may have a fitting next hop of its own. To use it costs one more entry.
+//! So the number of such entries is limited, and entries in blocks that are written in any case come first. Only pairs
+//! that were cut off get other paths.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

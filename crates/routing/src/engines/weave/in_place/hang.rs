@@ -1,8 +1,8 @@
 //! The usual repair: one switch has lost its next hop to a LID and takes another; nothing else changes.
 //!
 //! All such LIDs are handled together: first those with the most host pairs. Each takes the next hop with the shortest
-//! and least loaded path, of those that fit the dependency graph. Until a LID has its new path, its load counts on no
-//! channel. LIDs for which one entry is not enough come last.
+//! and least loaded path, of those that fit the dependency graph. Until a LID has its new path, its load is counted on
+//! no channel. LIDs for which one entry is not enough come last.
 
 use std::cmp::Reverse;
 use std::ops::Range;

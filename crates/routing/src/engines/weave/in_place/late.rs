@@ -4,12 +4,12 @@
 //! Switches in the cut-off part get a path out one at a time, with entries that stay if possible: switch by switch
 //! ([`super::by_turns`]), or, if that leaves a switch without a path, all together
 //! ([`Order::sweep`](crate::engines::weave::order::Order::sweep)). Packets in flight inside the part would reach new
-//! entries by old channels. So switches with entries that change drop the LID first, as do the switches with entries
-//! over the lost link. All these switches had lost their path to the LID anyway. When packets have drained, old turns
-//! are gone, also those of other LIDs, and the new entries are written.
+//! entries by old channels. So switches with entries that change first drop packets to the LID, as do the switches with
+//! entries over the lost link. All these switches have lost their path to the LID anyway. When packets have drained,
+//! old turns are gone, also those of other LIDs, and the new entries are written.
 //!
-//! If there is no path out of the part, switches around it change as well. As a last resort the LID is routed again as
-//! a whole: see [`super::anew`].
+//! If there is no path out of the part, entries of switches around it are changed as well. As a last resort the LID is
+//! routed again as a whole: see [`super::anew`].
 
 use std::collections::BTreeMap;
 
@@ -49,8 +49,8 @@ impl Loss<'_> {
         None
     }
 
-    /// Gives a path to all switches with a path through `roots`, if necessary with changes at the switches around them.
-    /// Returns false if every choice closes a cycle; then nothing has changed.
+    /// Gives a path to `roots` and to all switches that send through them, if necessary with changes at the switches
+    /// around them. Returns false if every choice closes a cycle; then nothing has changed.
     fn rehang_late(&mut self, lid: Lid, roots: &[u32]) -> bool {
         let lane = usize::from(self.mender.trips[lid.index()].lane);
         self.cut_off(lid, roots);

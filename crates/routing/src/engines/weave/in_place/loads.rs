@@ -45,8 +45,8 @@ impl<'a> Loads<'a> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
     round: u32,
-    /// By switch: the round in which its hosts were counted. The next lists, also by switch: the round in which it was
-    /// put in order, its load, and its egress channel.
+    /// For each switch, the round in which its hosts were counted. The next three lists have, for each switch, the
+    /// round in which it was put in order, its load, and its egress channel.
     counted: Vec<u32>,
     ordered: Vec<u32>,
     pairs: Vec<u64>,

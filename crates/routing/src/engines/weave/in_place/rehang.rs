@@ -1,10 +1,11 @@
 //! Repairs one LID at one switch that has lost its next hop, with a few entries at that switch and at switches that
 //! send to it.
 //!
-//! Packets may be on channels into the switch. A channel that stands before one of these in the graph (packets there
-//! may wait for packets on it) cannot be on the new path: that would close a cycle. If no path in force can be reached
-//! over the other channels, there is none while packets are in flight, whatever else changes. Otherwise paths with few
-//! new entries are tried, then any path is searched by [`Order::sweep`](crate::engines::weave::order::Order::sweep).
+//! Packets may be on channels into the switch, so these channels stay in the graph. Call a channel *earlier* if packets
+//! on it may wait for packets on one of these channels. An earlier channel cannot be on the new path, because that
+//! would close a cycle. If no path in force can be reached over other channels, there is no new path as long as packets
+//! are in flight, whatever else changes. Otherwise paths with few new entries are tried first; then any path is
+//! searched by [`Order::sweep`](crate::engines::weave::order::Order::sweep).
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_types::Lid;

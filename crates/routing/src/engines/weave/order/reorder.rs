@@ -1,16 +1,17 @@
-//! Makes room for a turn against the order. Either its first channel moves before the second, with all channels that
-//! lead to it; or the second moves after the first, with all channels that follow it.
+//! Changes the order so that a turn fits that was against it. Either the turn's first channel is moved before its
+//! second, with all channels that lead to the first; or the second channel is moved after the first, with all channels
+//! that follow the second.
 //!
 //! While a fabric is routed, a search may visit a limited number of channels, and goes in one direction. In the order
 //! of tables in force it goes in both directions in turn, as in Haeupler, Kavitha, Mathew, Sen and Tarjan, "Incremental
 //! Cycle Detection, Topological Ordering, and Strong Component Maintenance", ACM Transactions on Algorithms 8(1), 2012.
-//! It ends as soon as one side is done, so it visits at most twice the channels of the smaller side.
+//! The search ends as soon as one direction is finished, so it visits at most twice the channels of the smaller side.
 
 use super::{Net, Order};
 
 impl Order {
-    /// Makes room for a turn against the order. Returns false if the turn would close a cycle, leads back over more
-    /// than `window` places, or needs visits to more than `most` channels.
+    /// Changes the order so that a turn fits that was against it. Returns false if the turn would close a cycle, leads
+    /// back over more than `window` places, or needs visits to more than `most` channels.
     pub(super) fn reorder(&mut self, net: &Net, (from, to): (u32, u32), window: u32, most: usize) -> bool {
         if self.visits_max == usize::MAX {
             // The order of tables in force: nothing is counted.
@@ -71,8 +72,8 @@ impl Order {
         (self.stamp - 1, self.stamp)
     }
 
-    /// Adds the channels that depend on a channel and stand after place `low`. Returns false if the other side found
-    /// one of them.
+    /// Adds the channels that depend on a channel and stand after place `low`. Returns false if the search in the other
+    /// direction has found one of these channels.
     fn step_back(&mut self, net: &Net, (at, low): (u32, u32), (mine, other): (u32, u32), found: &mut Vec<u32>) -> bool {
         let there = net.first[net.src[at as usize] as usize];
         for i in self.back.of(at as usize) {
@@ -89,8 +90,8 @@ impl Order {
         true
     }
 
-    /// Adds the channels that a channel depends on and that stand before place `high`. Returns false if the other side
-    /// found one of them.
+    /// Adds the channels that a channel depends on and that stand before place `high`. Returns false if the search in
+    /// the other direction has found one of these channels.
     fn step_on(&mut self, net: &Net, (at, high): (u32, u32), (other, mine): (u32, u32), found: &mut Vec<u32>) -> bool {
         let there = net.first[net.dst[at as usize] as usize];
         for i in self.onward.of(at as usize) {

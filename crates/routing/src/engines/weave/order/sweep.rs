@@ -1,9 +1,10 @@
-//! A tree of next hops and an order of all channels that follows it, found together.
+//! Finds a tree of next hops, and at the same time an order of all channels that agrees with the tree.
 //!
 //! The order is made from its end: a channel may come next if all channels that its packets wait for have their places.
 //! A switch without a next hop takes the best of the channels that may come next; from then on other switches may send
-//! to it. A channel to a switch that has no next hop yet gets a place only if no other channel can have one, and its
-//! own switch cannot use it after that. So a tree is missed only if the wrong channels of this kind are given up.
+//! to it. A channel to a switch without a next hop gets a place only if no other channel can have one; the switch at
+//! the beginning of this channel cannot use it after that. So a tree that exists is missed only if the wrong channels
+//! are given up in this way.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
