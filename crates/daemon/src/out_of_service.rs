@@ -422,7 +422,7 @@ fn state(view: &View, place: Place, notice: &Notice) -> &'static str {
     }
 }
 
-/// Most names in a message.
+/// Largest number of names in a message.
 const NAMED: usize = 8;
 
 /// Returns the first names, and how many more there are.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::finding::{Fault, Finding, Place, Severity};
 use crate::ground::Ground;
 
-/// Most links of a directed route. Source: IBA vol 1 §14.2.2 (HopCount).
+/// Largest number of links of a directed route. Source: IBA vol 1 §14.2.2 (HopCount).
 const HOPS_MAX: u32 = 63;
 /// Largest number of links between the first switch on a manager's directed route and the last switch that the route
 /// reaches. The first link of the route leads from the manager's host to a switch.

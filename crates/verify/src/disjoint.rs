@@ -28,7 +28,8 @@ use crate::phases::net::{Net, Owner, Way};
 use crate::subject::Subject;
 use possible::Possible;
 
-/// Most steps of one search for a largest set: more than any pair of a fat tree needs, and still below a millisecond.
+/// Largest number of steps of one search for a largest set: more than any pair of a fat tree needs, and still below a
+/// millisecond.
 pub const SEARCH_STEPS_MAX: u32 = 20_000;
 
 /// Sets of LID offsets with disjoint paths.

@@ -22,7 +22,8 @@ use crate::standing::Replaced;
 
 /// Lifetimes until an entry that was in force after the change has forwarded the packet.
 const LIFETIMES: u32 = 2;
-/// Most switches in a row that a packet passes alone; beyond it no bound is given. 64 switches are 69 s at 1.07 s each.
+/// Largest number of switches in a row that a packet passes alone; beyond it no bound is given. 64 switches are 69 s at
+/// 1.07 s each.
 const ALONE_MAX: usize = 64;
 
 /// Entries of a switch for one LID, and the steps between which each was in force.
@@ -32,7 +33,7 @@ struct Held {
     until: u16,
 }
 
-/// Computes for each LID how long a past change matters.
+/// Computes for each LID how long a past change must be considered.
 pub struct Aging<'a> {
     fabric: &'a Fabric,
     lids: &'a Lids,

@@ -6,7 +6,7 @@ use selvedge_types::Guid;
 use super::error::NotATree;
 use super::net::Net;
 
-/// Most levels: OpenSM's ftree has the same limit, and no tree that was ever built comes near.
+/// Largest number of levels: OpenSM's ftree has the same limit, and no tree that was ever built comes near.
 const LEVELS_MAX: usize = 8;
 /// If at most one link in this number joins switches of one level, the fabric counts as a tree with odd cables.
 const LEVEL_LINKS_SHARE: usize = 8;

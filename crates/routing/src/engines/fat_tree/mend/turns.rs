@@ -31,7 +31,7 @@ pub type Arrow = (u32, u32, u32, u32);
 pub enum Care {
     /// The rules of [`Self::UnderWay`]; in addition, some pieces are kept free for later detours. A switch that loses
     /// its link to a piece still has packets for the agents in that piece. They must turn into it from another piece,
-    /// and no arrows may lead from the lost piece to that one.
+    /// and no arrows may lead from the lost piece to that other piece.
     Spare,
     /// All arrows that follow each other from piece to piece are considered. A packet that went up from a switch by an
     /// entry that a repair has replaced may come back down to that switch, and be sent up again.

@@ -39,7 +39,7 @@ const SPARE: (u64, u64) = (23, 20);
 /// link with other packets on their way down. Of the 306 destinations of a leaf this parallel link then carries 27
 /// instead of 17. If it carried more, it would be fuller than the fullest link of another engine (nue).
 const SPARE_BESIDE: (u64, u64) = (8, 5);
-/// Most entries of leaves for which this is done; in larger fabrics it would take minutes.
+/// Largest number of entries of leaves for which this is done; in larger fabrics it would take minutes.
 const ENTRIES_MAX: usize = 300_000;
 /// Number of changes that are tried for each entry that a change may improve. The total is at most [`TRIES_MAX`], but
 /// at least [`TRIES_LEAST`] are tried for each such entry.
@@ -176,7 +176,7 @@ impl Meet {
         }
     }
 
-    /// Most host pairs that a link may carry.
+    /// Largest number of host pairs that a link may carry.
     pub const fn most(&self) -> u64 {
         self.most
     }

@@ -127,7 +127,7 @@ impl Loss<'_> {
         is_done
     }
 
-    /// Routes LIDs anew, if there is a spanning tree.
+    /// Routes LIDs again, if there is a spanning tree.
     fn lead_by_base(&mut self, lane: u8, lids: &[Lid], out: &mut BTreeSet<Lid>) -> bool {
         self.take_all_out(lids, out);
         let (net, alive) = (&self.net, &self.mender.alive);

@@ -1,10 +1,11 @@
-//! Finds paths out of the cut-off part, switch by switch.
+//! Finds paths for the switches of a tree that a lost link has cut off, one switch after another.
 //!
-//! [`Order::sweep`](crate::engines::weave::order::Order::sweep) gives every channel of the lane a new place, so its
-//! work does not depend on the size of the loss. In most cases each switch in the part has a next hop that leads out
-//! and fits the graph as it is. So the switch with the best next hop takes it, then the next switch, as long as every
-//! switch has one. That also changes fewer entries. If a switch has none, a sweep may still find a path, because it
-//! handles all switches together.
+//! In most cases some of these switches have a next hop that leads out of the cut-off part and fits the dependency
+//! graph as it is. So the switch with the best such next hop takes it, then the next switch, until all have one. This
+//! changes few entries, and takes little work if the loss is small. If a switch is left without a next hop,
+//! [`Order::sweep`](crate::engines::weave::order::Order::sweep) may still find a path, because it handles all switches
+//! together. But it gives every channel of the lane a new place, so it takes the same work for a small loss as for a
+//! large one.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
