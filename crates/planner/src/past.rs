@@ -195,7 +195,7 @@ impl Past {
     }
 
     /// Records that a switch port was seen not ACTIVE, by a request that was sent at `asked`. Only a manager makes it
-    /// ACTIVE again, so packets that entries replaced before this time have led to it are gone.
+    /// ACTIVE again. So packets are gone that old entries, replaced before this time, have led to this port.
     pub fn note_emptied(&mut self, switch: Guid, port: PortNum, asked: Time) {
         if !self.recent.written.is_empty() {
             self.revision += 1;

@@ -19,8 +19,9 @@ use crate::engines::weave::net::NONE;
 const ROOTS: usize = 16;
 
 impl Loss<'_> {
-    /// Routes the LIDs of a lane that have no path again as a whole, and if necessary other LIDs: first those in
-    /// `late`, then all LIDs with changed entries. Returns false if some LIDs still have no path.
+    /// Routes again, as a whole, those LIDs of a lane that have no path. If necessary, also does so for other LIDs:
+    /// first for those in `late`, then for all LIDs with changed entries. Returns false if some LIDs still have no
+    /// path.
     pub(super) fn lead_anew(&mut self, lane: u8, mut lids: Vec<Lid>, late: &[Lid]) -> bool {
         let mut out = BTreeSet::new();
         if self.lead_together(&mut lids, &mut out) || self.lead_first(lane, &mut lids, &mut out) {
