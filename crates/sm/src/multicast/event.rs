@@ -46,7 +46,7 @@ pub enum MulticastEvent {
         /// Port GUID of it.
         member: Guid,
     },
-    /// Trees are moved to better ones.
+    /// Multicast trees are replaced by better ones.
     Moved {
         /// How many.
         trees: usize,
