@@ -266,7 +266,7 @@ fn words(found: &Backups, top: usize) -> Vec<String> {
         ),
     ];
     if tried > 0 {
-        let fresh = "'selvedge compare --faults' shows that of tables made afresh too, as after a rebalance";
+        let fresh = "'selvedge compare --faults' shows that of tables made from scratch too, as after a rebalance";
         lines.push(format!(
             "max_load: host pairs on the busiest link after the repair in place; {fresh}"
         ));
