@@ -76,7 +76,7 @@ impl Warm {
         self.mender.as_ref().is_some_and(Mender::searches)
     }
 
-    /// Updates the standing proof and the prepared fat tree after a backup has come into force. `plan` is the plan in
+    /// Updates the standing proof and the mender after a backup has come into force. `plan` is the plan in
     /// force, including that backup. What cannot be updated is dropped.
     pub(crate) fn catch_up(&mut self, fabric: &Fabric, plan: &Plan) {
         let Some(backup) = self.known.take() else { return };
