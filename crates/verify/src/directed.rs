@@ -58,8 +58,8 @@ impl<'a> Walk<'a> {
         found
     }
 
-    /// Returns the number of switches and hosts that are too many hops away for a manager at this place, and the first
-    /// switch that is itself too far or has a host that is too far.
+    /// Returns how many switches and hosts are too many hops away from a manager at this place. Also returns the first
+    /// switch that is too far, or that has a host that is too far.
     fn beyond(&self, found: &[(usize, u32)], has_hosts: bool) -> Beyond {
         let far_max = if has_hosts { FAR_MAX } else { HOPS_MAX };
         let mut beyond = Beyond::default();

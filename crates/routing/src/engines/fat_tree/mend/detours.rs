@@ -108,10 +108,11 @@ impl Repair<'_> {
             .or_insert_with(|| turns.allows(arrow, sends_back, care))
     }
 
-    /// Returns a turn from down to up at a switch as an arrow from the piece that packets come down from to the piece
-    /// that they go up into. (A *piece* is a connected part of the tree above some level.) The flag is true if the
-    /// switch may have sent such packets up into the piece from which they now come down, because its neighbour's entry
-    /// has changed or is about to change.
+    /// Returns a turn from down to up at a switch as an arrow: from the piece that packets come down from to the piece
+    /// that they go up into. (A *piece* is a connected part of the tree above some level.)
+    ///
+    /// The flag is true if the switch may have sent such packets up into the piece from which they now come down. This
+    /// is so if its neighbour's entry has changed or is about to change.
     fn turn(&self, at: usize, from: usize, to: usize, lid: Lid) -> Option<(Arrow, bool)> {
         let arrow = self.mender.arrow(at, from, to)?;
         let switch = SwitchIdx::from_usize(from);
