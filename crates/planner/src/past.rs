@@ -59,8 +59,8 @@ pub struct Past {
     at: Time,
     /// When the last block was acknowledged, even if its switch forwards no packet differently because of it.
     sent_at: Time,
-    /// Packet lifetimes after the last step during which packets must be considered, for the last change with a known
-    /// value.
+    /// Number of packet lifetimes after the last step for which its packets must be considered; of the last change with
+    /// a known number.
     lifetimes: u32,
     /// End of the fog: until then packets of unknown entries may be in flight.
     fog_until: Time,

@@ -431,8 +431,8 @@ impl Repair<'_> {
         self.set(s, lid, egress, step + 1);
     }
 
-    /// True if `peer`, a neighbour below `s`, is stuck with `s`: it has no path up, then down, it sends up, and its
-    /// packets can arrive only through `s`.
+    /// True if `peer`, a neighbour below `s`, is stuck together with `s`. That is so if `peer` has no path that goes
+    /// up, then down, if it sends up, and if its packets can arrive only through `s`.
     fn is_stuck_with(&self, s: usize, peer: usize, lid: Lid, to: usize) -> bool {
         let sends_up = self
             .next(peer, lid)

@@ -21,8 +21,9 @@ use crate::engines::weave::order::Rank;
 type Offer = Reverse<(Rank, u32, u32)>;
 
 impl Loss<'_> {
-    /// Finds paths for all switches in the cut-off part, and writes their entries. Returns false if some have none;
-    /// then nothing has changed. The caller must have removed the turns of these switches from the graph.
+    /// Finds paths for all switches that a lost link has cut off from a LID, and writes their entries. Returns false if
+    /// some switch has no path; then nothing has changed. The caller must have removed the turns of these switches from
+    /// the dependency graph.
     pub(super) fn lead_out_by_turns(&mut self, lid: Lid) -> bool {
         self.measure_depths();
         let lane = usize::from(self.mender.trips[lid.index()].lane);
@@ -79,9 +80,9 @@ impl Loss<'_> {
         offers
     }
 
-    /// Returns a channel with the next channel on its path, ranked as a sweep ranks them: first entries that stay, then
-    /// switches near the lost link, then the least cost of the whole path. `cost` is the cost of the path after
-    /// `channel`.
+    /// Returns the rank of a channel together with the next channel on its path, by the same rule as in a sweep: first
+    /// entries that stay, then switches near the lost link, then the least cost of the whole path. `cost` is the cost
+    /// of the path after `channel`.
     fn offer(&self, lid: Lid, (channel, onward): (u32, u32), cost: u64) -> Offer {
         let s = self.net.src[channel as usize];
         let is_new = self.by(s, lid) != channel;
