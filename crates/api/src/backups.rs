@@ -12,7 +12,7 @@ pub struct Backups {
     pub fabric: String,
     /// The engine that makes the tables.
     pub engine: String,
-    /// Most data lanes that the engine might use; absent: the engine's own default.
+    /// Largest number of data lanes that the engine might use; absent: the engine's own default.
     pub vls: Option<u8>,
     /// Switches.
     pub switches: u64,

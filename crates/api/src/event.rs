@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Body, Error, ErrorKind};
 
-/// How much an event or finding matters.
+/// The severity of an event or finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
@@ -35,7 +35,7 @@ pub struct Event {
     pub time_ms: u64,
     /// When, in nanoseconds since the process started.
     pub uptime_ns: u64,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
     /// Stable code.
     pub code: String,

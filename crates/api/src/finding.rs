@@ -11,7 +11,7 @@ pub struct Finding {
     pub code: String,
     /// Name of the kind, as `black-hole`.
     pub kind: String,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
     /// True for a finding that would make `ok` false, but that the operator accepted.
     pub accepted: bool,

@@ -1,4 +1,4 @@
-//! Spreading load anew.
+//! Balancing load again after repairs.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,12 +14,12 @@ pub struct RebalanceRequest {
     pub at_once: bool,
 }
 
-/// The changes that balancing load anew would make.
+/// The changes that balancing load again would make.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rebalance {
     /// The engine of the tables in force and of the new ones.
     pub engine: String,
-    /// True if tables made afresh would be better: the busiest link less busy, or links clearly evener.
+    /// True if tables made from scratch would be better: the busiest link less busy, or links clearly evener.
     pub needed: bool,
     /// True if rebalancing begins now; false if there is nothing to do, or if only a report was requested.
     pub started: bool,

@@ -14,7 +14,7 @@ pub struct Routing {
     pub engine: String,
     /// The requested engines, in order.
     pub engines: Vec<String>,
-    /// Most data lanes that the engine might use; absent: the engine's own default.
+    /// Largest number of data lanes that the engine might use; absent: the engine's own default.
     pub vls: Option<u8>,
     /// For `weave`: its effort.
     pub effort: String,
@@ -151,7 +151,7 @@ pub struct ComparisonRow {
     pub deadlock_free: u64,
     /// Runs without an error of the judge.
     pub good: u64,
-    /// Mean of the busiest link's host pairs, with tables made afresh, as after a rebalance.
+    /// Mean of the busiest link's host pairs, with tables made from scratch, as after a rebalance.
     pub max_load: f64,
     /// The same figure for tables that were repaired after the loss, so that entries which are still good stay. Absent
     /// for the fabric without losses, and for engines that always make all tables from scratch.

@@ -11,10 +11,11 @@ use crate::{
     man, model, rebalance, replay, route, run, shell, simulate, soak, status, topology, transition, verify,
 };
 
-/// Most threads that a flag may request: more than the processors of any machine in use, but few enough to start.
+/// Largest number of threads that a flag may request: more than the processors of any machine in use, but few enough to
+/// start.
 pub const THREADS_MAX: i64 = 1_024;
 
-/// Most random pairings of a measurement. One number is kept for each: 160 MB in all.
+/// Largest number of random pairings of a measurement. One number is kept for each: 160 MB in all.
 pub const PAIRINGS_MAX: i64 = 10_000_000;
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.

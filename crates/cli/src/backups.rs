@@ -33,7 +33,7 @@ pub struct BackupsArgs {
     inputs: InputArgs,
     #[command(flatten)]
     how: HowArgs,
-    /// Most data lanes to use (weave, fat-tree, default 1; dfsssp, default 8); the other engines need one
+    /// Largest number of data lanes to use (weave, fat-tree, default 1; dfsssp, default 8); the other engines need one
     #[arg(long, value_name = "1-15", value_parser = clap::value_parser!(u8).range(1..=15))]
     vls: Option<u8>,
     #[command(flatten)]
@@ -266,7 +266,7 @@ fn words(found: &Backups, top: usize) -> Vec<String> {
         ),
     ];
     if tried > 0 {
-        let fresh = "'selvedge compare --faults' shows that of tables made afresh too, as after a rebalance";
+        let fresh = "'selvedge compare --faults' shows that of tables made from scratch too, as after a rebalance";
         lines.push(format!(
             "max_load: host pairs on the busiest link after the repair in place; {fresh}"
         ));

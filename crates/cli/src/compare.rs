@@ -94,7 +94,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
         out.grid(&rows_grid(&comparison.rows))?;
         if args.format.is_text() && comparison.rows.iter().any(|row| row.max_load_repaired.is_some()) {
             out.line("")?;
-            out.line("max_load: tables made afresh, as after a rebalance; max_load_repaired: after a repair in place")?;
+            out.line("max_load: new tables, as after a rebalance; max_load_repaired: after a repair in place")?;
         }
     }
     out.flush()?;

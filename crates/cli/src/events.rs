@@ -128,7 +128,7 @@ fn follow(client: &Client, out: &mut Out, mut query: EventQuery) -> Result<Exit,
     }
     loop {
         let events: Events = client.select("events", &query.parameters())?;
-        // A manager that has started anew counts from 1 again.
+        // A manager that has started again counts from 1 again.
         if events.last < query.since {
             query.since = 0;
             continue;

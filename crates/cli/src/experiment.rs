@@ -20,8 +20,8 @@ use crate::out::{Cell, Facts, Format, Grid, Out, count, note, thousands};
 use crate::progress;
 use crate::simulate::{SimulateArgs, simulate};
 
-/// Flags of `selvedge simulate` that are no settings of an experiment: its seeds stand beside them, and its simulations
-/// would write over each other's files.
+/// Flags of `selvedge simulate` that an experiment must not set: it has its own list of seeds, and its simulations
+/// would overwrite each other's output files.
 const NO_SETTINGS: [&str; 8] = ["seed", "json", "csv", "help", "links", "series", "timeline", "heatmap"];
 /// Names of the files in the folder of the results.
 const RESULTS: &str = "results.jsonl";

@@ -149,7 +149,7 @@ pub fn verdict(health: &Health, facts: &mut Facts) {
     );
 }
 
-/// Most conditions that a summary lists; the others are counted.
+/// Largest number of conditions that a summary lists; the others are counted.
 const LISTED: usize = 8;
 
 /// Prints the first conditions below a summary.

@@ -182,7 +182,7 @@ fn text(answer: &OutOfServiceChange) -> Vec<String> {
     lines
 }
 
-/// Most names in a line.
+/// Largest number of names in a line.
 const NAMED: usize = 8;
 
 fn first(names: &[String]) -> String {

@@ -111,8 +111,8 @@ pub fn judged(verdict: &Verdict) -> String {
     )
 }
 
-/// True if no warning is about packets from or to a host: such warnings are harmless, because agents in switches hardly
-/// ever send to each other. (With up/down routes, switches at the top of a tree have no path to each other.)
+/// True if all warnings are about packets from switch to switch. Such warnings are harmless, because agents in switches
+/// hardly ever send to each other. (With up/down routes, switches at the top of a tree have no path to each other.)
 fn only_between_switches(verdict: &Verdict) -> bool {
     let warnings = verdict.findings.iter().filter(|f| f.severity == Severity::Warning);
     warnings.map(|finding| &finding.fault).all(|fault| match fault {

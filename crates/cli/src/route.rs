@@ -41,7 +41,7 @@ pub struct RouteArgs {
     inputs: InputArgs,
     #[command(flatten)]
     how: HowArgs,
-    /// Most data lanes to use (weave, fat-tree, default 1; dfsssp, default 8); the other engines need one
+    /// Largest number of data lanes to use (weave, fat-tree, default 1; dfsssp, default 8); the other engines need one
     #[arg(long, value_name = "1-15", value_parser = clap::value_parser!(u8).range(1..=15))]
     vls: Option<u8>,
     #[command(flatten)]

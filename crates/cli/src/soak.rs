@@ -32,7 +32,7 @@ use crate::out::{Format, Out, note};
 
 /// Seeds that one thread takes at once, and that are one line of a result file: few in a short run, more in a long one.
 const PARTS: (u64, u64) = (100, 1_000);
-/// Most seeds of a run: more than a year on one processor. Their parts still fit into memory.
+/// Largest number of seeds of a run: more than a year on one processor. Their parts still fit into memory.
 const SEEDS_MAX: u64 = 1_000_000_000;
 /// A run of this number of seeds is a long one.
 const LONG: u64 = 20_000;
@@ -67,7 +67,7 @@ pub struct SoakArgs {
     #[arg(long, conflicts_with = "manager")]
     store_faults: bool,
     /// The operator makes changes meanwhile: takes switches and links out of service and puts them back, loads policies
-    /// that are refused, other M_Keys, and two changes at once; at the end the fabric must be as the last ones say
+    /// that are refused, other M_Keys, and two changes at once; at the end the fabric must agree with the last changes
     #[arg(long, conflicts_with = "manager")]
     changes: bool,
     /// Write what was done to managers and fabric into FILE, with virtual times: resolved schedules, for --digest
@@ -450,7 +450,7 @@ fn earlier(path: &Path, binary: &str, beside: Beside) -> Result<Vec<Soak>, CliEr
         .collect())
 }
 
-/// Appends a part, and writes the page anew beside it.
+/// Appends a part, and writes the page again beside it.
 fn store(path: &Path, part: &Soak, all: &Soak) -> Result<(), CliError> {
     let file = OpenOptions::new().create(true).append(true).open(path);
     let line = Document::new(part.clone()).to_json();

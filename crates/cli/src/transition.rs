@@ -47,7 +47,7 @@ pub struct TransitionArgs {
     /// The switches' LifeTimeValue: a packet is discarded after 4.096 µs × 2^N in one switch (20: never)
     #[arg(long, value_name = "N", default_value_t = 18, value_parser = clap::value_parser!(u8).range(0..=31))]
     lifetime: u8,
-    /// Most data lanes to use (default: what suits each engine; of tables from a file, one)
+    /// Largest number of data lanes to use (default: what suits each engine; of tables from a file, one)
     #[arg(long, value_name = "1-15", value_parser = clap::value_parser!(u8).range(1..=15))]
     vls: Option<u8>,
     /// Write a picture of the steps to FILE

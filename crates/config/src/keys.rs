@@ -407,7 +407,7 @@ impl Key {
             administrator.rate_per_s,
             1..=1_000_000,
             "1 to 1000000 requests a second",
-            "Requests to the subnet administrator that one LID may send in the long run; sixteen rows looked at cost \
+            "Requests to the subnet administrator that one LID may send in the long run; sixteen examined rows cost \
                 as much as one. More are answered with BUSY. At 2 us each the default takes 4 % of a core."
         ),
         count!(

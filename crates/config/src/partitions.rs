@@ -366,8 +366,8 @@ fn number(text: &str, max: u64) -> Option<u64> {
     value.ok().filter(|value| *value <= max)
 }
 
-/// Returns true if the word means a full member. `both` (two P_Keys, a full and a limited one) needs OpenSM's
-/// allow_both_pkeys, which does not exist here; so it means full, as in OpenSM without that option.
+/// Returns true if the word means a full member. `both` (a full and a limited P_Key for one port) works in OpenSM only
+/// with allow_both_pkeys. Without that option it means full there, and always here.
 fn membership(word: &str) -> Result<bool, Mistake> {
     match word {
         word if is_short_for(word, "full") || is_short_for(word, "both") => Ok(true),

@@ -177,8 +177,8 @@ impl Keeper {
         self.mark != Mark::Set || self.due.is_some()
     }
 
-    /// Records the end of the process. Returns true if the caller must set the mark, after it has stored what is not
-    /// stored yet ([`Self::is_behind`]).
+    /// Records the end of the process. Returns true if the caller must set the mark "all registrations are stored",
+    /// after it has stored what is not stored yet ([`Self::is_behind`]).
     pub const fn end(&mut self) -> bool {
         let is_known = self.has_folder && !self.is_lost;
         if is_known {

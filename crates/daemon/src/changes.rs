@@ -15,7 +15,7 @@ use crate::clock::Clock;
 use crate::convert;
 use crate::names::Names;
 
-/// Most reloads of which findings are kept: as many as the manager lists changes.
+/// Largest number of reloads of which findings are kept: as many as the manager lists changes.
 const KEPT_MAX: usize = 16;
 
 /// What reading the files of a change has found.

@@ -28,8 +28,9 @@ use crate::storing::Promise;
 
 /// How often the clerk checks the desk. A request waits at most twice this time.
 const LOOK: Duration = Duration::from_millis(1);
-/// Most arrivals that the clerk handles at a time, unless the manager returns earlier. A host that floods can send more
-/// than a hundred datagrams in a millisecond, and the requests of other hosts would wait behind all of them.
+/// Largest number of arrivals that the clerk handles at a time, unless the manager returns earlier. A host that floods
+/// can send more than a hundred datagrams in a millisecond, and the requests of other hosts would wait behind all of
+/// them.
 const TAKEN_MAX: usize = 1_024;
 /// SMPs waiting to be sent; the manager's window bounds them, so this limit only detects a defect.
 const PENDING_MAX: usize = 65_536;

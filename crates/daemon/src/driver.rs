@@ -369,7 +369,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Handles a port that was lost or came back. In the second case the fabric is discovered anew.
+    /// Handles a port that was lost or came back. In the second case the fabric is discovered again.
     fn port_changed(&mut self, news: PortNews) -> Result<(), DaemonError> {
         self.changed = true;
         match news {

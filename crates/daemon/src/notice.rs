@@ -81,7 +81,7 @@ impl Notice {
         }
     }
 
-    /// How much it matters.
+    /// Its severity.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

@@ -332,7 +332,7 @@ fn refuse_own(place: Place, inventory: &Inventory, names: &PlaceNames<'_>) -> Re
     };
     match is_own {
         true => Err(refused(format!(
-            "{} is the manager's own connection: move the manager first, or let a standby take over and ask that one",
+            "{} is the manager's own connection: move the manager first, or let a standby take over",
             names.words(place)
         ))),
         false => Ok(()),
@@ -422,7 +422,7 @@ fn state(view: &View, place: Place, notice: &Notice) -> &'static str {
     }
 }
 
-/// Most names in a message.
+/// Largest number of names in a message.
 const NAMED: usize = 8;
 
 /// Returns the first names, and how many more there are.

@@ -123,9 +123,9 @@ pub struct Calendar {
     ready: Vec<Packed>,
 }
 
-/// Most events of a slot for which sorting by counting is fastest.
+/// Largest number of events of a slot for which sorting by counting is fastest.
 const VERY_FEW: usize = 8;
-/// Most events of a slot for which insertion sort is fastest.
+/// Largest number of events of a slot for which insertion sort is fastest.
 const FEW: usize = 20;
 
 impl Calendar {

@@ -75,7 +75,7 @@ pub struct QpSettings {
     pub ack_timeout: u8,
     /// How often a request is sent again before the queue pair goes to ERROR. Default 7. Source: IBA vol 1 §9.7.6.1.3.
     pub retry_count: u8,
-    /// Most packets in flight before the sender waits for an acknowledgement. Default 64.
+    /// Largest number of packets in flight before the sender waits for an acknowledgement. Default 64.
     pub window_packets: u32,
     /// An acknowledgement is requested every this many packets, and with the last packet of a message. Default 16.
     pub ack_every: u32,

@@ -10,7 +10,7 @@ use crate::count::DropReason;
 use crate::emulator::Emulator;
 use crate::flight::Slot;
 
-/// Most hops. Source: IBA vol 1 §14.2.1.2: the path vectors have 64 bytes, byte 0 unused.
+/// Largest number of hops. Source: IBA vol 1 §14.2.1.2: the path vectors have 64 bytes, byte 0 unused.
 const HOP_COUNT_MAX: u8 = 63;
 
 impl Emulator {

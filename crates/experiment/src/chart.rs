@@ -200,7 +200,7 @@ fn crosses(picture: &Picture) -> String {
     })
 }
 
-/// Heights are compared from panel to panel unless it is said that they cannot be.
+/// Heights are compared from panel to panel unless the chart states that they cannot be compared.
 const fn scales(picture: &Picture) -> &'static str {
     match picture.scale {
         Scale::Common => "",

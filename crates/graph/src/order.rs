@@ -45,7 +45,7 @@ impl Order {
         }
     }
 
-    /// Sorts the vertices anew along all edges (Kahn, "Topological sorting of large networks", Communications of the
+    /// Sorts the vertices again along all edges (Kahn, "Topological sorting of large networks", Communications of the
     /// ACM 5(11), 1962). Returns false if the edges have a cycle; then the order is of no use.
     #[must_use]
     pub fn sort(&mut self, edges: &impl Edges) -> bool {

@@ -10,7 +10,7 @@ use crate::known::LinkKey;
 use crate::place::{End, NodeName, Place};
 use crate::{Condition, Health, Severity, Since, Verdict, What};
 
-/// Most ends that a text names; the others are counted.
+/// Largest number of ends that a text names; the others are counted.
 const NAMED_MAX: usize = 3;
 
 /// Returns the conditions that these facts show, and the verdict. A condition gets `now` as the time when it began,

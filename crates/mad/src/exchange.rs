@@ -23,9 +23,9 @@ const ALONE: u64 = 1 << 32;
 /// Limits of an [`Exchange`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExchangeConfig {
-    /// Most requests in flight to all agents; at least 1.
+    /// Largest number of requests in flight to all agents; at least 1.
     pub window: usize,
-    /// Most requests in flight to one agent; at least 1.
+    /// Largest number of requests in flight to one agent; at least 1.
     pub agent_window: usize,
     /// Time after which a request is repeated.
     pub timeout: Duration,

@@ -65,9 +65,9 @@ pub struct Cost {
     pub manager: Manager,
     /// Times of the fabric's hardware.
     pub wires: Wires,
-    /// Most requests in flight.
+    /// Largest number of requests in flight.
     pub window: u32,
-    /// Most requests in flight to one known agent.
+    /// Largest number of requests in flight to one known agent.
     pub agent_window: u32,
     /// Time of the manager for one response, in ns.
     pub manager_ns: u64,

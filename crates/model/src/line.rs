@@ -38,7 +38,7 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// Most repeats of a request before it has failed: the default of both managers.
+/// Largest number of repeats of a request before it has failed: the default of both managers.
 pub(crate) const REPEATS_MAX: u8 = 3;
 /// End of a list in `items`.
 const NONE: u32 = u32::MAX;

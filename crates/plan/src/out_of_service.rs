@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 use selvedge_types::{Guid, PortNum};
 
-/// Most places in the list. Each is looked up in every sweep.
+/// Largest number of places in the list. Each is looked up in every sweep.
 pub const PLACES_MAX: usize = 1_024;
 
 /// Longest reason, in bytes.

@@ -24,7 +24,7 @@ use crate::warm::{Prepare, Warm};
 
 /// Links per job. Each takes a few milliseconds at most, so the manager can soon stop jobs that have become useless.
 const AT_ONCE: usize = 16;
-/// Most bytes for the backups of one state. 5,832 hosts on 972 switches take 30 MB.
+/// Largest number of bytes for the backups of one state. 5,832 hosts on 972 switches take 30 MB.
 const MEMORY_MAX: usize = 256 << 20;
 
 /// An end of a link between switches.

@@ -8,8 +8,8 @@ use crate::inventory::Inventory;
 use crate::lanes;
 
 /// True if a link between switches is up and carries nothing yet. Keeping every entry that is still good would leave
-/// the link unused, so tables are then planned afresh, as OpenSM does when a switch port was reset. By contrast, when a
-/// link is lost or hosts join or leave, only the entries that must change are changed.
+/// the link unused, so tables are then planned from scratch, as OpenSM does when a switch port was reset. By contrast,
+/// when a link is lost or hosts join or leave, only the entries that must change are changed.
 pub(crate) fn gained_capacity(fabric: &Fabric) -> bool {
     let carries_nothing = |at: PortRef| {
         fabric.node(at.node).is_switch() && fabric.port(at).is_some_and(|p| p.link.state != PortState::Active)

@@ -50,7 +50,7 @@ pub enum Task {
     Rebalance(Box<Rebalance>),
     /// Plan multicast trees.
     Multicast(Box<MulticastTask>),
-    /// Compute how long packets of earlier entries matter.
+    /// Compute how long packets of earlier entries must be considered.
     Settle(Box<Settle>),
     /// Compute repairs of links that are up.
     BackUp(Box<BackUp>),

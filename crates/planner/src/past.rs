@@ -59,7 +59,8 @@ pub struct Past {
     at: Time,
     /// When the last block was acknowledged, even if its switch forwards no packet differently because of it.
     sent_at: Time,
-    /// Packet lifetimes after the last step during which packets matter, for the last change with a known value.
+    /// Number of packet lifetimes after the last step for which its packets must be considered; of the last change with
+    /// a known number.
     lifetimes: u32,
     /// End of the fog: until then packets of unknown entries may be in flight.
     fog_until: Time,
@@ -94,7 +95,7 @@ struct Seen {
     matter: Matter,
 }
 
-/// How long packets in flight matter.
+/// How long packets in flight must be considered.
 #[derive(Clone, Debug)]
 enum Matter {
     /// Must be computed from this state.
@@ -143,13 +144,13 @@ impl Past {
         }
     }
 
-    /// True if it is not known yet how long packets in flight matter.
+    /// True if it is not known yet how long packets in flight must be considered.
     pub fn is_unsettled(&self) -> bool {
         let seen = self.recent.seen.as_ref();
         seen.is_some_and(|seen| seen.prepared_for(&seen.fabric).is_none())
     }
 
-    /// True if packets may be in flight, and it is known how long they matter.
+    /// True if packets may be in flight, and it is known how long that is so.
     pub fn is_settled_with_some(&self) -> bool {
         !self.recent.written.is_empty() && !self.is_unsettled()
     }
@@ -194,7 +195,7 @@ impl Past {
     }
 
     /// Records that a switch port was seen not ACTIVE, by a request that was sent at `asked`. Only a manager makes it
-    /// ACTIVE again, so packets that entries replaced before this time have led to it are gone.
+    /// ACTIVE again. So packets are gone that old entries, replaced before this time, have led to this port.
     pub fn note_emptied(&mut self, switch: Guid, port: PortNum, asked: Time) {
         if !self.recent.written.is_empty() {
             self.revision += 1;
@@ -277,7 +278,7 @@ impl Recent {
         longest(fabric).max(self.seen.as_ref().map_or(0, |seen| seen.longest))
     }
 
-    /// Returns how long packets matter, given the number of lifetimes.
+    /// Returns how long packets must be considered, given the number of lifetimes.
     fn bound(&self, fabric: &Fabric, lifetimes: u32) -> Duration {
         drain_time(self.longest(fabric), lifetimes)
     }

@@ -76,8 +76,8 @@ impl Warm {
         self.mender.as_ref().is_some_and(Mender::searches)
     }
 
-    /// Updates proof and tree after a backup has come into force. `plan` is the plan in force, including that backup.
-    /// Data that cannot be updated is dropped.
+    /// Updates the standing proof and the mender after a backup has come into force. `plan` is the plan in
+    /// force, including that backup. What cannot be updated is dropped.
     pub(crate) fn catch_up(&mut self, fabric: &Fabric, plan: &Plan) {
         let Some(backup) = self.known.take() else { return };
         let links: Vec<_> = backup.links().iter().map(|link| (link.switch, link.port)).collect();

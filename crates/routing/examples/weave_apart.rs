@@ -137,7 +137,7 @@ fn row(fabric: &Fabric, engine: Engine, lmc: u8, lanes: u8, effort: &str) -> Opt
     ])
 }
 
-/// Most pairs of a host and a LID of another on a link between switches.
+/// Largest number of pairs of a host and a LID of another on a link between switches.
 fn all_loads(fabric: &Fabric, lids: &Lids, tables: &Tables) -> f64 {
     let mut hosts = vec![0_u64; fabric.switches().len()];
     let is_host = |at: &PortRef| !fabric.node(at.node).is_switch();

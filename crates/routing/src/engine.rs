@@ -58,7 +58,7 @@ pub enum Capability {
     Recognises,
     /// Its tables are those that the operator gave: no other tables may take their place.
     Given,
-    /// Spreads load anew if asked ([`Rebalance::Full`](crate::Rebalance::Full)).
+    /// Balances load from scratch if asked ([`Rebalance::Full`](crate::Rebalance::Full)).
     SpreadsAnew,
     /// Cannot deadlock on any fabric that it accepts, in traffic from or to hosts.
     DeadlockFree,

@@ -21,7 +21,7 @@ pub struct Options {
     /// scratch, as OpenSM does when a switch is new or a port was reset. Used by minhop, updn, dnup, fat-tree and file
     /// with hop counts; the others always balance the whole fabric from scratch.
     pub previous: Option<Arc<Tables>>,
-    /// Whether load may be spread anew. Default: minimal. Of `fat-tree` only.
+    /// Whether load may be balanced from scratch. Default: minimal. Of `fat-tree` only.
     pub rebalance: Rebalance,
     /// Counts routes to switches when spreading load (OpenSM's `port_profile_switch_nodes`). Default false, because
     /// switches receive next to no traffic. Used by minhop, updn, dnup and file with hop counts.

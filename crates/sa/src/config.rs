@@ -31,24 +31,24 @@ pub struct Config {
     pub retries: u8,
     /// Segments in flight to one client. Default 64, as Linux allows.
     pub window: u32,
-    /// Most services. Default 16,384. Further requests are answered with NO_RESOURCES.
+    /// Largest number of services. Default 16,384. Further requests are answered with NO_RESOURCES.
     pub services: usize,
-    /// Most services of one port. Default 256.
+    /// Largest number of services of one port. Default 256.
     pub services_per_client: usize,
-    /// Most subscriptions. Default 65,536.
+    /// Largest number of subscriptions. Default 65,536.
     pub subscriptions: usize,
-    /// Most subscriptions of one port. Default 64.
+    /// Largest number of subscriptions of one port. Default 64.
     pub subscriptions_per_client: usize,
     /// Most multicast groups. Default 1,024; switches may support fewer.
     pub groups: usize,
-    /// Most multicast groups that one port may have created or joined. Default 512.
+    /// Largest number of multicast groups that one port may have created or joined. Default 512.
     pub groups_per_client: usize,
     /// Largest number of alias GUIDs, and largest number of assigned GUIDs. Default 262,144: sixteen virtual functions
     /// on 16,384 ports. At the limit, aliases of absent ports are removed; further requests are answered with
     /// NO_RESOURCES.
     pub aliases: usize,
-    /// Most reports that wait for their responses. Default 65,536: one event to the largest number of subscribers; each
-    /// report needs 400 bytes. Further reports are dropped and counted.
+    /// Largest number of reports that wait for their responses. Default 65,536: one event to the largest number of
+    /// subscribers; each report needs 400 bytes. Further reports are dropped and counted.
     pub reports: usize,
 }
 

@@ -37,7 +37,7 @@ const OURS_SILENT_MAX: u32 = 8;
 const GATHER: Duration = Duration::from_millis(50);
 /// A copy may occupy the master for one part of the time in this many.
 const SHARE: u32 = 20;
-/// Most segments of an answer: 5,832 ports in 100 groups are 194,400.
+/// Largest number of segments of an answer: 5,832 ports in 100 groups are 194,400.
 const SEGMENTS_MAX: u32 = 500_000;
 /// Unanswered requests after which the master's LID is looked up again.
 const SILENT_MAX: u32 = 2;
@@ -215,7 +215,7 @@ impl Copier {
         self.begun.map(|begun| begun + SETTLED_AFTER)
     }
 
-    /// This manager is master. The next time as standby starts anew.
+    /// This manager is master. The next time as standby starts from the beginning.
     pub fn lead(&mut self) {
         self.end();
         self.begun = None;

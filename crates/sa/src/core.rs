@@ -30,9 +30,9 @@ use crate::swept::Swept;
 /// How long a subscriber may leave reports unanswered before its subscription is removed. This must not be short: a
 /// host that is unreachable for a moment during a repair does not notice that, and would not subscribe again.
 const SILENT_MAX: Duration = Duration::from_secs(60);
-/// Most segments of a request: the longest is MultiPathRecord's, of one.
+/// Largest number of segments of a request: the longest is MultiPathRecord's, of one.
 const QUESTION_SEGMENTS: u32 = 4;
-/// Most requests that are being received in segments; more are refused.
+/// Largest number of requests that are being received in segments; more are refused.
 const QUESTIONS_MAX: usize = 1_024;
 
 /// A request with an incomplete answer.

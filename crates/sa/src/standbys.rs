@@ -26,7 +26,7 @@ use crate::io::Output;
 /// Longest wait of an answer. ClassPortInfo.RespTimeValue announces 1.07 s to hosts. A standby notices after two of its
 /// queries, 0.7 s, that it gets no answers.
 const WAIT: Duration = Duration::from_millis(800);
-/// Most standbys that are waited for: more than in practice.
+/// Largest number of standbys that are waited for: more than in practice.
 const STANDBYS_MAX: usize = 32;
 /// Most waiting answers, 0.3 KB each. Further changes are answered with BUSY.
 const HELD_MAX: usize = 16_384;

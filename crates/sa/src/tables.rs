@@ -381,7 +381,7 @@ fn guid_info(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step
     Step::Row
 }
 
-/// Most blocks of a P_KeyTable: a port has at most 65,535 P_Keys.
+/// Largest number of blocks of a P_KeyTable: a port has at most 65,535 P_Keys.
 const PKEY_BLOCKS: u32 = 1 << 11;
 
 /// Writes the planned P_Keys, block by block: of end ports, and of switch ports that enforce partitions.

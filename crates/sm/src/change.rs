@@ -22,7 +22,7 @@ mod event;
 
 pub use event::ChangeEvent;
 
-/// Most changes that are listed. An operator makes a few a day.
+/// Largest number of changes that are listed. An operator makes a few a day.
 const LISTED_MAX: usize = 16;
 
 /// Changes of policy: the open one, and the last ones that have ended.
@@ -91,7 +91,7 @@ pub enum ChangeState {
     RolledBack {
         /// Why, in words: for each engine, the first finding.
         why: Arc<str>,
-        /// What the judge said of the last plan that it refused, if it refused one.
+        /// The judge's reason for the last plan that it refused, if it refused one.
         verdict: Option<Arc<Verdict>>,
     },
     /// End: another proposal came before the judge accepted a plan.
@@ -153,7 +153,7 @@ pub enum In {
     Refused {
         /// Why, in words.
         why: Arc<str>,
-        /// What the judge said of the last plan that it refused.
+        /// The judge's reason for the last plan that it refused.
         verdict: Option<Arc<Verdict>>,
     },
     /// Every Set of a plan has ended.

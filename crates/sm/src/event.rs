@@ -334,7 +334,7 @@ impl Event {
         matches!(self, Self::Repaired { .. })
     }
 
-    /// How much it matters.
+    /// Its severity.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

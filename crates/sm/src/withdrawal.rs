@@ -1,8 +1,8 @@
 //! Withdrawal: decides when a sweep takes links out of service for good.
 //!
 //! The plan that moves routes off a link is made while the link still carries packets ([`In::Applied`]). When the
-//! packets of older entries are gone, the timer `Withdrawal` has a sweep begun. That sweep leaves the link out, and its
-//! plan disables the port if the place is isolated. What the list means on a fabric is decided in
+//! packets of older entries are gone, the timer `Withdrawal` begins another sweep. That sweep leaves the link out, and
+//! its plan disables the port if the place is isolated. What the list means on a fabric is decided in
 //! `selvedge_planner::out_of_service`.
 
 use std::time::Duration;

@@ -22,7 +22,7 @@ pub enum StoreError {
         cause: io::Error,
     },
     /// SLV-STORE-0002: another manager uses the folder.
-    #[error("SLV-STORE-0002: {} is in use by another selvedge; stop that one, or give this one a folder of its own \
+    #[error("SLV-STORE-0002: {} is in use by another selvedge; stop it, or give this one a folder of its own \
         (--state)", path.display())]
     Locked {
         /// The folder.

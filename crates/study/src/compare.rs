@@ -300,7 +300,7 @@ struct Whole {
 #[derive(Default)]
 struct Found {
     answer: Answer,
-    /// By series; `None`: the engine refuses, or makes all tables afresh after a loss.
+    /// By series; `None`: the engine refuses, or makes all tables from scratch after a loss.
     whole: Vec<Option<Whole>>,
 }
 

@@ -44,7 +44,7 @@ pub struct Question {
 pub struct Requests {
     /// Requests in flight at most.
     pub window: u32,
-    /// Most requests in flight to one agent; `None`: the default of the manager.
+    /// Largest number of requests in flight to one agent; `None`: the default of the manager.
     pub agent_window: Option<u32>,
     /// Time to plan one table entry, in ns.
     pub entry_ns: u64,

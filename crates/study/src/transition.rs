@@ -32,7 +32,7 @@ pub struct Question {
     pub to: Engine,
     /// The switches' LifeTimeValue: a packet is discarded after 4.096 µs × 2^N in one switch; 20: never.
     pub lifetime: u8,
-    /// Most data lanes of either engine; `None`: the engine's own default.
+    /// Largest number of data lanes of either engine; `None`: the engine's own default.
     pub lanes: Option<u8>,
     /// Threads to use.
     pub threads: Threads,

@@ -22,13 +22,13 @@ use selvedge_types::{LinkSpeed, LinkWidth, Mtu, Rate};
 use crate::SpecError;
 pub use tree::Tree;
 
-/// Most nodes of a fabric: twenty times the number of LIDs of a subnet.
+/// Largest number of nodes of a fabric: twenty times the number of LIDs of a subnet.
 pub(crate) const NODES_MAX: u64 = 1_000_000;
-/// Most ports of all nodes together: about 2 GB of memory.
+/// Largest number of ports of all nodes together: about 2 GB of memory.
 pub(crate) const PORTS_MAX: u64 = 10_000_000;
-/// Most external ports of a switch. Source: IBA vol 1 §18.2.4.3: port 255 is reserved.
+/// Largest number of external ports of a switch. Source: IBA vol 1 §18.2.4.3: port 255 is reserved.
 const SWITCH_PORTS_MAX: u64 = 254;
-/// Most ports of a host channel adapter; real ones have one or two.
+/// Largest number of ports of a host channel adapter; real ones have one or two.
 const HOST_PORTS_MAX: u8 = 4;
 
 /// A generator with its parameters. The same recipe gives the same fabric, to the last byte, on every machine.

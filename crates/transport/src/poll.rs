@@ -38,7 +38,7 @@ impl PollSet {
 
     /// Waits at most `wait`. A signal counts as no descriptor ready.
     ///
-    /// Uses `ppoll` instead of `poll`: it takes nanoseconds, and ibsim's preloaded shim intercepts only `poll`, with a
+    /// Uses `ppoll` instead of `poll`: it takes nanoseconds, and libumad2sim intercepts only `poll`, with a
     /// lock of its own.
     pub(crate) fn wait(&mut self, wait: Duration) -> io::Result<()> {
         let timeout = libc::timespec {

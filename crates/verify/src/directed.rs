@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::finding::{Fault, Finding, Place, Severity};
 use crate::ground::Ground;
 
-/// Most links of a directed route. Source: IBA vol 1 §14.2.2 (HopCount).
+/// Largest number of links of a directed route. Source: IBA vol 1 §14.2.2 (HopCount).
 const HOPS_MAX: u32 = 63;
 /// Largest number of links between the first switch on a manager's directed route and the last switch that the route
 /// reaches. The first link of the route leads from the manager's host to a switch.
@@ -58,8 +58,8 @@ impl<'a> Walk<'a> {
         found
     }
 
-    /// Returns the number of switches and hosts that are too many hops away for a manager at this place, and the first
-    /// switch that is itself too far or has a host that is too far.
+    /// Returns how many switches and hosts are too many hops away from a manager at this place. Also returns the first
+    /// switch that is too far, or that has a host that is too far.
     fn beyond(&self, found: &[(usize, u32)], has_hosts: bool) -> Beyond {
         let far_max = if has_hosts { FAR_MAX } else { HOPS_MAX };
         let mut beyond = Beyond::default();

@@ -28,7 +28,8 @@ use crate::phases::net::{Net, Owner, Way};
 use crate::subject::Subject;
 use possible::Possible;
 
-/// Most steps of one search for a largest set: more than any pair of a fat tree needs, and still below a millisecond.
+/// Largest number of steps of one search for a largest set: more than any pair of a fat tree needs, and still below a
+/// millisecond.
 pub const SEARCH_STEPS_MAX: u32 = 20_000;
 
 /// Sets of LID offsets with disjoint paths.
@@ -352,8 +353,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Tries the candidate that clashes with the fewest remaining candidates. If there are such candidates, also tries
-    /// each of them instead: every largest set contains the first candidate or one that clashes with it.
+    /// Chooses the candidate that clashes with the fewest of the remaining candidates. Also tries each candidate that
+    /// clashes with it in its place, because every largest set contains the chosen one or one of these.
     fn extend(&mut self, chosen: u128, open: u128) {
         self.steps += 1;
         if (chosen | open).count_ones() <= self.best.count_ones() || self.steps >= SEARCH_STEPS_MAX {

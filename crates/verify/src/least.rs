@@ -247,8 +247,8 @@ impl<'g> Search<'g> {
         senders.all(|s| turns_once(s as u32))
     }
 
-    /// Adds the entries towards the LIDs of one switch that must change, and the sets of entries of which one must
-    /// change.
+    /// For the LIDs at one switch, adds the entries that must change, and the sets of entries of which at least one
+    /// must change.
     fn destination(
         &self,
         (home, ways): (u32, &Ways),

@@ -12,7 +12,7 @@ pub struct DirectedRoute {
 }
 
 impl DirectedRoute {
-    /// Most hops of a directed route (the path vector has 64 bytes; byte 0 is unused).
+    /// Largest number of hops of a directed route (the path vector has 64 bytes; byte 0 is unused).
     pub const MAX_HOPS: usize = 63;
     /// The empty route: the sender's own node.
     pub const LOCAL: Self = Self {

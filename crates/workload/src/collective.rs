@@ -65,7 +65,7 @@ impl CollectiveKind {
     }
 }
 
-/// Most operations of a schedule, at about 100 bytes each. A ring of 3,888 ranks has 60 million.
+/// Largest number of operations of a schedule, at about 100 bytes each. A ring of 3,888 ranks has 60 million.
 const OPS_MAX: u64 = 100_000_000;
 
 /// SLV-WORKLOAD-0010: a collective operation would need more memory than a simulation may take.

@@ -40,7 +40,7 @@ pub struct GoalError {
 /// The expected text for most errors.
 const WANT: &str = "GOAL text as LogGOPSim reads it";
 
-/// Most ranks of a trace: more than the LIDs of a subnet.
+/// Largest number of ranks of a trace: more than the LIDs of a subnet.
 const RANKS_MAX: u32 = 49_152;
 
 /// Reads a trace.

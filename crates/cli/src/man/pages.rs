@@ -243,7 +243,7 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
             RUNNING,
             &[
                 (
-                    "Show what spreading load anew would change:",
+                    "Show what balancing load again would change:",
                     "selvedge rebalance --dry-run",
                 ),
                 ("Do it, in steps:", "selvedge rebalance"),

@@ -371,7 +371,7 @@ pub fn show_real(out: &mut Out, report: &SoakReal) -> Result<(), CliError> {
     out.line(format!("manager  {}", report.manager))?;
     out.line(format!("program  {}", report.program))?;
     out.line(format!("machine  {}", report.machine))?;
-    out.line(format!("time     real, {} s of a schedule in one", report.speed))?;
+    out.line(format!("time     real: one second for {} s of a schedule", report.speed))?;
     out.line("")?;
     out.grid(&real_runs(report))?;
     out.line("")?;

@@ -12,6 +12,7 @@ mod health;
 mod lists;
 mod maintenance;
 mod manage;
+mod misled;
 mod offline;
 mod opensm_conf;
 mod output;

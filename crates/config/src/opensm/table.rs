@@ -249,7 +249,7 @@ impl OpenSmOption {
         option(
             "sweep_on_trap",
             "TRUE",
-            Lacking("a trap is always looked at; its port is asked, not the whole fabric"),
+            Lacking("every trap is handled: its ports are probed, not the whole fabric"),
         ),
         option(
             "port_profile_switch_nodes",

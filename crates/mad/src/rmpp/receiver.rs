@@ -9,7 +9,7 @@ use selvedge_wire::sa::{Rmpp, RmppFlags, RmppKind, RmppStatus, SA_DATA_LEN};
 /// Limits of a [`Receiver`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverConfig {
-    /// Most segments of a message.
+    /// Largest number of segments of a message.
     pub segments_max: u32,
     /// How many segments the sender may be ahead of the last acknowledgement; at least 1.
     pub window: u32,

@@ -13,7 +13,7 @@ pub struct SenderConfig {
     pub timeout: Duration,
     /// Consecutive repeats before the transfer fails.
     pub retries: u8,
-    /// Most segments in flight, whatever the receiver allows; at least 1.
+    /// Largest number of segments in flight, whatever the receiver allows; at least 1.
     pub window: u32,
     /// If true, the first segment is repeated like the others. Otherwise only [`Sender::again`] repeats it, when the
     /// client repeats its request. A client that never acknowledges then gets nothing further, not even an abort.

@@ -9,7 +9,7 @@ use selvedge_types::{Idx, Lid, PortNum};
 
 use super::drain_time;
 
-/// Most entries to follow in search of the longest path. With more, the number of switches is used.
+/// Largest number of entries to follow in search of the longest path. With more, the number of switches is used.
 const FOLLOWED_MAX: usize = 4_000_000;
 
 /// Returns the LIDs that ports have now and that a plan gives to no port, and how long packets to them may be in flight

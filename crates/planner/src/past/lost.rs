@@ -50,8 +50,8 @@ impl Lost {
 }
 
 /// Returns the links into switches that carried packets in `before` and no longer do, and the links of senders that no
-/// sweep has found. A link into a switch that the last sweep did not find is not returned: it still counts as carrying
-/// packets, because packets that the switch has received are still in it when it is found again.
+/// sweep has found. This includes links into a switch that the last sweep did not find: packets that the switch has
+/// received are still in it when it is found again.
 pub(super) fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<Lost> {
     match std::ptr::eq(Arc::as_ptr(before), now) {
         true => Vec::new(),

@@ -97,7 +97,8 @@ struct Step {
     writes: Vec<Write>,
 }
 
-/// Most changed entries that are sorted by use. With more, the order has no visible effect and takes too long to find.
+/// Largest number of changed entries that are sorted by use. With more, the order has no visible effect and takes too
+/// long to find.
 const SORTED_MAX: usize = 20_000;
 
 /// Returns the Sets that turn `fabric` with `installed` tables into `plan`, in steps that the judge should be able to

@@ -63,8 +63,8 @@ pub enum Broken {
     OldResult,
     /// Each switch's table is emptied before it is written.
     BlankFirst,
-    /// At the last step of a change of tables, sends each block that dropped packets until then twice: first once more
-    /// with the old contents, which drop packets, and then as planned.
+    /// After the last step of a change of tables, sends some blocks two more times. These are blocks that dropped
+    /// packets until that step. They are sent once with these old contents, and then again as planned.
     Stutter,
     /// The same for blocks in which the last step of the change only changed entries, without dropping packets.
     Relapse,

@@ -15,7 +15,7 @@ use super::event::{Happening, Kind};
 use super::world::World;
 use crate::RehearsalError;
 
-/// Most places that are out of service at a time: a fabric of a schedule is small.
+/// Largest number of places that are out of service at a time: a fabric of a schedule is small.
 const PLACES: usize = 3;
 /// Places that the operator tries to take out of service, until the manager does not refuse one.
 const TRIES: usize = 6;

@@ -53,7 +53,7 @@ impl Chaos {
             .collect();
         let last = &hosts[hosts.len() - 1];
         // What flaps all the time is left out, though its link is up: here everything must come up again.
-        // Every other time load is spread anew while faults go on.
+        // Every other time load is balanced from scratch while faults go on.
         let policy = Policy {
             flap_downs: 0,
             ..Policy::default()

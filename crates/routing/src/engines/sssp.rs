@@ -276,8 +276,8 @@ impl Placing<'_> {
         Some(one)
     }
 
-    /// Assigns the routes of hosts to a lane, by another path if that saves a lane. With `packed`, another path is
-    /// preferred to the next lane in use.
+    /// Assigns the routes of hosts to a lane. If another path saves a lane, takes that path. With `packed`, another
+    /// path is preferred to the next lane in use.
     fn place(&mut self, target: Target, packed: bool) -> Option<()> {
         let (attach, counts) = (target.attach, target.egress != 0);
         let next = read(self.graph, &self.tables, target);

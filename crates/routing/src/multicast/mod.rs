@@ -46,11 +46,11 @@ pub struct TreeRequest<'a> {
     pub roots: &'a BTreeMap<Lid, Guid>,
     /// Groups that are to be planned; others keep their trees.
     pub stale: &'a BTreeSet<Lid>,
-    /// Dependencies of routes, if trees are to be laid beside them.
+    /// Dependencies of routes, if trees must be compatible with them.
     pub routes: Option<&'a Routes>,
 }
 
-/// Dependencies of routes, for trees that are laid beside them.
+/// Dependencies of routes, for trees that must be compatible with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
     /// The dependencies of each lane.

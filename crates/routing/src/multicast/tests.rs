@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// Returns the number of Sets of each phase. If trees could deadlock with each other, they are laid along one
+    /// Returns the number of Sets of each phase. If trees could deadlock with each other, they use one
     /// trunk. If the change could deadlock, the old trees are removed first.
     fn turn(&mut self) -> Vec<usize> {
         let stale = self.groups.iter().map(|group| group.mlid).collect();

@@ -1,5 +1,5 @@
 //! First plans of trees that lack links or switches: nothing is in force that could be kept, so they are as even as
-//! tables that are spread anew. Each result is judged.
+//! tables that are balanced from scratch. Each result is judged.
 
 use std::collections::BTreeSet;
 

@@ -57,7 +57,7 @@ impl AliasEvent {
         }
     }
 
-    /// How much it matters.
+    /// Its severity.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

@@ -342,7 +342,7 @@ mod tests {
         check(true, &[Some(7)], &["sent", "refuses 7", "gave up 6"]);
         check(true, &[None], &["sent", "refuses 0", "gave up 6"]);
         check(true, &[Some(5), Some(0)], &["sent", "5 true", "sent", "refuses 0"]);
-        // All is planned anew, what was acknowledged included.
+        // All is planned again, what was acknowledged included.
         check(
             true,
             &[Some(5)],

@@ -48,7 +48,7 @@ impl Sm {
                 }
                 Effect::Unknown(Block::Guids { place, .. }) => self.run_aliases(aliases::In::Unknown(place), out),
                 Effect::GaveUp(Block::Guids { place, .. }) => self.run_aliases(aliases::In::GaveUp(place.0), out),
-                // Trees are planned anew as a whole.
+                // Trees are planned again as a whole.
                 Effect::GaveUp(Block::Mft { .. }) => {}
             }
         }

@@ -175,7 +175,7 @@ impl Sm {
     pub(super) fn interrupted(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
         let apply = apply.end();
         let traffic = apply.traffic;
-        // A step towards balance begins anew by itself when what happened has been dealt with.
+        // A step towards balance begins again by itself when what happened has been dealt with.
         if !self.is_balancing() {
             self.tell_in_force(In::LeftHalfWay {
                 plan: &apply.outcome.plan,

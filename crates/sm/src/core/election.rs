@@ -124,8 +124,8 @@ impl Sm {
         }
     }
 
-    /// True if packets are in flight by entries that changed a moment ago, or to LIDs that were given up, or if an
-    /// earlier copy of a Set may still arrive and undo a Set of the next master.
+    /// True if packets are in flight by entries that changed a moment ago, or to LIDs that were given up. Also true if
+    /// an earlier copy of a Set may still arrive: it could undo a Set of the next master.
     fn is_draining(&mut self) -> bool {
         let inventory = self.inventory.clone();
         let is_under_way = inventory.is_some_and(|inventory| self.under_way(&inventory.fabric).is_some());

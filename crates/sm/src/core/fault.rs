@@ -400,7 +400,7 @@ impl Sm {
         self.repair(In::Applied { has_switches }, out);
     }
 
-    /// Completes the preparation with the dependencies of packets in flight, once it is known how long they matter.
+    /// Completes the preparation with the dependencies of packets in flight, once it is known how long that is so.
     pub(crate) fn prepare_for_what_is_under_way(&mut self, out: &mut Vec<Output>) {
         let is_free = matches!(
             self.stage,

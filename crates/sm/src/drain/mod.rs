@@ -86,7 +86,7 @@ pub enum In<'a> {
         /// The step before the wait that it is in.
         step: Option<Step>,
     },
-    /// A job has computed for how long packets in flight matter.
+    /// A job has computed for how long packets in flight must be considered.
     Settled(Box<Past>),
     /// A sweep begins that gives ports the LIDs for which they wait.
     LidsSwept,
@@ -97,7 +97,7 @@ pub enum In<'a> {
 pub enum Effect {
     /// The answer to the query: packets that may be in flight. None: none.
     UnderWay(Option<Arc<UnderWay>>),
-    /// It is known for how long packets in flight matter.
+    /// It is known for how long packets in flight must be considered.
     Settled,
 }
 
@@ -169,12 +169,13 @@ impl Drain {
         self.past.has_carried(fabric, now)
     }
 
-    /// Returns true if packets may be in flight, and it is known for how long they matter.
+    /// Returns true if packets may be in flight, and it is known for how long that is so.
     pub fn is_settled_with_some(&self) -> bool {
         self.past.is_settled_with_some()
     }
 
-    /// Returns the input of the job that computes for how long packets in flight matter, if that is unknown.
+    /// Returns the input of the job that computes for how long packets in flight must be considered, if that is
+    /// unknown.
     pub fn unsettled(&self) -> Option<Past> {
         self.past.is_unsettled().then(|| self.past.clone())
     }

@@ -73,7 +73,7 @@ pub(super) struct RegistrationCopy {
     is_wanted: bool,
     /// This manager stands by, and the copy is not complete yet. It shows DISCOVERING, so no master hands over to it.
     is_awaited: bool,
-    /// The master with a copy that is complete, or cannot be had. It may have been out of sight since.
+    /// The master with a copy that is complete, or cannot be had. It may have been unreachable since.
     of: Option<Guid>,
     /// True if the master's administrator no longer answers: the copy was complete when the administrator last
     /// answered, but if the master still runs, it may be incomplete now.

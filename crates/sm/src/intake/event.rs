@@ -74,7 +74,7 @@ impl IntakeEvent {
         }
     }
 
-    /// How much it matters.
+    /// Its severity.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

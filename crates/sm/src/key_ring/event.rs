@@ -7,19 +7,19 @@ use selvedge_planner::Severity;
 /// Something about the change of the M_Key of all ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyEvent {
-    /// Ports with a former key get the present one.
+    /// Ports with a former M_Key get the present M_Key.
     Begins {
         /// Their number.
         ports: usize,
     },
-    /// Every port has the present key, and the former ones are forgotten.
+    /// Every port has the present M_Key, and the former ones are forgotten.
     Done,
-    /// Every port that was found has the present key, and the former ones are kept.
+    /// Every port that was found has the present M_Key; the former ones are kept, because they may still be needed.
     Kept {
-        /// Missing nodes and links that may hold one. 0: another manager has asked with one.
+        /// Missing nodes and links, which may hold a former key. 0: another manager has asked with a former key.
         missing: usize,
     },
-    /// Ports still have a former key.
+    /// Ports still have a former M_Key.
     Left {
         /// Their number.
         ports: usize,
@@ -43,7 +43,7 @@ impl KeyEvent {
         }
     }
 
-    /// How much it matters.
+    /// Its severity.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

@@ -28,7 +28,8 @@ use crate::smp::Smp;
 
 /// Most former keys: more than rotations between two sweeps that find every node. The oldest one is dropped.
 pub const FORMER_MAX: usize = 8;
-/// Most heavy sweeps in a row that begin at once to confirm a rotation; later ones come by their own reasons.
+/// Largest number of heavy sweeps in a row that begin at once to confirm a rotation; later ones come by their own
+/// reasons.
 const CONFIRMS_MAX: u8 = 3;
 /// Another manager that has asked with a former key within this time still has it: its next polls show which.
 const PEER_ASKS_WITHIN: Duration = Duration::from_secs(60);

@@ -46,7 +46,7 @@ pub enum MulticastEvent {
         /// Port GUID of it.
         member: Guid,
     },
-    /// Trees are moved to better ones.
+    /// Multicast trees are replaced by better ones.
     Moved {
         /// How many.
         trees: usize,
@@ -79,7 +79,7 @@ impl MulticastEvent {
         }
     }
 
-    /// How much it matters.
+    /// Its severity.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

@@ -405,8 +405,8 @@ impl Multicast {
                 self.take(ctx, *planned, (planning, &inventory.fabric), effects);
             }
             (trees, inventory) => {
-                // Planned anew when that is dealt with; trees that the judge refused, when something changes, as it may
-                // have done meanwhile.
+                // Planned again when that is dealt with; trees that the judge refused, when something changes, as it
+                // may have done meanwhile.
                 let waits = matches!(trees, PlannedTrees::Refused) && self.stale.is_empty();
                 self.stale.extend(planning.stale);
                 self.moves &= matches!(trees, PlannedTrees::Later(_));

@@ -70,7 +70,7 @@ pub struct Ctx<'a> {
 /// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In {
-    /// A sweep or a repair begins: steps begin anew after it.
+    /// A sweep or a repair begins: steps begin again after it.
     Interrupted,
     /// The manager is idle: if a sweep or a repair came before, the quiet time begins.
     Idle,

@@ -42,7 +42,7 @@ enum Evidence {
 }
 
 impl Wires {
-    /// Handles the fabric of a sweep. Cables with both ends out of sight stay unchanged.
+    /// Handles the fabric of a sweep. Cables with two ends that the sweep did not find stay unchanged.
     pub fn note(&mut self, fabric: &Fabric) {
         // Whether a switch reports a port as lost or with another peer, unless the port is ACTIVE without a visible
         // peer.

@@ -28,7 +28,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const SEND_WAIT: Duration = Duration::from_millis(100);
 /// Distance between the ids of several ports of one process: the highest process id of Linux (`PID_MAX_LIMIT`).
 const ID_STEP: u32 = 1 << 22;
-/// Most ports of one process at one server, because ids are signed 32-bit numbers in socket names.
+/// Largest number of ports of one process at one server, because ids are signed 32-bit numbers in socket names.
 const PORTS_PER_PROCESS: u32 = (i32::MAX as u32) / ID_STEP;
 
 const ADVICE_START: &str = "start ibsim or 'selvedge emulate' with the same name (ibsim: environment IBSIM_SOCKNAME)";

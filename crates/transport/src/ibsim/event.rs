@@ -8,7 +8,7 @@ use selvedge_wire::{Address, Datagram, Mad};
 use super::backend::AttachPoint;
 use super::socket::BASE_NAME_MAX;
 
-/// Largest number of clients attached at once. ibsim allows 10; its preloaded library (the shim) accepts any number. 32
+/// Largest number of clients attached at once. ibsim allows 10; libumad2sim accepts any number. 32
 /// are enough for the diagnostics of 32 hosts or for a few hundred SMs one after another. Each slot costs one
 /// descriptor.
 pub const SLOTS: usize = 32;
@@ -40,7 +40,7 @@ pub(super) fn slots() -> impl Iterator<Item = Slot> {
 pub struct ServerOptions {
     /// How long a request may stay unanswered before it is sent again or returned. Default 200 ms, as in OpenSM.
     pub response_timeout: Duration,
-    /// How often a request is sent again. Default 3, as in OpenSM. ibsim's preloaded library (the shim) never does
+    /// How often a request is sent again. Default 3, as in OpenSM. libumad2sim never does
     /// this, even if its program requests it.
     pub retries: u32,
 }

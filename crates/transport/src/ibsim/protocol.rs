@@ -207,7 +207,7 @@ impl Control {
 pub struct Connect {
     /// In the request: the suffix of the client's socket names. In the answer: its slot.
     pub id: u32,
-    /// Queue pair for datagrams to queue pairs other than 0 and 1; the shim sends 0.
+    /// Queue pair for datagrams to queue pairs other than 0 and 1; libumad2sim sends 0.
     pub qp: u32,
     /// True if the client is an SM from the start (shim: environment variable `SIM_SET_ISSM`).
     pub is_sm: bool,
@@ -298,7 +298,7 @@ impl Facts<'_> {
 
     /// Returns the data of GET_NODEINFO.
     ///
-    /// The shim computes the port GUID that it shows to its program: node GUID + local port (0 on switches). If the
+    /// libumad2sim computes the port GUID that it shows to its program: node GUID + local port (0 on switches). If the
     /// real port GUID differs, this method changes the node GUID so that the sum is right. OpenSM finds its own port by
     /// the port GUID, and reads the node GUID only from the fabric, where NodeInfo is correct.
     #[must_use]
@@ -420,7 +420,7 @@ pub(super) fn emit(bytes: &mut [u8; PACKET_LEN], (to, from): (End, End), status:
 }
 
 /// Returns the number of significant bytes of a MAD. On real hardware the kernel assembles RMPP transfers and reports
-/// their length. The shim reports this value instead, and infiniband-diags compute the number of records from it.
+/// their length. libumad2sim reports this value instead, and infiniband-diags compute the number of records from it.
 fn used(mad: &Mad) -> usize {
     let whole = RmppFlags::FIRST.with(RmppFlags::LAST);
     match mad.rmpp() {

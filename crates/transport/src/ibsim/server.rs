@@ -1,6 +1,6 @@
 //! A server of the ibsim protocol: external programs attach to a fabric of this program.
 //!
-//! The server also does the work of the kernel's umad layer, because ibsim's preloaded library (the shim) has no
+//! The server also does the work of the kernel's umad layer, because libumad2sim has no
 //! timers: it sends an unanswered request again, and finally returns it with status 110.
 
 use std::io;
@@ -414,7 +414,7 @@ impl IbsimServer {
                 };
                 return self.send(waiting.slot, &answer);
             }
-            // The shim took it for a request and overwrote the trap's own id with its agent number.
+            // libumad2sim took it for a request and overwrote the trap's own id with its agent number.
             mad.set_transaction(TransactionId(transaction & OWN_TRANSACTION_BITS));
         } else if !is_answer(mad) {
             let marked = transaction & !(0xFFFF << SLOT_SHIFT) | slot_mark(slot);
@@ -506,7 +506,7 @@ impl IbsimServer {
 
     fn unsolicited(&mut self, delivery: &Delivery) -> Option<Slot> {
         let wanted = match delivery.to.qp {
-            // An SM has registered agents for these classes. The shim crashes on a class without a registered agent.
+            // An SM has registered agents for these classes. libumad2sim crashes on a class without a registered agent.
             0 | 1 if delivery.mad.class().is_smp() || delivery.mad.class() == Class::SubnAdm => self.sm_at(delivery.at),
             0 | 1 => None,
             qp => slots().find(|slot| {

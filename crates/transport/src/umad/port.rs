@@ -26,7 +26,7 @@ const CLASSES: [(Class, u8, &[u8]); 4] = [
     (Class::PerfMgt, 1, &[]),
 ];
 
-/// A port of an HCA: real, or simulated under ibsim's preloaded shim.
+/// A port of an HCA: real, or simulated under libumad2sim.
 ///
 /// In a returned request only the common header (24 bytes) and the address are reliable, because kernels return no
 /// more.

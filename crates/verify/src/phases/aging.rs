@@ -1,10 +1,10 @@
 //! Computes how long packets in flight must be considered after a change, even if the entries on their path have
 //! changed again.
 //!
-//! A change need not be considered any longer when each packet that was in flight at that time is at a place where a
-//! later packet could be too, and may have come there in the same way: the proof for later packets then covers it. Such
-//! a packet leaves its switch within one packet lifetime, by any entry. It leaves the next switch within another
-//! lifetime, by an entry that was in force after the change.
+//! At some time, each packet that was in flight during the change is at a place where a later packet could be too, and
+//! may have come there in the same way. From then on the change need not be considered, because the proof for later
+//! packets covers these packets. Such a packet leaves its switch within one packet lifetime, by any entry. It leaves
+//! the next switch within another lifetime, by an entry that was in force after the change.
 //!
 //! The agents of all switches send to hosts, so towards hosts two lifetimes are enough. Only hosts send to switches. At
 //! a switch where no packet of a host passes under any entry in force, the old packet is followed further, for one
@@ -22,7 +22,8 @@ use crate::standing::Replaced;
 
 /// Lifetimes until an entry that was in force after the change has forwarded the packet.
 const LIFETIMES: u32 = 2;
-/// Most switches in a row that a packet passes alone; beyond it no bound is given. 64 switches are 69 s at 1.07 s each.
+/// Largest number of switches in a row that a packet passes alone; beyond it no bound is given. 64 switches are 69 s at
+/// 1.07 s each.
 const ALONE_MAX: usize = 64;
 
 /// Entries of a switch for one LID, and the steps between which each was in force.
@@ -32,7 +33,7 @@ struct Held {
     until: u16,
 }
 
-/// Computes for each LID how long a past change matters.
+/// Computes for each LID how long a past change must be considered.
 pub struct Aging<'a> {
     fabric: &'a Fabric,
     lids: &'a Lids,

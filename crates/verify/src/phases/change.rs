@@ -326,7 +326,8 @@ fn of_proposal(
     let proof = proof.and_then(|trial| {
         match standing {
             None => counted.look(&trial, lifetimes, &options),
-            // How long packets matter does not depend on the kept dependencies, so the trial runs without them.
+            // How long packets must be considered does not depend on the kept dependencies, so the trial runs without
+            // them.
             Some(_) => {
                 let trial = Trial::bare(subject, None, proposal, &options).map_err(refusal)?;
                 counted.look(&trial, lifetimes, &options);

@@ -12,11 +12,11 @@
 //! has been delivered or discarded, or is at a place that packets of the entries in force also use.
 //!
 //! So the *mixed graph* of a step has, for each LID that changes, a dependency a → b in this case: a packet may have
-//! entered channel a by an entry that is in force, or was since the last wait, and an entry that led to channel b may
-//! have been in force when it arrived. Together with the dependencies of the unchanged LIDs, the graph must have no
-//! cycle. If the dependencies of each single LID have no loop, all dependencies of the graph can really occur together:
-//! Sets may arrive in the order from the sources towards the LID, while packets stay where they are. So no safe step is
-//! refused, except because of mixes that cannot occur within a block.
+//! entered channel a since the last wait, and an entry that led to channel b may have been in force when it arrived.
+//! Together with the dependencies of the unchanged LIDs, the graph must have no cycle. If the dependencies of each
+//! single LID have no loop, all dependencies of the graph can really occur together: Sets may arrive in the order from
+//! the sources towards the LID, while packets stay where they are. So no safe step is refused, except because of mixes
+//! that cannot occur within a block.
 //!
 //! As elsewhere in the judge, traffic of hosts, of switch agents, and between switches is kept apart. Only links that
 //! are up at both ends carry dependencies. If the service level of a LID changes, sources may use the old or the new

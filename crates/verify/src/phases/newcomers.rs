@@ -61,9 +61,9 @@ pub(super) fn add_their_wait(proposal: &mut Proposal<'_>, fabric: &Fabric, chang
     }
 }
 
-/// Returns the number of steps of a proposal, with the waits before them, that are over when the first port joins or a
-/// link between switches is activated. The last earlier change was acknowledged `age_ns` ago. `as_met` converts phases
-/// into steps, with the entries that packets can meet.
+/// Returns how many steps of a proposal (with the waits before them) are over when the first port joins or the first
+/// link between switches is activated. The last change before the proposal was acknowledged `age_ns` ago. `as_met`
+/// converts phases into steps, with the entries that packets can meet.
 pub(super) fn joins(
     (proposal, age_ns): (&Proposal<'_>, u64),
     fabric: &Fabric,

@@ -162,7 +162,7 @@ pub struct TransitionFigures {
     pub blocks_rewritten: u64,
     /// Dependencies in the largest mixed graph, all traffic.
     pub turns_max: u64,
-    /// Most dependencies from packets in flight since earlier steps, in any step.
+    /// Largest number of dependencies from packets in flight since earlier steps, in any step.
     pub ghosts_max: u64,
     /// Steps with a declared wait before them that is long enough.
     pub waits: Vec<u32>,

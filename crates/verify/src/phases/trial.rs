@@ -165,7 +165,7 @@ impl<'a> Trial<'a> {
 
     /// Returns the steps with a cycle. `upto` selects the classes of traffic that count: the first class alone is
     /// traffic of hosts, each later class includes the classes before it. Between two waits only the first step with a
-    /// cycle is returned, and any later step with a cycle in a class before that one.
+    /// cycle is returned, and any later step with a cycle in an earlier class.
     ///
     /// Turns are only added until the next wait. So if the last step before a wait has no cycle, no other step between
     /// the same two waits has one.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{GoalError, WaitKind};
 
-/// Most lines of a cycle that an error names.
+/// Largest number of lines of a cycle that an error names.
 const LINES_MAX: usize = 8;
 
 /// Operations of a trace in the order of the text, with their dependencies and messages.

@@ -80,8 +80,9 @@ pub(super) struct LidBook {
     overgrown: BTreeSet<Guid>,
     /// LIDs that ports held before an excused Set gave them others.
     own: BTreeMap<Guid, LidRange>,
-    /// All LIDs that ports held before Sets gave them others, with the time of the last such Set. A port may have got
-    /// other LIDs twice. A manager that has read only the first of them then gives those back.
+    /// All LIDs that ports held before Sets gave them other LIDs, with the time of the last such Set. If a port was
+    /// changed twice, it has several such LIDs, and a manager that has read only the first of them may give it these
+    /// again.
     left: BTreeMap<Guid, Vec<(LidRange, Time)>>,
 }
 

@@ -280,8 +280,8 @@ impl RoutesStay {
     }
 }
 
-/// True if a lost route is a loss: a port holds the LID, and other ports send packets to it. Agents of switches do not
-/// send to each other.
+/// True if a lost route must count as a violation: a port holds the LID, and other ports send packets to it. (Agents of
+/// switches do not send to each other.)
 fn matters(picture: &Picture, chassis: &Chassis, lid: Lid, from: Switches) -> bool {
     match holder(chassis, lid) {
         Some(port) if chassis.is_switch(chassis.wire(port).node()) => from & picture.with_hosts() != 0,

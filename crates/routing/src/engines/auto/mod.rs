@@ -39,7 +39,7 @@ pub struct Irregular {
     pub links: usize,
     /// Fewest neighbours of a switch.
     pub neighbours_min: usize,
-    /// Most neighbours of a switch.
+    /// Largest number of neighbours of a switch.
     pub neighbours_max: usize,
     /// Most links on a shortest path; of paths from up to 64 switches.
     pub hops_max: u32,

@@ -6,7 +6,7 @@ use selvedge_types::Guid;
 use super::error::NotATree;
 use super::net::Net;
 
-/// Most levels: OpenSM's ftree has the same limit, and no tree that was ever built comes near.
+/// Largest number of levels: OpenSM's ftree has the same limit, and no tree that was ever built comes near.
 const LEVELS_MAX: usize = 8;
 /// If at most one link in this number joins switches of one level, the fabric counts as a tree with odd cables.
 const LEVEL_LINKS_SHARE: usize = 8;
@@ -25,9 +25,9 @@ pub(super) struct Levels {
 impl Levels {
     /// Finds the levels: downwards from the roots if they are given, else upwards from the hosts.
     ///
-    /// A switch with hosts counts as a leaf. An upper switch with a few hosts (I/O nodes) must not, so if the fabric
-    /// does not look like a tree, switches with one host are no longer counted as leaves, then those with two hosts,
-    /// and so on.
+    /// A switch with hosts counts as a leaf. But an upper switch may have a few hosts (I/O nodes). So if the fabric
+    /// does not look like a tree, switches with the fewest hosts are no longer counted as leaves, then switches with
+    /// the next larger number of hosts, and so on.
     pub fn find(fabric: &Fabric, net: &Net, roots: &[Guid]) -> Result<Self, NotATree> {
         /// Different numbers of hosts that are tried.
         const TRIES: usize = 16;

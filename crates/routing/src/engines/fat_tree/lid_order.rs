@@ -28,9 +28,9 @@
 //! No order of LIDs is best for every fault. The following bound shows how near one order can come to the best LIDs for
 //! each single fault. Take k planes, k positions above the middle level, k pods, and one host for each (plane,
 //! position, pod). Block i holds n ≤ 64 hosts of a planes, b positions and c pods, so n ≤ a·b·c ≤ k·b·c. A lost mid–top
-//! link takes from the mid all hosts of its position in other pods, from the top all hosts of its pod, and changes one
-//! entry towards the host of this plane, position and pod in each of the other k − 1 pods. The mean of Sets over all k³
-//! links is at least
+//! link changes these entries: in the mid, those of all hosts of its position in other pods; in the top, those of all
+//! hosts of its pod; and in each of the other k − 1 pods, one entry towards the host of this plane, position and pod.
+//! The mean of Sets over all k³ links is at least
 //!
 //! ```text
 //! k − 1 + (1/k) · Σ ((k − 1)/k · b + c)   with   b·c ≥ n/k for each block.

@@ -277,7 +277,7 @@ impl FatTree {
     /// entry that does not use `lost` stays as it is.
     ///
     /// The port depends on the switch as well as on the destination, so that the routes of one lost link are spread
-    /// over all other positions. `None`: no port has the LID, or this switch has no other route; In the second case
+    /// over all other positions. `None`: no port has the LID, or this switch has no other route. In the second case
     /// switches further away must use other routes, so new tables must be computed.
     pub fn backup(&self, lids: &Lids, switch: SwitchIdx, lid: Lid, lost: u8) -> Result<Option<u8>, EngineError> {
         let s = switch.to_usize();

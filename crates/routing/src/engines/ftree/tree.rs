@@ -13,7 +13,7 @@ use super::{FtreeOptions, NoFatTree, index};
 use crate::note::{Note, RootSource, guids};
 use crate::options::HostLists;
 
-/// Most levels of a tree: OpenSM's limit, and the length of a place.
+/// Largest number of levels of a tree: OpenSM's limit, and the length of a place.
 pub(crate) const LEVELS_MAX: u32 = 8;
 
 /// A host port behind a switch.

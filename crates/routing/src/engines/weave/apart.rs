@@ -229,8 +229,8 @@ impl Apart {
         shared.hops += 1;
     }
 
-    /// Returns the number of links and switches that the path from a channel shares with the marked path, added to
-    /// `shared`.
+    /// Adds to `shared` the number of links and switches that the path from a channel has in common with the marked
+    /// path, and returns the sum.
     fn follow(&self, net: &Net, side: Side, mut c: u32, mut shared: Shared) -> Shared {
         while c != NONE {
             let to = net.dst[c as usize];

@@ -15,8 +15,8 @@ const SAMPLES_MAX: usize = 64;
 /// Assigns every destination switch to a lane: each lane gets a cluster of switches that are near each other, and all
 /// clusters have equal numbers of hosts.
 ///
-/// `before` is the assignment in force, by GUID. Switches in it keep their lane, so that hosts need not query their
-/// paths again; other switches join the nearest cluster that has room.
+/// `before` is the assignment in force, by GUID. Switches in `before` keep their lane, so that hosts need not query
+/// their paths again; other switches join the nearest cluster that has room.
 pub(super) fn lanes(net: &Net, fabric: &Fabric, lanes: u8, before: Option<&BTreeMap<Guid, u8>>) -> Vec<u8> {
     let mut lane = vec![0; net.switches];
     if lanes <= 1 {
@@ -97,8 +97,8 @@ pub(super) enum Layout {
     /// Paths may not turn from down to up, and a switch with `n` neighbours above forbids `n · (n - 1)` turns. All
     /// switches together have as many neighbours above as there are links, so the fewest turns are lost if all switches
     /// have equally many. In an order by rings, the lowest switches have only neighbours above, and no path passes
-    /// them. In this order nearly all switches have half of their neighbours above (measured: a quarter of the load on
-    /// the busiest channel of 256 switches on one lane).
+    /// them. In this order nearly all switches have half of their neighbours above. (Measured with 256 switches on one
+    /// lane: the busiest channel has a quarter of the load that it has with an order by rings.)
     Line,
 }
 

@@ -59,8 +59,9 @@ impl Order {
     /// `position` is the place of each switch from top to bottom. Every switch must have a neighbour above it, except
     /// the top of each part.
     ///
-    /// At first a turn may lead back by at most `window` percent of the order. Without this limit the first trees take
-    /// turns from down to up anywhere, and these block many more important ones (measured).
+    /// At first a turn against the order is accepted only if its second channel is at most `window` percent of the
+    /// order before its first. Without this limit the first trees take turns from down to up anywhere, and these block
+    /// many more important ones (measured).
     pub fn new(net: &Net, base: Base, window: u32, position: &[u32]) -> Self {
         let key = |s: u32| position[s as usize];
         let mut parent = vec![NONE; net.switches];

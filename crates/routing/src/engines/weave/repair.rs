@@ -53,9 +53,9 @@ pub(super) struct Mended {
     pub levels: ServiceLevels,
     /// LIDs with lost switches that got new paths.
     pub extended: usize,
-    /// LIDs that were routed anew.
+    /// LIDs that were routed again.
     pub rerouted: usize,
-    /// Lanes that were woven anew.
+    /// Lanes that were routed again as a whole.
     pub rewoven: usize,
     /// Entries that changed.
     pub entries: usize,
@@ -426,7 +426,7 @@ impl<'a> Mender<'a> {
         })
     }
 
-    /// Routes all LIDs of a lane anew, from a base.
+    /// Routes all LIDs of a lane again, from a base.
     fn reweave(&mut self, lane: usize, jobs: &[Job]) {
         let lanes = self.in_force.lanes;
         let mut of_switch = vec![lanes; self.net.switches];

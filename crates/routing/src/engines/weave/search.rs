@@ -52,8 +52,8 @@ impl Search {
         }
     }
 
-    /// Finds a tree from all `want` switches of the part to `goal`, and adds its turns to the graph. The base
-    /// guarantees that there is such a tree.
+    /// Finds a tree of paths to `goal` from all switches of its connected part (`want` of them), and adds its turns to
+    /// the graph. The base guarantees that there is such a tree.
     pub fn route(&mut self, net: &Net, order: &mut Order, weight: &[u32], goal: u32, want: usize) -> Found {
         if self.attempt(net, order, weight, goal, want) {
             return Found::Freely;

@@ -554,8 +554,8 @@ impl PlanSets {
     }
 }
 
-/// Returns the nodes with the most Sets of a phase: each has at least as many Sets that the Sets of all other nodes,
-/// sent in parallel, take no longer.
+/// Returns the nodes with so many Sets in a phase that they decide how long it takes: the Sets of all other nodes, sent
+/// in parallel, take no longer than those of one such node.
 fn busiest(phase: &Phase) -> BTreeSet<NodeIdx> {
     /// As many agents as a window of SMPs is spread over.
     const AT_ONCE: usize = 32;

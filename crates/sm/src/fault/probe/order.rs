@@ -38,7 +38,7 @@ pub(super) struct Order {
     pace: Pace,
     /// Ports of links of which both ends are suspects.
     likely: BTreeSet<PortRef>,
-    /// Ports to ask, those first that most likely explain something; made anew if `is_stale`.
+    /// Ports to ask, those first that most likely explain something; made again if `is_stale`.
     todo: Vec<PortRef>,
     is_stale: bool,
     /// When switches without an answer are doubted, if none answers until then.

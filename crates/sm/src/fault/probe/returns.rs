@@ -40,8 +40,9 @@ impl Returns {
 }
 
 impl Probe {
-    /// Handles a link that is up and was down. A sweep is needed if no cable was known at this port, if hosts of a new
-    /// switch are behind the link, or if the switch behind it was gone, because its tables are then unknown.
+    /// Handles a link that is up and was down. A sweep is needed if no cable was known at this port, or if hosts of a
+    /// new switch are behind the link. It is also needed if the switch behind the link was gone, because its tables are
+    /// unknown.
     pub(super) fn came_back(&mut self, at: PortRef, info: &PortInfo) {
         let inventory = Arc::clone(&self.start.inventory);
         let is_right = |far: &PortRef| {

@@ -15,7 +15,8 @@ use super::{Facing, Repair};
 const CARES: [Care; 3] = [Care::Spare, Care::UnderWay, Care::InForce];
 
 /// The detours on the route of a packet. The flag of a detour is true if, until now, its switch may have sent such
-/// packets up into the same piece of the tree from which they now come down. ([`super::turns`] defines pieces.)
+/// packets up into the same piece from which they now come down. (A *piece* is a connected part of the tree above some
+/// level.)
 type OnTheWay = Vec<(Arrow, bool)>;
 
 /// A route down to the leaf at which detours meet: the switch above the leaf, the leaf, and the ports to them.
@@ -107,9 +108,11 @@ impl Repair<'_> {
             .or_insert_with(|| turns.allows(arrow, sends_back, care))
     }
 
-    /// Returns a turn from down to up at a switch as an arrow between pieces of the tree (see [`super::turns`]). The
-    /// flag is true if the switch may have sent such packets up into the piece from which they now come down, because
-    /// its neighbour's entry has changed or is about to change.
+    /// Returns a turn from down to up at a switch as an arrow: from the piece that packets come down from to the piece
+    /// that they go up into. (A *piece* is a connected part of the tree above some level.)
+    ///
+    /// The flag is true if the switch may have sent such packets up into the piece from which they now come down. This
+    /// is so if its neighbour's entry has changed or is about to change.
     fn turn(&self, at: usize, from: usize, to: usize, lid: Lid) -> Option<(Arrow, bool)> {
         let arrow = self.mender.arrow(at, from, to)?;
         let switch = SwitchIdx::from_usize(from);
@@ -150,9 +153,9 @@ impl Repair<'_> {
     }
 
     /// Finds a detour for a switch that has no path up, then down; returns false if there is none. Detours that leave
-    /// most room for later ones are tried first. A detour through the meeting leaf needs more Sets, so it is tried
-    /// after the other kinds, but before detours that may have to wait for packets in flight. A detour through a switch
-    /// that has no path either is tried last.
+    /// most room for later ones are tried first. A detour through the meeting leaf (at which most detours turn) needs
+    /// more Sets, so it is tried after the other kinds, but before detours that may have to wait for packets in flight.
+    /// A detour through a switch that has no path either is tried last.
     pub(super) fn any_detour(&mut self, s: usize, lid: Lid, to: usize) -> bool {
         let is_found = CARES.into_iter().any(|care| {
             self.detour(s, lid, to, care)
@@ -196,8 +199,8 @@ impl Repair<'_> {
 
     /// Tries to send packets of `s` to a neighbour above. That neighbour's present route must turn from down to up only
     /// where the turns close no cycle. Routes with turns that are already in force come first, because they take no
-    /// room from later detours. Otherwise the neighbour in the last piece comes first, so that such detours start from
-    /// few pieces.
+    /// room from later detours. Otherwise the neighbour in the last piece (connected part of the tree above this level)
+    /// comes first, so that such detours start from few pieces.
     fn detour_above(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         let above = self.above_from_beside(s, to);
         let ways = above.into_iter().filter_map(|(peer, egress)| {
@@ -222,8 +225,8 @@ impl Repair<'_> {
     }
 
     /// Tries to send packets of `s` to a neighbour above that until now sends them back down to `s`, for example
-    /// because the meeting leaf is below `s`. That neighbour is given another entry down, to a switch at which the
-    /// packets may turn.
+    /// because the meeting leaf (at which most detours turn) is below `s`. That neighbour is given another entry down,
+    /// to a switch at which the packets may turn.
     fn detour_beside(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         for (peer, egress) in self.above_from_beside(s, to) {
             if self.next(peer, lid) != Some(s) {
@@ -257,9 +260,9 @@ impl Repair<'_> {
         false
     }
 
-    /// Tries to send packets of `s` up, and from there down to the meeting leaf. There, detours between all pieces can
-    /// be in force at the same time. All switches above that send down to `s` then send to that leaf as well; the
-    /// entries are written from the leaf outwards.
+    /// Tries to send packets of `s` up, and from there down to the meeting leaf. At this leaf any number of detours can
+    /// be in force at the same time without closing a cycle. All switches above that send down to `s` then send to that
+    /// leaf as well; the entries are written from the leaf outwards.
     fn detour_at_meeting(&mut self, s: usize, lid: Lid, to: usize) -> bool {
         let above = self.above_from_last(s);
         let way = |&(peer, up): &(usize, u8)| Some((up, self.way_to_meeting(peer, s, lid, to)?));
@@ -289,8 +292,8 @@ impl Repair<'_> {
         true
     }
 
-    /// Returns the route from switch `above` down to the meeting leaf, avoiding switch `not_by`. `None` if the meeting
-    /// leaf has no route to the destination.
+    /// Returns the route from switch `above` down to the meeting leaf (at which most detours turn), avoiding switch
+    /// `not_by`. `None` if the meeting leaf has no route to the destination.
     fn way_to_meeting(&self, above: usize, not_by: usize, lid: Lid, to: usize) -> Option<ToMeeting> {
         let below = |s: usize| {
             let below = self.neighbours(s, |mine, peer| peer < mine);
@@ -335,8 +338,8 @@ impl Repair<'_> {
         above
     }
 
-    /// Returns the live neighbours above a switch, from the last piece of the tree to the first, because the last
-    /// pieces are reserved for detours.
+    /// Returns the live neighbours above a switch, from the last piece (connected part of the tree above this level) to
+    /// the first, because the last pieces are reserved for detours.
     fn above_from_last(&self, s: usize) -> Vec<(usize, u8)> {
         let mut above: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer > mine).collect();
         above.sort_by_key(|&(peer, egress)| Reverse((self.mender.turns.piece(peer), peer, egress)));
@@ -428,8 +431,8 @@ impl Repair<'_> {
         self.set(s, lid, egress, step + 1);
     }
 
-    /// True if `peer`, a neighbour below `s`, is stuck with `s`: it has no path up, then down, it sends up, and its
-    /// packets can arrive only through `s`.
+    /// True if `peer`, a neighbour below `s`, is stuck together with `s`. That is so if `peer` has no path that goes
+    /// up, then down, if it sends up, and if its packets can arrive only through `s`.
     fn is_stuck_with(&self, s: usize, peer: usize, lid: Lid, to: usize) -> bool {
         let sends_up = self
             .next(peer, lid)
@@ -437,9 +440,9 @@ impl Repair<'_> {
         peer != to && !self.has_way(peer, to) && sends_up && !self.arrives(peer, lid, &[s], to)
     }
 
-    /// Finds a detour for packets of agents if all switches below `s` send up to `s` on their way to the meeting leaf.
-    /// Of these lower switches, the first that has another upper neighbour with a route gets an entry to that
-    /// neighbour.
+    /// Finds a detour for packets of agents if all switches below `s` send up to `s` on their way to the meeting leaf
+    /// (at which most detours turn). Of these lower switches, the first that has another upper neighbour with a route
+    /// gets an entry to that neighbour.
     fn unstick_by_others_above(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
         let below: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer < mine).collect();
         for (peer, egress) in below {

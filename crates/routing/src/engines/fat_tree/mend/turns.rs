@@ -29,12 +29,13 @@ pub type Arrow = (u32, u32, u32, u32);
 /// The degree of care: which arrows count as following each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Care {
-    /// The rules of [`Self::UnderWay`]; in addition, some pieces are kept free for later detours. A switch that loses
-    /// its link to a piece still has packets for the agents in that piece. They must turn into it from another piece,
-    /// and no arrows may lead from the lost piece to that one.
+    /// The rules of [`Self::UnderWay`]; in addition, some pieces (connected parts of the tree above a level) are kept
+    /// free for later detours. Reason: a switch that loses its link to a piece still has packets for the agents in this
+    /// piece. They must turn into it from another piece, and no detours may lead from the lost piece to that other
+    /// piece.
     Spare,
-    /// All arrows that follow each other from piece to piece are considered. A packet that went up from a switch by an
-    /// entry that a repair has replaced may come back down to that switch, and be sent up again.
+    /// All detours that follow each other, from one piece of the tree to the next, are considered. A packet that went
+    /// up from a switch by an entry that a repair has replaced may come back down to that switch, and be sent up again.
     UnderWay,
     /// All but arrows at one switch: right once such packets are gone.
     InForce,
@@ -50,8 +51,8 @@ pub struct Turns {
     /// By level, then piece: the pieces beside it, itself included, which together are one piece of the level below.
     beside: Vec<Vec<Arc<[u32]>>>,
     made: BTreeSet<Arrow>,
-    /// The arrows of `made`, sorted by their end: the level, the piece that the detour goes to, the switch, the piece
-    /// that it comes from.
+    /// The detours of `made`, sorted by where they lead: the level, the piece (part of the tree) that the detour leads
+    /// to, the switch, and the piece that it comes from.
     into: BTreeSet<Arrow>,
     /// Arrows of packets that the switch itself, until a repair, sent up into the piece that they come from.
     sent_back: BTreeSet<Arrow>,
@@ -60,8 +61,8 @@ pub struct Turns {
     /// By switch: true for the leaf at which most detours turn, and for all switches above it. Packets that go up from
     /// one of these switches, and turn at no other switch, come back to none of them.
     meeting: Vec<bool>,
-    /// By level, then piece: whether any detour turns at a switch further up within the piece, and whether any detour
-    /// turns at a switch that is not in `meeting`.
+    /// For each level and each piece (connected part of the tree above the level): whether any detour turns at a switch
+    /// further up within the piece, and whether any detour turns at a switch that is not in `meeting`.
     inside: Vec<Vec<[bool; 2]>>,
 }
 
@@ -123,8 +124,8 @@ impl Turns {
         self.made.contains(&arrow) && (!sends_back || self.sent_back.contains(&arrow))
     }
 
-    /// True if an arrow closes no cycle. `sends_back`: until now, the switch sent such packets up into the piece that
-    /// they now come down from.
+    /// True if a detour closes no cycle with other detours. `sends_back`: until now, its switch sent such packets up
+    /// into the part of the tree that they now come down from.
     pub fn allows(&self, arrow: Arrow, sends_back: bool, care: Care) -> bool {
         let level = arrow.0;
         if self.has(arrow, sends_back) {
@@ -146,9 +147,9 @@ impl Turns {
         !is_on_circle && self.keeps_below(arrow)
     }
 
-    /// True if other arrows lead from the end of this arrow back to its beginning. `comes_back` says of an arrow
-    /// whether packets that its switch sends up into the piece where the arrow begins may come back down to that
-    /// switch.
+    /// True if other detours lead from the piece where this detour ends back to the piece where it begins. `comes_back`
+    /// says of a detour whether packets that its switch sends up into the piece where it begins may come back down to
+    /// that switch.
     fn is_on_circle(&self, arrow: Arrow, comes_back: impl Fn(Arrow) -> bool) -> bool {
         let (level, first, first_at, to) = arrow;
         let Some(led) = self.led.get(level as usize).filter(|led| led.leads(to, first)) else {
@@ -213,13 +214,13 @@ impl Turns {
         })
     }
 
-    /// True if later detours still find a piece to turn from.
+    /// True if later detours still find a piece (a connected part of the tree above this level) to turn from.
     ///
     /// Above the leaves, each lost link needs such a piece, so some pieces are kept. Further up, no pieces are kept
     /// until a fault has hit a piece beside `from`, because a single fault needs none. After that, two pieces to which
-    /// no arrows lead from `from` are kept: one for the next lost link of piece `from`, and one for lost links of other
-    /// pieces. Pieces from which a detour already turns into `from` are preferred, then the nearest. LIDs that are
-    /// routed through near pieces are in the same blocks, so a detour changes few blocks.
+    /// no detours lead from `from` are kept: one for the next lost link of piece `from`, and one for lost links of
+    /// other pieces. Pieces from which a detour already turns into `from` are preferred, then the nearest. LIDs that
+    /// are routed through near pieces are in the same blocks, so a detour changes few blocks.
     fn leaves_room(&self, (level, from, _, to): Arrow) -> bool {
         /// Pieces that are kept.
         const KEPT: usize = 2;
@@ -360,8 +361,9 @@ impl Led {
     }
 }
 
-/// Returns, for each piece above a level, the pieces beside it and the piece itself. Pieces are beside each other if
-/// they are part of one piece at the level below. All pieces above the leaves are beside each other.
+/// Returns, for each piece (connected part of the tree above a level), the pieces beside it and the piece itself.
+/// Pieces are beside each other if they are part of one piece at the level below. All pieces above the leaves are
+/// beside each other.
 fn beside(pieces: &[Vec<u32>], level: usize) -> Vec<Arc<[u32]>> {
     let above = pieces[level].iter().enumerate().filter(|(_, piece)| **piece != NONE);
     let wider = |switch: usize| if level == 0 { 0 } else { pieces[level - 1][switch] };

@@ -6,12 +6,13 @@
 //! concerns links down. As long as the tree is whole, a link down leads to one destination. If it leads to several,
 //! flows share it that did not share a link on their way up.
 //!
-//! Both parts together are the cost of the entries. The best port for one entry depends on other entries. If two
-//! destinations share a link of a leaf that has lost a link, another leaf that has lost its link to the same upper
-//! switch can move both destinations to other links at no cost. If two leaves each give up the route to a destination
-//! that the other keeps, fewer flows share a link. So entries are changed at random, singly or two in exchange, by
-//! threshold accepting (Dueck and Scheuer 1990): at first a change is accepted even if the cost rises a little, and the
-//! accepted rise becomes smaller and smaller. No link carries more than [`SPARE`] of what it carries in the whole tree.
+//! Both parts together are the cost of the entries. The best port for one entry depends on other entries. For example,
+//! two destinations may share a link of one leaf that has lost a link. If another leaf has lost its link to the same
+//! upper switch, it can move both destinations to other links at no cost. If two leaves each give up the route to a
+//! destination that the other keeps, fewer flows share a link. So entries are changed at random, singly or two in
+//! exchange, by threshold accepting (Dueck and Scheuer 1990): at first a change is accepted even if the cost rises a
+//! little, and the accepted rise becomes smaller and smaller. No link carries more than [`SPARE`] of what it carries in
+//! the whole tree.
 //!
 //! The limit for parallel links was measured on `sx6536` with seeds 1–10 and 50,000 pairings; twenty times as many
 //! changes gained nothing more. OpenSM's ftree sends the whole load of a lost link over the link beside it. With more
@@ -39,7 +40,7 @@ const SPARE: (u64, u64) = (23, 20);
 /// link with other packets on their way down. Of the 306 destinations of a leaf this parallel link then carries 27
 /// instead of 17. If it carried more, it would be fuller than the fullest link of another engine (nue).
 const SPARE_BESIDE: (u64, u64) = (8, 5);
-/// Most entries of leaves for which this is done; in larger fabrics it would take minutes.
+/// Largest number of entries of leaves for which this is done; in larger fabrics it would take minutes.
 const ENTRIES_MAX: usize = 300_000;
 /// Number of changes that are tried for each entry that a change may improve. The total is at most [`TRIES_MAX`], but
 /// at least [`TRIES_LEAST`] are tried for each such entry.
@@ -176,7 +177,7 @@ impl Meet {
         }
     }
 
-    /// Most host pairs that a link may carry.
+    /// Largest number of host pairs that a link may carry.
     pub const fn most(&self) -> u64 {
         self.most
     }

@@ -4,9 +4,9 @@
 //! Entries that stay are preferred. Switches with a changed entry drop packets to the LID first, so until the new
 //! entries are written, even pairs with a working route lose packets. In most cases the repairs of other LIDs of the
 //! lane block the stuck LIDs. So those repairs are undone, the stuck LIDs are routed first, and then the cut-off parts
-//! of the others are routed again. If that fails too, more LIDs are routed again as a whole: first those that wait in
-//! any case, then all LIDs with changed entries. The last attempt is a spanning tree with turns that all fit the graph
-//! without these LIDs. Along it there is always a path.
+//! of the others are routed again. If that fails too, more LIDs are routed again as a whole: first LIDs that must wait
+//! for packets to drain in any case, then all LIDs with changed entries. Last, a spanning tree is searched, all turns
+//! of which fit the dependency graph without these LIDs. Along this tree there is always a path.
 
 use std::collections::BTreeSet;
 
@@ -19,8 +19,9 @@ use crate::engines::weave::net::NONE;
 const ROOTS: usize = 16;
 
 impl Loss<'_> {
-    /// Routes the LIDs of a lane that have no path again as a whole, and if necessary other LIDs: first those in
-    /// `late`, then all LIDs with changed entries. Returns false if some LIDs still have no path.
+    /// Routes again, as a whole, those LIDs of a lane that have no path. If necessary, also does so for other LIDs:
+    /// first for those in `late`, then for all LIDs with changed entries. Returns false if some LIDs still have no
+    /// path.
     pub(super) fn lead_anew(&mut self, lane: u8, mut lids: Vec<Lid>, late: &[Lid]) -> bool {
         let mut out = BTreeSet::new();
         if self.lead_together(&mut lids, &mut out) || self.lead_first(lane, &mut lids, &mut out) {
@@ -39,9 +40,9 @@ impl Loss<'_> {
         false
     }
 
-    /// Undoes the repairs of a lane, then routes the LIDs in `out` again as a whole, then the cut-off parts of the
-    /// other LIDs. `out` are the LIDs without turns in the graph. Returns false if some LIDs have no path: these are
-    /// then in `out`, and come first in `lids`.
+    /// Undoes the repairs of a lane, and then routes again: first the LIDs in `out` as a whole, then the cut-off parts
+    /// of the other LIDs. `out` has the LIDs without turns in the dependency graph. Returns false if some LIDs have no
+    /// path: these are then in `out`, and come first in `lids`.
     fn lead_first(&mut self, lane: u8, lids: &mut Vec<Lid>, out: &mut BTreeSet<Lid>) -> bool {
         let cut_off = self.take_back(lane);
         let mut left = Vec::new();
@@ -74,8 +75,8 @@ impl Loss<'_> {
         out.is_empty()
     }
 
-    /// Undoes all new entries of a lane, and removes the turns of the cut-off parts from the graph. Returns the LIDs,
-    /// each with the switches that have an entry over a lost link.
+    /// Undoes all new entries of a lane, and removes the turns of the parts that lost links have cut off from the
+    /// dependency graph. Returns the LIDs, each with the switches that have an entry over a lost link.
     fn take_back(&mut self, lane: u8) -> Vec<Victim> {
         let is_here = |m: &Rehung| self.mender.trips[m.lid.index()].lane == lane;
         let (mut undone, kept): (Vec<Rehung>, Vec<Rehung>) = self.moved.iter().partition(|m| is_here(m));
@@ -112,8 +113,8 @@ impl Loss<'_> {
         cut_off
     }
 
-    /// Removes the turns of all these LIDs from the graph, then routes them again one after another. LIDs without a
-    /// path come first in `lids` afterwards. `out`: the LIDs without turns in the graph.
+    /// Removes the turns of all these LIDs from the dependency graph, then routes the LIDs again one after another.
+    /// LIDs without a path come first in `lids` afterwards. `out` has the LIDs without turns in the graph.
     fn lead_together(&mut self, lids: &mut Vec<Lid>, out: &mut BTreeSet<Lid>) -> bool {
         self.take_all_out(lids, out);
         let (led, mut left): (Vec<Lid>, Vec<Lid>) = lids.iter().partition(|&&lid| {
@@ -127,7 +128,7 @@ impl Loss<'_> {
         is_done
     }
 
-    /// Routes LIDs anew, if there is a spanning tree.
+    /// Routes LIDs again, if there is a spanning tree.
     fn lead_by_base(&mut self, lane: u8, lids: &[Lid], out: &mut BTreeSet<Lid>) -> bool {
         self.take_all_out(lids, out);
         let (net, alive) = (&self.net, &self.mender.alive);

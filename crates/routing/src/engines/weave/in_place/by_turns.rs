@@ -1,10 +1,11 @@
-//! Finds paths out of the cut-off part, switch by switch.
+//! Finds paths for the switches of a tree that a lost link has cut off, one switch after another.
 //!
-//! [`Order::sweep`](crate::engines::weave::order::Order::sweep) gives every channel of the lane a new place, so its
-//! work does not depend on the size of the loss. In most cases each switch in the part has a next hop that leads out
-//! and fits the graph as it is. So the switch with the best next hop takes it, then the next switch, as long as every
-//! switch has one. That also changes fewer entries. If a switch has none, a sweep may still find a path, because it
-//! handles all switches together.
+//! In most cases some of these switches have a next hop that leads out of the cut-off part and fits the dependency
+//! graph as it is. So the switch with the best such next hop takes it, then the next switch, until all have one. This
+//! changes few entries, and takes little work if the loss is small. If a switch is left without a next hop,
+//! [`Order::sweep`](crate::engines::weave::order::Order::sweep) may still find a path, because it handles all switches
+//! together. But it gives every channel of the lane a new place, so it takes the same work for a small loss as for a
+//! large one.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,8 +21,9 @@ use crate::engines::weave::order::Rank;
 type Offer = Reverse<(Rank, u32, u32)>;
 
 impl Loss<'_> {
-    /// Finds paths for all switches in the cut-off part, and writes their entries. Returns false if some have none;
-    /// then nothing has changed. The caller must have removed the turns of these switches from the graph.
+    /// Finds paths for all switches that a lost link has cut off from a LID, and writes their entries. Returns false if
+    /// some switch has no path; then nothing has changed. The caller must have removed the turns of these switches from
+    /// the dependency graph.
     pub(super) fn lead_out_by_turns(&mut self, lid: Lid) -> bool {
         self.measure_depths();
         let lane = usize::from(self.mender.trips[lid.index()].lane);
@@ -78,9 +80,9 @@ impl Loss<'_> {
         offers
     }
 
-    /// Returns a channel with the next channel on its path, ranked as a sweep ranks them: first entries that stay, then
-    /// switches near the lost link, then the least cost of the whole path. `cost` is the cost of the path after
-    /// `channel`.
+    /// Returns the rank of a channel together with the next channel on its path, by the same rule as in a sweep: first
+    /// entries that stay, then switches near the lost link, then the least cost of the whole path. `cost` is the cost
+    /// of the path after `channel`.
     fn offer(&self, lid: Lid, (channel, onward): (u32, u32), cost: u64) -> Offer {
         let s = self.net.src[channel as usize];
         let is_new = self.by(s, lid) != channel;

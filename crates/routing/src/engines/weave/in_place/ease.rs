@@ -102,8 +102,9 @@ impl Loss<'_> {
         false
     }
 
-    /// Gives a switch another next hop for a LID, on a path without `link` on which every channel stays less full than
-    /// `link`. Returns false if no such path fits. `moved`: switches that have been moved off the link already.
+    /// Gives a switch another next hop for a LID. The new path must not use `link`, and each channel on it must stay
+    /// less full than `link`. Returns false if there is no such path that fits. `moved` has the switches that no longer
+    /// use the link.
     fn ease(&mut self, offer: Offer, link: u32, moved: &mut Vec<u32>) -> bool {
         let Offer {
             lid,

@@ -1,8 +1,8 @@
-//! LIDs that cannot be repaired while packets are in flight, because the old channels into a switch and the order leave
-//! no path.
+//! LIDs that cannot be repaired while packets are in flight, because every path would close a cycle with the old
+//! channels into a switch.
 //!
-//! Switches in the cut-off part get a path out one at a time, with entries that stay if possible: switch by switch
-//! ([`super::by_turns`]), or, if that leaves a switch without a path, all together
+//! Switches in the part that is cut off get a path out of it, with as many unchanged entries as possible: switch by
+//! switch ([`super::by_turns`]), or, if that leaves a switch without a path, all together
 //! ([`Order::sweep`](crate::engines::weave::order::Order::sweep)). Packets in flight inside the part would reach new
 //! entries by old channels. So switches with entries that change first drop packets to the LID, as do the switches with
 //! entries over the lost link. All these switches have lost their path to the LID anyway. When packets have drained,
@@ -88,8 +88,8 @@ impl Loss<'_> {
         turns
     }
 
-    /// Finds paths for all switches in the cut-off part, all together, and writes their entries. Returns false if some
-    /// have none; then nothing has changed.
+    /// Finds paths for all switches that a lost link has cut off from a LID, all together, and writes their entries.
+    /// Returns false if some switch has no path; then nothing has changed.
     pub(super) fn lead_out(&mut self, lid: Lid) -> bool {
         let trip = self.mender.trips[lid.index()];
         let (goal, lane) = (trip.at, usize::from(trip.lane));

@@ -72,8 +72,9 @@ impl Loss<'_> {
         is_led
     }
 
-    /// Returns false if the switch cannot reach the goal over unmarked channels and then by entries in force. Then the
-    /// LID cannot be repaired while packets are in flight.
+    /// Returns false if the switch cannot reach the goal by channels that are not marked, followed by entries in force.
+    /// (Marked are channels that cannot be on the new path.) Then the LID cannot be repaired while packets are in
+    /// flight.
     fn may_reach(&self, lid: Lid, root: u32) -> bool {
         let mut met = vec![false; self.net.switches];
         met[root as usize] = true;
@@ -100,7 +101,7 @@ impl Loss<'_> {
     }
 
     /// Returns the cost of the path in force from a switch; `None` if there is none, or if it leads over marked
-    /// channels.
+    /// channels, which cannot be on the new path.
     fn cost_unmarked(&self, switch: u32, lid: Lid) -> Option<u64> {
         let (goal, mut at, mut cost) = (self.mender.trips[lid.index()].at, switch, 0);
         for _ in 0..self.net.switches {
@@ -202,8 +203,8 @@ impl Loss<'_> {
         column
     }
 
-    /// Starts a sweep with the switches that already reach the goal: their paths and costs. `sent` has the egress
-    /// channel of each switch; only hops that `stays` accepts count.
+    /// Starts a sweep: gives it the switches that already reach the goal, with their paths and costs. `sent` has the
+    /// egress channel of each switch; only hops that `stays` accepts are used.
     pub(super) fn start_sweep(&self, lid: Lid, sweep: &mut Sweep, sent: &[u32], stays: impl Fn(u32, u32) -> bool) {
         let goal = self.mender.trips[lid.index()].at;
         sweep.start(&self.net);
