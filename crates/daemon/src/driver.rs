@@ -97,6 +97,8 @@ pub(crate) struct Driver {
     fault_since: Option<Time>,
     /// When the last datagram came.
     heard_at: Time,
+    /// The manager has handled an input since the last turn ended.
+    has_worked: bool,
     changed: bool,
     shown_at: Time,
     /// Datagrams that the administrator had taken when it was shown.
@@ -171,6 +173,7 @@ impl Driver {
             busy_since: Time::ZERO,
             fault_since: None,
             heard_at: Time::ZERO,
+            has_worked: false,
             changed: true,
             shown_at: Time::ZERO,
             asked: 0,
@@ -285,8 +288,12 @@ impl Driver {
         self.end_turn()
     }
 
-    /// Reports events, unless there is no time for that now.
+    /// Starts the clerk if there was work, and reports events, unless there is no time for that now. The first requests
+    /// of a repair are at the port by then: to wake a thread takes as long as to make them.
     fn end_turn(&mut self) -> Result<(), DaemonError> {
+        if std::mem::take(&mut self.has_worked) {
+            self.seat.be_busy();
+        }
         if !self.hurries(self.shared.clock.now()) {
             return self.tell();
         }
@@ -393,7 +400,7 @@ impl Driver {
         }
         let mut out = std::mem::take(&mut self.out);
         self.sm.handle(now, input, &mut out);
-        self.seat.be_busy();
+        self.has_worked = true;
         self.changed = true;
         self.fault_since = match self.sm.is_at_a_fault() {
             true => self.fault_since.or(Some(now)),

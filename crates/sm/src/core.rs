@@ -331,6 +331,7 @@ impl Sm {
             self.multicast_if_due(out);
             self.aliases_if_due(out);
             self.back_up_if_due(out);
+            self.note_presence_if_idle(out);
             self.feed(out);
             if self.exchange.open() > 0 || self.waits_for_a_trap() || !self.step(now, out) {
                 return;

@@ -146,7 +146,7 @@ impl Sm {
         self.aliases_after_apply(&fabric, outcome.changes.value());
         self.finish(inventory, fabric, installed, &failures);
         if let Some(left) = self.inventory.clone().filter(|_| self.is_repairing()) {
-            self.note_presence(presence::In::Repaired(&left), out);
+            self.note_presence(presence::In::Repaired(left), out);
         }
         self.tell_of_plan(out);
         self.rest(now);

@@ -12,6 +12,7 @@ use crate::election::Role;
 use crate::io::Output;
 use crate::milestone::Milestone;
 use crate::presence::{Ctx, Effect, In, Presence};
+use crate::stage::Stage;
 
 impl Sm {
     /// Makes the manager remember nodes and links that an earlier run has found. Must be called before the first input.
@@ -29,6 +30,13 @@ impl Sm {
             match effect {
                 Effect::Remember(known) => out.push(Output::Milestone(Milestone::KnownChanged(known))),
             }
+        }
+    }
+
+    /// Compares what a repair has left with the known nodes and links, if the manager is idle.
+    pub(super) fn note_presence_if_idle(&mut self, out: &mut Vec<Output>) {
+        if self.presence.is_behind() && matches!(self.stage, Stage::Idle) && self.exchange.open() == 0 {
+            self.note_presence(In::Idle, out);
         }
     }
 

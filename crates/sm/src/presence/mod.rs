@@ -2,7 +2,8 @@
 //! operator removes them from the list. The list survives a restart.
 //!
 //! A heavy sweep or a repair shows the nodes and links that are there ([`In::Swept`], [`In::Repaired`]). Known ones
-//! that are not there are gone from then on. A node can be missing because no link leads there, because its agent does
+//! that are not there are gone from then on. What a repair shows is compared when the manager is idle ([`In::Idle`]),
+//! because the requests that check the repair must not wait for that. A node can be missing because no link leads there, because its agent does
 //! not answer, or because it is behind a node that does not answer; [`absent`] finds the reason.
 //!
 //! The list is for operators: no request of the manager depends on it.
@@ -31,6 +32,8 @@ pub struct Presence {
     is_of_earlier_run: bool,
     /// The reason why the manager's own port cannot be used.
     own_port_down: Option<Arc<str>>,
+    /// The inventory that the last repair has left, and the time, until it is compared.
+    left: Option<(Time, Arc<Inventory>)>,
 }
 
 /// The context of an input.
@@ -46,7 +49,9 @@ pub enum In<'a> {
     /// A heavy sweep has found this inventory: all nodes in it are there.
     Swept(&'a Inventory),
     /// A repair has left this inventory: a node is there if links that are up lead to it.
-    Repaired(&'a Inventory),
+    Repaired(Arc<Inventory>),
+    /// The manager is idle.
+    Idle,
     /// The manager's own port cannot be used, for this reason.
     CutOff(String),
     /// These nodes and links are not expected back. Those that are there stay known.
@@ -75,15 +80,27 @@ impl Presence {
             absent,
             is_of_earlier_run,
             own_port_down: None,
+            left: None,
         }
     }
 
     /// Handles one input. Appends its effects.
     pub fn handle(&mut self, ctx: &Ctx, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
-            In::Swept(inventory) => self.found(ctx, inventory, &Reach::all(), effects),
-            In::Repaired(inventory) => self.found(ctx, inventory, &Reach::of(inventory), effects),
-            In::CutOff(why) => self.own_port_down = Some(why.into()),
+            In::Swept(inventory) => {
+                self.left = None;
+                self.found(ctx.now, inventory, &Reach::all(), effects);
+            }
+            In::Repaired(inventory) => self.left = Some((ctx.now, inventory)),
+            In::Idle => {
+                if let Some((at, inventory)) = self.left.take() {
+                    self.found(at, &inventory, &Reach::of(&inventory), effects);
+                }
+            }
+            In::CutOff(why) => {
+                self.left = None;
+                self.own_port_down = Some(why.into());
+            }
             In::Forget(nodes, links) => self.forget(&nodes, &links, effects),
         }
     }
@@ -98,14 +115,19 @@ impl Presence {
         self.own_port_down.as_ref()
     }
 
-    fn found(&mut self, ctx: &Ctx, inventory: &Inventory, reach: &Reach, effects: &mut Vec<Effect>) {
+    /// Returns true if the inventory that a repair has left must still be compared.
+    pub const fn is_behind(&self) -> bool {
+        self.left.is_some()
+    }
+
+    fn found(&mut self, now: Time, inventory: &Inventory, reach: &Reach, effects: &mut Vec<Effect>) {
         self.own_port_down = None;
         if std::mem::take(&mut self.is_of_earlier_run) && seen::is_other_fabric(&self.known, inventory) {
             self.known = Arc::default();
         }
         let changes = seen::changes(&self.known, &inventory.fabric, reach);
         if !changes.is_empty() {
-            seen::apply(Arc::make_mut(&mut self.known), changes, Since::Run(ctx.now));
+            seen::apply(Arc::make_mut(&mut self.known), changes, Since::Run(now));
             effects.push(Effect::Remember(Arc::clone(&self.known)));
         }
         let absent = absent::of(&self.known, inventory);

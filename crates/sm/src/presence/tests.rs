@@ -218,7 +218,11 @@ fn a_repair_leaves_out_what_links_that_are_up_do_not_reach() {
     let (mut link, settings) = (fabric.port(at).unwrap().link, fabric.port(at).unwrap().settings);
     link.state = PortState::Down;
     fabric.set_port(at, link, settings);
-    watched.hand(In::Repaired(&inventory));
+    watched.hand(In::Repaired(Arc::new(inventory)));
+    assert!(watched.presence.is_behind(), "its check does not wait for the comparison");
+    assert!(watched.presence.absent().nodes.is_empty());
+    watched.hand(In::Idle);
+    assert!(!watched.presence.is_behind());
     let hows: Vec<&How> = watched.presence.absent().nodes.iter().map(|of| &of.how).collect();
     assert_eq!(hows, [&How::NoLink, &How::NoLink], "{:?}", watched.absent());
 }
