@@ -135,7 +135,13 @@ impl<R: CounterRow> CounterBlock for LaneCounters<R> {
 impl<R: CounterRow> fmt::Display for LaneCounters<R> {
     /// Prints `number:value` of each counter that is not zero.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} port={} select={:#06x}", R::NAME, self.port_select, self.counter_select)?;
+        write!(
+            f,
+            "{} port={} select={:#06x}",
+            R::NAME,
+            self.port_select,
+            self.counter_select
+        )?;
         let used = self.values().iter().enumerate().filter(|(_, value)| **value != 0);
         for (at, (i, value)) in used.enumerate() {
             write!(f, "{}{i}:{value}", if at == 0 { ' ' } else { ',' })?;

@@ -200,7 +200,10 @@ fn counters_are_sent_as_their_maximum() {
     let short = PortRcvConCtrl::new(1, 0, [u32::MAX; 16]);
     assert_eq!(short.values(), [u32::MAX; 2]);
     assert_eq!(short.emit()[4..13], [255, 255, 255, 255, 255, 255, 255, 255, 0]);
-    assert_eq!(short.to_string(), "PortRcvConCtrl port=1 select=0x0000 0:4294967295,1:4294967295");
+    assert_eq!(
+        short.to_string(),
+        "PortRcvConCtrl port=1 select=0x0000 0:4294967295,1:4294967295"
+    );
 }
 
 #[test]
