@@ -24,6 +24,7 @@ impl Chassis {
         let mut chassis = Self {
             fabric: fabric.clone(),
             clones: BTreeMap::new(),
+            pma: BTreeMap::new(),
             nodes: IdxVec::new(),
             wires: IdxVec::new(),
             ports: IdxVec::new(),

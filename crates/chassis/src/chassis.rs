@@ -9,7 +9,7 @@ use selvedge_types::{IdxVec, Lid, PhysState, PortNum, PortState, Rate, Sl, Vl};
 use crate::build::power_on_wire;
 use crate::port::{Wire, widest};
 use crate::switch::{LaneRow, SwitchData, TableKind};
-use crate::{Counters, PortData, PortIdx};
+use crate::{Counters, PmaAbilities, PortData, PortIdx};
 
 /// The state of all hardware of a fabric. The crate's page lists its invariants.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub struct Chassis {
     pub(crate) fabric: Fabric,
     /// Nodes that have the GUIDs of another.
     pub(crate) clones: BTreeMap<NodeIdx, NodeIdx>,
+    /// Nodes with a performance management agent that differs from the default.
+    pub(crate) pma: BTreeMap<NodeIdx, PmaAbilities>,
     pub(crate) nodes: IdxVec<NodeIdx, NodeHot>,
     pub(crate) wires: IdxVec<PortIdx, Wire>,
     pub(crate) ports: IdxVec<PortIdx, PortData>,
@@ -306,7 +308,7 @@ impl Chassis {
         for end in [Some(port), self.wires[port].peer()].into_iter().flatten() {
             self.wires[end].phys = self.ports[end].down_default;
             self.wires[end].state = PortState::Down;
-            self.counters_mut(end).link_downed += 1;
+            Counters::count(&mut self.counters_mut(end).link_downed);
             self.touch(self.wires[end].node, TableKind::Links);
         }
         true

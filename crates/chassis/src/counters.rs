@@ -58,13 +58,18 @@ impl Counters {
     /// + 8 + 256 + 4 = 288 bytes.
     pub const MAD_WORDS: u64 = 72;
 
-    /// Adds unicast packets with MADs.
+    /// Adds one to a counter, which stops at its maximum.
+    pub const fn count(counter: &mut u64) {
+        *counter = counter.saturating_add(1);
+    }
+
+    /// Adds unicast packets with MADs. Counters stop at their maximum.
     pub const fn add_mads(&mut self, sent: u64, received: u64) {
-        self.xmit_packets += sent;
-        self.unicast_xmit_packets += sent;
-        self.xmit_data += sent * Self::MAD_WORDS;
-        self.rcv_packets += received;
-        self.unicast_rcv_packets += received;
-        self.rcv_data += received * Self::MAD_WORDS;
+        self.xmit_packets = self.xmit_packets.saturating_add(sent);
+        self.unicast_xmit_packets = self.unicast_xmit_packets.saturating_add(sent);
+        self.xmit_data = self.xmit_data.saturating_add(sent * Self::MAD_WORDS);
+        self.rcv_packets = self.rcv_packets.saturating_add(received);
+        self.unicast_rcv_packets = self.unicast_rcv_packets.saturating_add(received);
+        self.rcv_data = self.rcv_data.saturating_add(received * Self::MAD_WORDS);
     }
 }

@@ -16,11 +16,15 @@
 mod build;
 mod chassis;
 mod counters;
+mod detail;
 mod observe;
+mod pma;
 mod port;
 mod switch;
 
 pub use chassis::{Chassis, Egress};
 pub use counters::Counters;
+pub use detail::DetailRow;
+pub use pma::{AtMaximum, ExtendedCounters, PmaAbilities};
 pub use port::{ArbEntry, PortData, PortIdx, SpeedSet, VlArbitration, Wire};
 pub use switch::{SwitchData, TableKind};

@@ -4,6 +4,7 @@ use selvedge_fabric::{NodeIdx, PortCapability, PortSettings};
 use selvedge_types::{Guid, Idx, Lid, LinkSpeed, LinkWidth, PKey, PhysState, PortNum, PortState, Rate, Vl};
 
 use crate::Counters;
+use crate::detail::Details;
 
 /// Index of a port in a [`crate::Chassis`]: by node, then by number. Index 0 of a node without a port 0 is unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -226,6 +227,8 @@ pub struct PortData {
     pub vl_arbitration: Option<Box<VlArbitration>>,
     /// All counters without the MADs of [`Wire`]; read them with [`crate::Chassis::counters`].
     pub(crate) counters: Counters,
+    /// Counters of the optional attributes; read them with [`crate::Chassis::detail`].
+    pub(crate) details: Details,
 }
 
 impl PortData {
@@ -253,6 +256,7 @@ impl PortData {
             guids: Vec::new(),
             vl_arbitration: None,
             counters: Counters::default(),
+            details: Details::default(),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! VL15 has no flow control: a request that finds the queue full is dropped, and its sender waits for its time-out.
 
-use selvedge_chassis::PortIdx;
+use selvedge_chassis::{Counters, PortIdx};
 use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
 use selvedge_types::Lid;
@@ -34,8 +34,8 @@ impl Emulator {
         if agent.waiting >= self.config.queue_depth {
             let counters = self.chassis.counters_mut(at);
             match class.is_smp() {
-                true => counters.vl15_dropped += 1,
-                false => counters.qp1_dropped += 1,
+                true => Counters::count(&mut counters.vl15_dropped),
+                false => Counters::count(&mut counters.qp1_dropped),
             }
             return self.drop(slot, DropReason::QueueFull);
         }

@@ -59,6 +59,7 @@ mod link;
 mod m_key;
 mod name;
 mod network;
+mod pma;
 mod trap;
 mod watch;
 mod wrapper;

@@ -1,6 +1,6 @@
 //! Transport of MADs from port to port: LID routing along the installed tables, and delivery.
 
-use selvedge_chassis::{Egress, PortIdx};
+use selvedge_chassis::{Counters, DetailRow, Egress, PortIdx};
 use selvedge_types::{Lid, PhysState, PortState};
 use selvedge_wire::{Address, Class, Datagram, Method};
 
@@ -102,7 +102,10 @@ impl Emulator {
             Egress::NoSuchPort => DropReason::NoSuchPort,
         };
         if let Some(port) = ingress {
-            self.chassis.counters_mut(port).rcv_switch_relay_errors += 1;
+            Counters::count(&mut self.chassis.counters_mut(port).rcv_switch_relay_errors);
+            // Source: IBA vol 1 §16.1.4.1: PortDLIDMappingErrors, PortLoopingErrors.
+            let cause = if reason == DropReason::TurnedBack { 5 } else { 3 };
+            Counters::count(&mut self.chassis.detail_mut(port, DetailRow::RcvErrors)[cause]);
         }
         self.drop(slot, reason);
     }
@@ -115,7 +118,9 @@ impl Emulator {
         };
         let (state, phys) = (wire.state(), wire.phys());
         if phys != PhysState::LinkUp || state == PortState::Down {
-            self.chassis.counters_mut(out).xmit_discards += 1;
+            Counters::count(&mut self.chassis.counters_mut(out).xmit_discards);
+            // Source: IBA vol 1 §16.1.4.2: PortInactiveDiscards.
+            Counters::count(&mut self.chassis.detail_mut(out, DetailRow::XmitDiscards)[0]);
             return self.drop(slot, DropReason::LinkDown);
         }
         let wrapped = wire.is_marked();

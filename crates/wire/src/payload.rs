@@ -5,7 +5,9 @@ use core::fmt;
 use crate::attribute::{
     Attribute, AttributeId, ClassPortInfo, GmpAttribute, GuidInfo, LinearForwardingTable, MlnxExtPortInfo,
     MulticastForwardingTable, NodeDescription, NodeInfo, Notice, PKeyTable, PortCounters, PortCountersExtended,
-    PortInfo, SlToVl, SmInfo, SwitchInfo, VlArbitration,
+    PortInfo, PortRcvConCtrl, PortRcvDataSl, PortRcvErrorDetails, PortSlRcvBecn, PortSlRcvFecn, PortVlOpData,
+    PortVlOpPackets, PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl, PortXmitDiscardDetails,
+    SlToVl, SmInfo, SwPortVlCongestion, SwitchInfo, VlArbitration,
 };
 use crate::sa::Record;
 use crate::{Class, DecodeError, Mad};
@@ -46,6 +48,32 @@ pub enum Payload {
     PortCounters(PortCounters),
     /// PerfMgt: PortCountersExtended.
     PortCountersExtended(PortCountersExtended),
+    /// PerfMgt: PortRcvErrorDetails.
+    PortRcvErrorDetails(PortRcvErrorDetails),
+    /// PerfMgt: PortXmitDiscardDetails.
+    PortXmitDiscardDetails(PortXmitDiscardDetails),
+    /// PerfMgt: PortVLOpPackets.
+    PortVlOpPackets(PortVlOpPackets),
+    /// PerfMgt: PortVLOpData.
+    PortVlOpData(PortVlOpData),
+    /// PerfMgt: PortVLXmitWaitCounters.
+    PortVlXmitWait(PortVlXmitWait),
+    /// PerfMgt: SwPortVLCongestion.
+    SwPortVlCongestion(SwPortVlCongestion),
+    /// PerfMgt: PortRcvConCtrl.
+    PortRcvConCtrl(PortRcvConCtrl),
+    /// PerfMgt: PortSLRcvFECN.
+    PortSlRcvFecn(PortSlRcvFecn),
+    /// PerfMgt: PortSLRcvBECN.
+    PortSlRcvBecn(PortSlRcvBecn),
+    /// PerfMgt: PortXmitConCtrl.
+    PortXmitConCtrl(PortXmitConCtrl),
+    /// PerfMgt: PortVLXmitTimeCong.
+    PortVlXmitTimeCong(PortVlXmitTimeCong),
+    /// PerfMgt: PortXmitDataSL.
+    PortXmitDataSl(PortXmitDataSl),
+    /// PerfMgt: PortRcvDataSL.
+    PortRcvDataSl(PortRcvDataSl),
     /// SubnAdm: the first record of any kind.
     Record(Record),
 }
@@ -87,6 +115,21 @@ impl Payload {
             AttributeId::CLASS_PORT_INFO => ClassPortInfo::parse(data).map(Self::ClassPortInfo),
             AttributeId::PORT_COUNTERS => PortCounters::parse(data).map(Self::PortCounters),
             AttributeId::PORT_COUNTERS_EXTENDED => PortCountersExtended::parse(data).map(Self::PortCountersExtended),
+            AttributeId::PORT_RCV_ERROR_DETAILS => PortRcvErrorDetails::parse(data).map(Self::PortRcvErrorDetails),
+            AttributeId::PORT_XMIT_DISCARD_DETAILS => {
+                PortXmitDiscardDetails::parse(data).map(Self::PortXmitDiscardDetails)
+            }
+            AttributeId::PORT_VL_OP_PACKETS => PortVlOpPackets::parse(data).map(Self::PortVlOpPackets),
+            AttributeId::PORT_VL_OP_DATA => PortVlOpData::parse(data).map(Self::PortVlOpData),
+            AttributeId::PORT_VL_XMIT_WAIT => PortVlXmitWait::parse(data).map(Self::PortVlXmitWait),
+            AttributeId::SW_PORT_VL_CONGESTION => SwPortVlCongestion::parse(data).map(Self::SwPortVlCongestion),
+            AttributeId::PORT_RCV_CON_CTRL => PortRcvConCtrl::parse(data).map(Self::PortRcvConCtrl),
+            AttributeId::PORT_SL_RCV_FECN => PortSlRcvFecn::parse(data).map(Self::PortSlRcvFecn),
+            AttributeId::PORT_SL_RCV_BECN => PortSlRcvBecn::parse(data).map(Self::PortSlRcvBecn),
+            AttributeId::PORT_XMIT_CON_CTRL => PortXmitConCtrl::parse(data).map(Self::PortXmitConCtrl),
+            AttributeId::PORT_VL_XMIT_TIME_CONG => PortVlXmitTimeCong::parse(data).map(Self::PortVlXmitTimeCong),
+            AttributeId::PORT_XMIT_DATA_SL => PortXmitDataSl::parse(data).map(Self::PortXmitDataSl),
+            AttributeId::PORT_RCV_DATA_SL => PortRcvDataSl::parse(data).map(Self::PortRcvDataSl),
             _ => return None,
         })
     }
@@ -110,6 +153,19 @@ impl Payload {
             Self::ClassPortInfo(attribute) => mad.write_gmp(attribute),
             Self::PortCounters(attribute) => mad.write_gmp(attribute),
             Self::PortCountersExtended(attribute) => mad.write_gmp(attribute),
+            Self::PortRcvErrorDetails(attribute) => mad.write_gmp(attribute),
+            Self::PortXmitDiscardDetails(attribute) => mad.write_gmp(attribute),
+            Self::PortVlOpPackets(attribute) => mad.write_gmp(attribute),
+            Self::PortVlOpData(attribute) => mad.write_gmp(attribute),
+            Self::PortVlXmitWait(attribute) => mad.write_gmp(attribute),
+            Self::SwPortVlCongestion(attribute) => mad.write_gmp(attribute),
+            Self::PortRcvConCtrl(attribute) => mad.write_gmp(attribute),
+            Self::PortSlRcvFecn(attribute) => mad.write_gmp(attribute),
+            Self::PortSlRcvBecn(attribute) => mad.write_gmp(attribute),
+            Self::PortXmitConCtrl(attribute) => mad.write_gmp(attribute),
+            Self::PortVlXmitTimeCong(attribute) => mad.write_gmp(attribute),
+            Self::PortXmitDataSl(attribute) => mad.write_gmp(attribute),
+            Self::PortRcvDataSl(attribute) => mad.write_gmp(attribute),
             Self::Record(record) => *mad.sa_data_mut() = *record.data(),
         }
     }
@@ -134,6 +190,19 @@ impl fmt::Display for Payload {
             Self::ClassPortInfo(attribute) => attribute.fmt(f),
             Self::PortCounters(attribute) => attribute.fmt(f),
             Self::PortCountersExtended(attribute) => attribute.fmt(f),
+            Self::PortRcvErrorDetails(attribute) => attribute.fmt(f),
+            Self::PortXmitDiscardDetails(attribute) => attribute.fmt(f),
+            Self::PortVlOpPackets(attribute) => attribute.fmt(f),
+            Self::PortVlOpData(attribute) => attribute.fmt(f),
+            Self::PortVlXmitWait(attribute) => attribute.fmt(f),
+            Self::SwPortVlCongestion(attribute) => attribute.fmt(f),
+            Self::PortRcvConCtrl(attribute) => attribute.fmt(f),
+            Self::PortSlRcvFecn(attribute) => attribute.fmt(f),
+            Self::PortSlRcvBecn(attribute) => attribute.fmt(f),
+            Self::PortXmitConCtrl(attribute) => attribute.fmt(f),
+            Self::PortVlXmitTimeCong(attribute) => attribute.fmt(f),
+            Self::PortXmitDataSl(attribute) => attribute.fmt(f),
+            Self::PortRcvDataSl(attribute) => attribute.fmt(f),
             Self::Record(record) => record.fmt(f),
         }
     }

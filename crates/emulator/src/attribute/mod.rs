@@ -5,6 +5,7 @@
 //! [`Effects`].
 
 pub(crate) mod class_port_info;
+pub(crate) mod detail;
 pub(crate) mod guid_info;
 pub(crate) mod linear_forwarding;
 pub(crate) mod mlnx_ext_port_info;
@@ -108,7 +109,7 @@ pub(crate) fn gmp_get(chassis: &Chassis, ingress: PortIdx, id: AttributeId, data
         AttributeId::CLASS_PORT_INFO => Ok(class_port_info::describe(chassis, ingress)),
         AttributeId::PORT_COUNTERS => port_counters::get(chassis, ingress, data),
         AttributeId::PORT_COUNTERS_EXTENDED => port_counters_extended::get(chassis, ingress, data),
-        _ => Err(Status::BAD_METHOD_ATTRIBUTE),
+        _ => detail::get(chassis, ingress, id, data),
     }
 }
 
@@ -122,7 +123,7 @@ pub(crate) fn gmp_set(
     match id {
         AttributeId::PORT_COUNTERS => port_counters::set(chassis, ingress, data),
         AttributeId::PORT_COUNTERS_EXTENDED => port_counters_extended::set(chassis, ingress, data),
-        _ => Err(Status::BAD_METHOD_ATTRIBUTE),
+        _ => detail::set(chassis, ingress, id, data),
     }
 }
 
@@ -139,7 +140,7 @@ pub(crate) fn port_named(chassis: &Chassis, request: &Request, num: u8) -> Resul
 pub(crate) fn port_selected(chassis: &Chassis, ingress: PortIdx, select: u8) -> Result<Option<PortIdx>, Status> {
     let node = chassis.wire(ingress).node();
     match select {
-        255 if chassis.is_switch(node) => Ok(None),
+        255 if chassis.is_switch(node) && chassis.pma(node).all_port_select => Ok(None),
         num => chassis.port_at(node, num).map(Some).ok_or(Status::BAD_FIELD),
     }
 }

@@ -1,6 +1,6 @@
 //! PortCounters: the counts of the chassis, limited to the narrow fields; a Set writes the selected ones.
 
-use selvedge_chassis::{Chassis, Counters, PortIdx};
+use selvedge_chassis::{AtMaximum, Chassis, Counters, PmaAbilities, PortIdx};
 use selvedge_wire::{Bits, GmpAttribute, GmpData, PortCounters, Status};
 
 use super::port_selected;
@@ -11,7 +11,8 @@ pub(crate) fn get(chassis: &Chassis, ingress: PortIdx, data: &GmpData) -> Result
         Some(port) => chassis.counters(port),
         None => sum(chassis, ingress),
     };
-    Ok(describe(&asked, &counters).emit())
+    let pma = chassis.pma(chassis.wire(ingress).node());
+    Ok(describe(&asked, &counters, &pma).emit())
 }
 
 pub(crate) fn set(chassis: &mut Chassis, ingress: PortIdx, data: &GmpData) -> Result<GmpData, Status> {
@@ -103,10 +104,22 @@ fn all_ports(chassis: &Chassis, ingress: PortIdx) -> Vec<PortIdx> {
     (1..=u8::MAX).map_while(|num| chassis.port_at(node, num)).collect()
 }
 
-fn describe(asked: &PortCounters, c: &Counters) -> PortCounters {
-    let narrow = |value: u64| u16::try_from(value).unwrap_or(u16::MAX);
-    let byte = |value: u64| u8::try_from(value).unwrap_or(u8::MAX);
-    let wide = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+/// Returns what a counter of `bits` bits shows of a count.
+pub(super) const fn shown(pma: &PmaAbilities, count: u64, bits: u32) -> u64 {
+    let max = u64::MAX >> (64 - bits);
+    match pma.at_maximum {
+        AtMaximum::Stops if count > max => max,
+        AtMaximum::Stops => count,
+        AtMaximum::Wraps => count & max,
+    }
+}
+
+/// The widths below are at most those of the fields, so no value is cut.
+fn describe(asked: &PortCounters, c: &Counters, pma: &PmaAbilities) -> PortCounters {
+    let nibble = |count: u64| Bits::saturating(shown(pma, count, 4) as u8);
+    let byte = |count: u64| shown(pma, count, 8) as u8;
+    let narrow = |count: u64| shown(pma, count, 16) as u16;
+    let wide = |count: u64| shown(pma, count, 32) as u32;
     PortCounters {
         port_select: asked.port_select,
         counter_select: asked.counter_select,
@@ -120,15 +133,15 @@ fn describe(asked: &PortCounters, c: &Counters) -> PortCounters {
         xmit_discards: narrow(c.xmit_discards),
         xmit_constraint_errors: byte(c.xmit_constraint_errors),
         rcv_constraint_errors: byte(c.rcv_constraint_errors),
-        local_link_integrity_errors: Bits::saturating(byte(c.local_link_integrity_errors)),
-        excessive_buffer_overruns: Bits::saturating(byte(c.excessive_buffer_overruns)),
+        local_link_integrity_errors: nibble(c.local_link_integrity_errors),
+        excessive_buffer_overruns: nibble(c.excessive_buffer_overruns),
         qp1_dropped: narrow(c.qp1_dropped),
         vl15_dropped: narrow(c.vl15_dropped),
         xmit_data: wide(c.xmit_data),
         rcv_data: wide(c.rcv_data),
         xmit_packets: wide(c.xmit_packets),
         rcv_packets: wide(c.rcv_packets),
-        xmit_wait: wide(c.xmit_wait),
+        xmit_wait: if pma.xmit_wait { wide(c.xmit_wait) } else { 0 },
     }
 }
 

@@ -1,6 +1,6 @@
 //! PortCountersExtended: the full counts of the chassis; a Set writes the selected ones.
 
-use selvedge_chassis::{Chassis, Counters, PortIdx};
+use selvedge_chassis::{Chassis, Counters, ExtendedCounters, PortIdx};
 use selvedge_wire::{GmpAttribute, GmpData, PortCountersExtended, Status};
 
 use super::port_counters::{selected_ports, slots, sum, values};
@@ -9,19 +9,36 @@ use super::port_selected;
 /// Number of counters that CounterSelect selects; CounterSelect2 selects the others.
 const TRAFFIC_COUNTERS: usize = 8;
 
+/// Number of counters that the agent behind `ingress` has, in the order of the attribute.
+fn counters_had(chassis: &Chassis, ingress: PortIdx) -> Result<usize, Status> {
+    match chassis.pma(chassis.wire(ingress).node()).extended {
+        ExtendedCounters::None => Err(Status::BAD_METHOD_ATTRIBUTE),
+        ExtendedCounters::NoIetf => Ok(4),
+        ExtendedCounters::Traffic => Ok(TRAFFIC_COUNTERS),
+        ExtendedCounters::All => Ok(22),
+    }
+}
+
 pub(crate) fn get(chassis: &Chassis, ingress: PortIdx, data: &GmpData) -> Result<GmpData, Status> {
     let asked = PortCountersExtended::parse(data).map_err(|_| Status::BAD_FIELD)?;
-    let counters = match port_selected(chassis, ingress, asked.port_select)? {
+    let had = counters_had(chassis, ingress)?;
+    let mut counters = match port_selected(chassis, ingress, asked.port_select)? {
         Some(port) => chassis.counters(port),
         None => sum(chassis, ingress),
     };
+    slots(&mut counters)
+        .into_iter()
+        .skip(had)
+        .for_each(|counter| *counter = 0);
     Ok(describe(&asked, &counters).emit())
 }
 
 pub(crate) fn set(chassis: &mut Chassis, ingress: PortIdx, data: &GmpData) -> Result<GmpData, Status> {
     let wanted = PortCountersExtended::parse(data).map_err(|_| Status::BAD_FIELD)?;
     let written = values(&counters_of(&wanted));
+    let had = counters_had(chassis, ingress)?;
     let selected = |index: usize| match index.checked_sub(TRAFFIC_COUNTERS) {
+        _ if index >= had => false,
         None => wanted.counter_select >> index & 1 != 0,
         Some(bit) => wanted.counter_select2 >> bit & 1 != 0,
     };

@@ -5,6 +5,7 @@
 mod agents;
 mod attributes;
 mod common;
+mod counters;
 mod faults;
 mod hostile;
 mod routing;

@@ -100,6 +100,11 @@ impl ClassPortInfo {
     pub const EXTENDED_WIDTH_NO_IETF: u16 = 1 << 10;
     /// PerfMgt: has PortCounters.PortXmitWait. Source: rdma-core `infiniband/mad.h`.
     pub const XMIT_WAIT: u16 = 1 << 12;
+    /// PerfMgt: has PortCounters.QP1Dropped. Source: OpenSM `ib_types.h`.
+    pub const QP1_DROPPED: u16 = 1 << 15;
+    /// PerfMgt, CapabilityMask2: PortCountersExtended has the error counters, PortXmitWait and QP1Dropped too.
+    /// Source: OpenSM `ib_types.h`.
+    pub const EXTENDED_ERRORS: u32 = 1 << 1;
 }
 
 impl GmpAttribute for ClassPortInfo {

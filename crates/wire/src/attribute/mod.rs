@@ -4,6 +4,7 @@ mod bytes;
 mod capability;
 mod class_port_info;
 mod guid_info;
+mod lane_counters;
 mod linear_forwarding;
 mod link_sets;
 mod mlnx_ext_port_info;
@@ -15,6 +16,8 @@ mod pkey_table;
 mod port_counters;
 mod port_counters_extended;
 mod port_info;
+mod port_rcv_error_details;
+mod port_xmit_discard_details;
 mod sl_to_vl;
 mod sm_info;
 mod switch_info;
@@ -28,6 +31,10 @@ pub(crate) use bytes::Hex;
 pub use capability::{CapabilityMask, CapabilityMask2};
 pub use class_port_info::{ClassAddress, ClassPortInfo};
 pub use guid_info::GuidInfo;
+pub use lane_counters::{
+    CounterBlock, CounterRow, LaneCounters, PortRcvConCtrl, PortRcvDataSl, PortSlRcvBecn, PortSlRcvFecn, PortVlOpData,
+    PortVlOpPackets, PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl, SwPortVlCongestion,
+};
 pub use linear_forwarding::LinearForwardingTable;
 pub use link_sets::{ExtLinkSpeeds, ExtSpeedEnable, LinkSpeeds, LinkWidths, VlCount};
 pub use mlnx_ext_port_info::MlnxExtPortInfo;
@@ -42,6 +49,8 @@ pub use pkey_table::PKeyTable;
 pub use port_counters::PortCounters;
 pub use port_counters_extended::PortCountersExtended;
 pub use port_info::{LinkDownDefault, PortInfo};
+pub use port_rcv_error_details::PortRcvErrorDetails;
+pub use port_xmit_discard_details::PortXmitDiscardDetails;
 pub use sl_to_vl::SlToVl;
 pub use sm_info::{SmControl, SmInfo, SmState};
 pub use switch_info::SwitchInfo;
@@ -85,6 +94,32 @@ impl AttributeId {
     pub const PORT_COUNTERS: Self = Self(0x0012);
     /// PerfMgt: PortCountersExtended.
     pub const PORT_COUNTERS_EXTENDED: Self = Self(0x001D);
+    /// PerfMgt: PortRcvErrorDetails.
+    pub const PORT_RCV_ERROR_DETAILS: Self = Self(0x0015);
+    /// PerfMgt: PortXmitDiscardDetails.
+    pub const PORT_XMIT_DISCARD_DETAILS: Self = Self(0x0016);
+    /// PerfMgt: PortVLOpPackets.
+    pub const PORT_VL_OP_PACKETS: Self = Self(0x0019);
+    /// PerfMgt: PortVLOpData.
+    pub const PORT_VL_OP_DATA: Self = Self(0x001A);
+    /// PerfMgt: PortVLXmitWaitCounters.
+    pub const PORT_VL_XMIT_WAIT: Self = Self(0x001C);
+    /// PerfMgt: SwPortVLCongestion.
+    pub const SW_PORT_VL_CONGESTION: Self = Self(0x0030);
+    /// PerfMgt: PortRcvConCtrl.
+    pub const PORT_RCV_CON_CTRL: Self = Self(0x0031);
+    /// PerfMgt: PortSLRcvFECN.
+    pub const PORT_SL_RCV_FECN: Self = Self(0x0032);
+    /// PerfMgt: PortSLRcvBECN.
+    pub const PORT_SL_RCV_BECN: Self = Self(0x0033);
+    /// PerfMgt: PortXmitConCtrl.
+    pub const PORT_XMIT_CON_CTRL: Self = Self(0x0034);
+    /// PerfMgt: PortVLXmitTimeCong.
+    pub const PORT_VL_XMIT_TIME_CONG: Self = Self(0x0035);
+    /// PerfMgt: PortXmitDataSL.
+    pub const PORT_XMIT_DATA_SL: Self = Self(0x0036);
+    /// PerfMgt: PortRcvDataSL.
+    pub const PORT_RCV_DATA_SL: Self = Self(0x0037);
 
     /// Decodes a wire code. Every code is an attribute of some class.
     #[must_use]

@@ -74,7 +74,8 @@ pub struct PortCountersExtended {
 
 impl PortCountersExtended {
     /// Returns the counters in wire order, from byte 8 on.
-    const fn counters(&self) -> [u64; 22] {
+    #[must_use]
+    pub const fn counters(&self) -> [u64; 22] {
         [
             self.xmit_data,
             self.rcv_data,

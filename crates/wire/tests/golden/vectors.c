@@ -226,6 +226,53 @@ static void port_counters_extended(void)
 	print("PortCountersExtended, counters 0x100000001 and up in the order of libibmad's table");
 }
 
+/* The fields from first to last (exclusive) have the values base, base + 1, and up, in the order of libibmad's table. */
+static void counters(const char *title, unsigned attribute, enum MAD_FIELDS first, enum MAD_FIELDS last, uint32_t base)
+{
+	enum MAD_FIELDS field;
+
+	header(0x04, 0x81, attribute, 0);
+	mad_set_field(mad, 64, IB_PC_PORT_SELECT_F, 36);
+	mad_set_field(mad, 64, IB_PC_COUNTER_SELECT_F, 0xf00f);
+	for (field = first; field < last; field++)
+		mad_set_field(mad, 64, field, base++);
+	print(title);
+}
+
+static void details(void)
+{
+	counters("PortRcvErrorDetails, counters 1001 and up", IB_GSI_PORT_RCV_ERROR_DETAILS,
+		 IB_PC_RCV_LOCAL_PHY_ERR_F, IB_PC_RCV_ERR_LAST_F, 1001);
+	counters("PortXmitDiscardDetails, counters 2001 and up", IB_GSI_PORT_XMIT_DISCARD_DETAILS,
+		 IB_PC_XMT_INACT_DISC_F, IB_PC_XMT_DISC_LAST_F, 2001);
+	counters("PortVLOpPackets, counters 3001 and up", IB_GSI_PORT_PORT_VL_OP_PACKETS,
+		 IB_PC_PORT_VL_OP_PACKETS_FIRST_F, IB_PC_PORT_VL_OP_PACKETS_LAST_F, 3001);
+	counters("PortVLOpData, counters 400001 and up", IB_GSI_PORT_PORT_VL_OP_DATA,
+		 IB_PC_PORT_VL_OP_DATA_FIRST_F, IB_PC_PORT_VL_OP_DATA_LAST_F, 400001);
+	counters("PortVLXmitWaitCounters, counters 5001 and up", IB_GSI_PORT_PORT_VL_XMIT_WAIT_COUNTERS,
+		 IB_PC_PORT_VL_XMIT_WAIT_COUNTERS_FIRST_F, IB_PC_PORT_VL_XMIT_WAIT_COUNTERS_LAST_F, 5001);
+}
+
+static void congestion(void)
+{
+	counters("SwPortVLCongestion, counters 6001 and up", IB_GSI_SW_PORT_VL_CONGESTION,
+		 IB_PC_SW_PORT_VL_CONGESTION_FIRST_F, IB_PC_SW_PORT_VL_CONGESTION_LAST_F, 6001);
+	counters("PortRcvConCtrl, counters 700001 and up", IB_GSI_PORT_RCV_CON_CTRL,
+		 IB_PC_RCV_CON_CTRL_FIRST_F, IB_PC_RCV_CON_CTRL_LAST_F, 700001);
+	counters("PortSLRcvFECN, counters 800001 and up", IB_GSI_PORT_SL_RCV_FECN,
+		 IB_PC_SL_RCV_FECN_FIRST_F, IB_PC_SL_RCV_FECN_LAST_F, 800001);
+	counters("PortSLRcvBECN, counters 900001 and up", IB_GSI_PORT_SL_RCV_BECN,
+		 IB_PC_SL_RCV_BECN_FIRST_F, IB_PC_SL_RCV_BECN_LAST_F, 900001);
+	counters("PortXmitConCtrl, counter 1000001", IB_GSI_PORT_XMIT_CON_CTRL,
+		 IB_PC_XMIT_CON_CTRL_FIRST_F, IB_PC_XMIT_CON_CTRL_LAST_F, 1000001);
+	counters("PortVLXmitTimeCong, counters 1100001 and up", IB_GSI_PORT_VL_XMIT_TIME_CONG,
+		 IB_PC_VL_XMIT_TIME_CONG_FIRST_F, IB_PC_VL_XMIT_TIME_CONG_LAST_F, 1100001);
+	counters("PortXmitDataSL, counters 1200001 and up", IB_GSI_PORT_XMIT_DATA_SL,
+		 IB_PC_XMT_DATA_SL0_F, IB_PC_XMT_DATA_SL_LAST_F, 1200001);
+	counters("PortRcvDataSL, counters 1300001 and up", IB_GSI_PORT_RCV_DATA_SL,
+		 IB_PC_RCV_DATA_SL0_F, IB_PC_RCV_DATA_SL_LAST_F, 1300001);
+}
+
 static void class_port_info(void)
 {
 	static const struct value values[] = {
@@ -456,5 +503,7 @@ int main(void)
 	fields(port_counters, FIELDS(port_counters));
 	print("PortCounters, every field but QP1Dropped");
 	port_counters_extended();
+	details();
+	congestion();
 	return 0;
 }

@@ -310,3 +310,43 @@ fn modifiers_of_tables() {
     assert_eq!(pkeys, PKeyTable::modifier(1, 6));
     assert_eq!((PKeyTable::block(pkeys), PKeyTable::port(pkeys)), (1, 6));
 }
+
+#[test]
+fn details_of_errors_and_discards() {
+    let details: PortRcvErrorDetails = gmp("PortRcvErrorDetails, counters 1001 and up");
+    assert_eq!((details.port_select, details.counter_select), (36, 0xF00F));
+    assert_eq!(details.counters(), [1001, 1002, 1003, 1004, 1005, 1006]);
+    assert_eq!((details.local_physical_errors, details.looping_errors), (1001, 1006));
+    let details: PortXmitDiscardDetails = gmp("PortXmitDiscardDetails, counters 2001 and up");
+    assert_eq!(details.counters(), [2001, 2002, 2003, 2004]);
+    assert_eq!((details.inactive_discards, details.hoq_lifetime_discards), (2001, 2004));
+}
+
+fn gmp<A: GmpAttribute>(title: &str) -> A {
+    let mad = vector(title);
+    assert_eq!(mad.attribute(), A::ID, "{title}");
+    A::parse(mad.gmp_data()).expect("any bytes are counters")
+}
+
+#[test]
+fn counters_per_lane() {
+    check_row::<PortVlOpPackets>("PortVLOpPackets, counters 3001 and up", 3001, 16);
+    check_row::<PortVlOpData>("PortVLOpData, counters 400001 and up", 400_001, 16);
+    check_row::<PortVlXmitWait>("PortVLXmitWaitCounters, counters 5001 and up", 5001, 16);
+    check_row::<SwPortVlCongestion>("SwPortVLCongestion, counters 6001 and up", 6001, 16);
+    check_row::<PortRcvConCtrl>("PortRcvConCtrl, counters 700001 and up", 700_001, 2);
+    check_row::<PortSlRcvFecn>("PortSLRcvFECN, counters 800001 and up", 800_001, 16);
+    check_row::<PortSlRcvBecn>("PortSLRcvBECN, counters 900001 and up", 900_001, 16);
+    check_row::<PortXmitConCtrl>("PortXmitConCtrl, counter 1000001", 1_000_001, 1);
+    check_row::<PortVlXmitTimeCong>("PortVLXmitTimeCong, counters 1100001 and up", 1_100_001, 15);
+    check_row::<PortXmitDataSl>("PortXmitDataSL, counters 1200001 and up", 1_200_001, 16);
+    check_row::<PortRcvDataSl>("PortRcvDataSL, counters 1300001 and up", 1_300_001, 16);
+}
+
+fn check_row<A: CounterBlock>(title: &str, first: u32, count: u32) {
+    let found: A = gmp(title);
+    let values: Vec<u32> = (first..first + count).collect();
+    assert_eq!(found.selects(), (36, 0xF00F), "{title}");
+    assert_eq!(found.row()[..A::COUNT], values[..], "{title}");
+    assert!(found.row()[A::COUNT..].iter().all(|value| *value == 0), "{title}");
+}

@@ -105,6 +105,19 @@ proptest! {
         check_gmp::<ClassPortInfo>(data, &[(32, 0xFF)], 72);
         check_gmp::<PortCounters>(data, &[(0, 0xFF)], 44);
         check_gmp::<PortCountersExtended>(data, &[(0, 0xFF)], 184);
+        check_gmp::<PortRcvErrorDetails>(data, &[(0, 0xFF)], 16);
+        check_gmp::<PortXmitDiscardDetails>(data, &[(0, 0xFF)], 12);
+        check_gmp::<PortVlOpPackets>(data, &[(0, 0xFF)], 36);
+        check_gmp::<PortVlOpData>(data, &[(0, 0xFF)], 68);
+        check_gmp::<PortVlXmitWait>(data, &[(0, 0xFF)], 36);
+        check_gmp::<SwPortVlCongestion>(data, &[(0, 0xFF)], 36);
+        check_gmp::<PortRcvConCtrl>(data, &[(0, 0xFF)], 12);
+        check_gmp::<PortSlRcvFecn>(data, &[(0, 0xFF)], 68);
+        check_gmp::<PortSlRcvBecn>(data, &[(0, 0xFF)], 68);
+        check_gmp::<PortXmitConCtrl>(data, &[(0, 0xFF)], 8);
+        check_gmp::<PortVlXmitTimeCong>(data, &[(0, 0xFF)], 64);
+        check_gmp::<PortXmitDataSl>(data, &[(0, 0xFF)], 68);
+        check_gmp::<PortRcvDataSl>(data, &[(0, 0xFF)], 68);
     }
 
     #[test]
@@ -177,6 +190,20 @@ fn narrow_fields_refuse_what_does_not_fit() {
     assert_eq!(Bits::<5>::new(32), None);
     assert_eq!(Bits::<5>::saturating(200), Bits::MAX);
     assert_eq!(Bits::<3>::low(0xFA).get(), 2);
+}
+
+#[test]
+fn counters_are_sent_as_their_maximum() {
+    let wide = PortVlXmitWait::new(1, 0, [70_000; 16]);
+    assert_eq!(wide.values(), [65_535; 16]);
+    assert_eq!(PortVlXmitWait::parse(&wide.emit()), Ok(wide));
+    let short = PortRcvConCtrl::new(1, 0, [u32::MAX; 16]);
+    assert_eq!(short.values(), [u32::MAX; 2]);
+    assert_eq!(short.emit()[4..13], [255, 255, 255, 255, 255, 255, 255, 255, 0]);
+    assert_eq!(
+        short.to_string(),
+        "PortRcvConCtrl port=1 select=0x0000 0:4294967295,1:4294967295"
+    );
 }
 
 #[test]

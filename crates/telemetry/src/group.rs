@@ -1,0 +1,341 @@
+//! Counter groups: one attribute of performance management each, one request a port.
+
+use selvedge_wire::{
+    AttributeId, Class, CounterBlock, GmpAttribute, Mad, Method, PortCounters, PortCountersExtended, PortRcvConCtrl,
+    PortRcvDataSl, PortRcvErrorDetails, PortSlRcvBecn, PortSlRcvFecn, PortVlOpData, PortVlOpPackets,
+    PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl, PortXmitDiscardDetails, SwPortVlCongestion,
+};
+
+use crate::Metric;
+
+/// Most counters in a group: those of PortCountersExtended.
+pub const WIDEST: usize = 22;
+
+/// Counters of one port and group, in the order of the attribute. Those after the last one of the group are 0.
+pub type Row = [u64; WIDEST];
+
+/// PortSelect of all ports of a switch. Source: IBA vol 1 §16.1.3.5.
+pub const ALL_PORTS: u8 = 255;
+
+/// A counter group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Group {
+    /// PortCounters: everything, in narrow counters.
+    Base,
+    /// PortCountersExtended: 64 bits.
+    Extended,
+    /// PortRcvErrorDetails.
+    RcvErrors,
+    /// PortXmitDiscardDetails.
+    XmitDiscards,
+    /// PortVLOpPackets.
+    VlPackets,
+    /// PortVLOpData.
+    VlData,
+    /// PortVLXmitWaitCounters.
+    VlXmitWait,
+    /// SwPortVLCongestion.
+    VlCongestion,
+    /// PortRcvConCtrl: FECN and BECN.
+    Marks,
+    /// PortSLRcvFECN.
+    SlFecn,
+    /// PortSLRcvBECN.
+    SlBecn,
+    /// PortXmitConCtrl.
+    TimeCongested,
+    /// PortVLXmitTimeCong.
+    VlTimeCongested,
+    /// PortXmitDataSL.
+    SlXmitData,
+    /// PortRcvDataSL.
+    SlRcvData,
+}
+
+/// An attribute that is a row of equal counters, for the table below.
+struct Block {
+    id: AttributeId,
+    count: usize,
+    bits: u32,
+    decode: fn(&Mad) -> Option<(u8, Row)>,
+    request: fn(u8) -> Mad,
+}
+
+const fn block<A: CounterBlock>() -> Block {
+    Block {
+        id: A::ID,
+        count: A::COUNT,
+        bits: A::BITS,
+        decode: decode_block::<A>,
+        request: request_block::<A>,
+    }
+}
+
+fn decode_block<A: CounterBlock>(mad: &Mad) -> Option<(u8, Row)> {
+    let read = A::parse(mad.gmp_data()).ok()?;
+    let mut row = [0; WIDEST];
+    for (to, from) in row.iter_mut().zip(read.row()) {
+        *to = from.into();
+    }
+    Some((read.selects().0, row))
+}
+
+fn request_block<A: CounterBlock>(port: u8) -> Mad {
+    request(&A::block(port, 0, [0; 16]))
+}
+
+fn request<A: GmpAttribute>(attribute: &A) -> Mad {
+    let mut mad = Mad::request(Class::PerfMgt, Method::Get, A::ID, 0);
+    mad.write_gmp(attribute);
+    mad
+}
+
+impl Group {
+    /// All groups.
+    pub const ALL: [Self; 15] = [
+        Self::Base,
+        Self::Extended,
+        Self::RcvErrors,
+        Self::XmitDiscards,
+        Self::VlPackets,
+        Self::VlData,
+        Self::VlXmitWait,
+        Self::VlCongestion,
+        Self::Marks,
+        Self::SlFecn,
+        Self::SlBecn,
+        Self::TimeCongested,
+        Self::VlTimeCongested,
+        Self::SlXmitData,
+        Self::SlRcvData,
+    ];
+
+    /// Returns the attribute as a row; `None` for the two attributes with counters of several widths.
+    const fn block(self) -> Option<Block> {
+        Some(match self {
+            Self::Base | Self::Extended => return None,
+            Self::RcvErrors => block::<PortRcvErrorDetails>(),
+            Self::XmitDiscards => block::<PortXmitDiscardDetails>(),
+            Self::VlPackets => block::<PortVlOpPackets>(),
+            Self::VlData => block::<PortVlOpData>(),
+            Self::VlXmitWait => block::<PortVlXmitWait>(),
+            Self::VlCongestion => block::<SwPortVlCongestion>(),
+            Self::Marks => block::<PortRcvConCtrl>(),
+            Self::SlFecn => block::<PortSlRcvFecn>(),
+            Self::SlBecn => block::<PortSlRcvBecn>(),
+            Self::TimeCongested => block::<PortXmitConCtrl>(),
+            Self::VlTimeCongested => block::<PortVlXmitTimeCong>(),
+            Self::SlXmitData => block::<PortXmitDataSl>(),
+            Self::SlRcvData => block::<PortRcvDataSl>(),
+        })
+    }
+
+    /// Returns its attribute.
+    #[must_use]
+    pub const fn attribute(self) -> AttributeId {
+        match self {
+            Self::Base => AttributeId::PORT_COUNTERS,
+            Self::Extended => AttributeId::PORT_COUNTERS_EXTENDED,
+            _ => match self.block() {
+                Some(block) => block.id,
+                None => AttributeId::PORT_COUNTERS,
+            },
+        }
+    }
+
+    /// Returns the name of its attribute in the standard.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Base => "PortCounters",
+            Self::Extended => "PortCountersExtended",
+            Self::RcvErrors => "PortRcvErrorDetails",
+            Self::XmitDiscards => "PortXmitDiscardDetails",
+            Self::VlPackets => "PortVLOpPackets",
+            Self::VlData => "PortVLOpData",
+            Self::VlXmitWait => "PortVLXmitWaitCounters",
+            Self::VlCongestion => "SwPortVLCongestion",
+            Self::Marks => "PortRcvConCtrl",
+            Self::SlFecn => "PortSLRcvFECN",
+            Self::SlBecn => "PortSLRcvBECN",
+            Self::TimeCongested => "PortXmitConCtrl",
+            Self::VlTimeCongested => "PortVLXmitTimeCong",
+            Self::SlXmitData => "PortXmitDataSL",
+            Self::SlRcvData => "PortRcvDataSL",
+        }
+    }
+
+    /// Returns the number of its counters.
+    #[must_use]
+    pub const fn counters(self) -> usize {
+        match self.block() {
+            Some(block) => block.count,
+            None if matches!(self, Self::Base) => BASE.len(),
+            None => WIDEST,
+        }
+    }
+
+    /// Returns the mask with a bit for each of its counters.
+    #[must_use]
+    pub const fn mask(self) -> u32 {
+        (1 << self.counters()) - 1
+    }
+
+    /// Returns the width of a counter in bits.
+    #[must_use]
+    pub fn bits(self, counter: usize) -> u32 {
+        match self.block() {
+            Some(block) => block.bits,
+            None if self == Self::Base => BASE.get(counter).map_or(32, |(_, bits)| *bits),
+            None => 64,
+        }
+    }
+
+    /// Returns what a counter means; `None` in groups with one counter a VL or SL.
+    #[must_use]
+    pub fn metric(self, counter: usize) -> Option<Metric> {
+        match self {
+            Self::Base => BASE.get(counter).map(|(metric, _)| *metric),
+            Self::Extended => Metric::ALL.get(counter).copied(),
+            _ => None,
+        }
+    }
+
+    /// Returns the place of a metric in this group.
+    #[must_use]
+    pub fn place(self, metric: Metric) -> Option<usize> {
+        match self {
+            Self::Base => BASE.iter().position(|(of, _)| *of == metric),
+            Self::Extended => Some(metric as usize),
+            _ => None,
+        }
+    }
+
+    /// Returns the mask of its counters for which `is_meant` is true.
+    #[must_use]
+    pub fn mask_of(self, is_meant: impl Fn(Metric) -> bool) -> u32 {
+        let counters = (0..self.counters()).filter(|i| self.metric(*i).is_some_and(&is_meant));
+        counters.fold(0, |mask, i| mask | 1 << i)
+    }
+
+    /// Returns the request for a port, or for the sum of all ports.
+    #[must_use]
+    pub fn request(self, port_select: u8) -> Mad {
+        match self.block() {
+            Some(block) => (block.request)(port_select),
+            None if self == Self::Base => request(&PortCounters {
+                port_select,
+                ..PortCounters::default()
+            }),
+            None => request(&PortCountersExtended {
+                port_select,
+                ..PortCountersExtended::default()
+            }),
+        }
+    }
+
+    /// Reads PortSelect and the counters of an answer; `None`: the answer is of another attribute.
+    #[must_use]
+    pub fn decode(self, mad: &Mad) -> Option<(u8, Row)> {
+        if mad.attribute() != self.attribute() {
+            return None;
+        }
+        match self.block() {
+            Some(block) => (block.decode)(mad),
+            None if self == Self::Base => PortCounters::parse(mad.gmp_data()).ok().map(|c| base_row(&c)),
+            None => PortCountersExtended::parse(mad.gmp_data())
+                .ok()
+                .map(|c| (c.port_select, c.counters())),
+        }
+    }
+}
+
+/// The counters of PortCounters in the order of its CounterSelect, with their widths. Source: IBA vol 1 §16.1.3.5.
+const BASE: [(Metric, u32); 18] = [
+    (Metric::SymbolErrors, 16),
+    (Metric::LinkRecoveries, 8),
+    (Metric::LinkDowned, 8),
+    (Metric::RcvErrors, 16),
+    (Metric::RcvRemotePhysicalErrors, 16),
+    (Metric::RcvSwitchRelayErrors, 16),
+    (Metric::XmitDiscards, 16),
+    (Metric::XmitConstraintErrors, 8),
+    (Metric::RcvConstraintErrors, 8),
+    (Metric::LocalLinkIntegrityErrors, 4),
+    (Metric::ExcessiveBufferOverruns, 4),
+    (Metric::Vl15Dropped, 16),
+    (Metric::XmitData, 32),
+    (Metric::RcvData, 32),
+    (Metric::XmitPackets, 32),
+    (Metric::RcvPackets, 32),
+    (Metric::XmitWait, 32),
+    (Metric::Qp1Dropped, 16),
+];
+
+fn base_row(c: &PortCounters) -> (u8, Row) {
+    let counters: [u64; BASE.len()] = [
+        c.symbol_errors.into(),
+        c.link_recoveries.into(),
+        c.link_downed.into(),
+        c.rcv_errors.into(),
+        c.rcv_remote_physical_errors.into(),
+        c.rcv_switch_relay_errors.into(),
+        c.xmit_discards.into(),
+        c.xmit_constraint_errors.into(),
+        c.rcv_constraint_errors.into(),
+        c.local_link_integrity_errors.get().into(),
+        c.excessive_buffer_overruns.get().into(),
+        c.vl15_dropped.into(),
+        c.xmit_data.into(),
+        c.rcv_data.into(),
+        c.xmit_packets.into(),
+        c.rcv_packets.into(),
+        c.xmit_wait.into(),
+        c.qp1_dropped.into(),
+    ];
+    let mut row = [0; WIDEST];
+    row[..BASE.len()].copy_from_slice(&counters);
+    (c.port_select, row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_group_reads_what_it_asks_for() {
+        for (at, group) in Group::ALL.into_iter().enumerate() {
+            assert_eq!(group as usize, at);
+            let asked = group.request(7);
+            assert_eq!((asked.class(), asked.method()), (Class::PerfMgt, Method::Get));
+            assert_eq!(asked.attribute(), group.attribute());
+            assert_eq!(group.decode(&asked), Some((7, [0; WIDEST])), "{group:?}");
+            let another = Group::ALL[(at + 1) % Group::ALL.len()];
+            assert_eq!(another.decode(&asked), None, "{group:?}");
+            assert!(group.counters() <= WIDEST);
+            assert!((0..group.counters()).all(|i| [4, 8, 16, 32, 64].contains(&group.bits(i))));
+        }
+    }
+
+    #[test]
+    fn metrics_have_a_place_each() {
+        for metric in Metric::ALL {
+            for group in [Group::Base, Group::Extended] {
+                let place = group.place(metric);
+                assert_eq!(place.and_then(|i| group.metric(i)), place.map(|_| metric));
+            }
+        }
+        assert_eq!(Group::Base.place(Metric::UnicastRcvPackets), None);
+        assert_eq!(Group::Base.mask_of(Metric::is_error).count_ones(), 13);
+        assert_eq!(Group::VlData.mask_of(|_| true), 0);
+        let counters = PortCounters {
+            port_select: 3,
+            xmit_wait: 9,
+            qp1_dropped: 8,
+            ..PortCounters::default()
+        };
+        let (port, row) = base_row(&counters);
+        let at = |metric| row[Group::Base.place(metric).expect("in PortCounters")];
+        assert_eq!((port, at(Metric::XmitWait), at(Metric::Qp1Dropped)), (3, 9, 8));
+    }
+}

@@ -1,0 +1,388 @@
+//! The sampler: reads the counters of all ports in slots aligned to the wall clock.
+//!
+//! `handle` is the only way in; it reads no clock and does no I/O. `traffic` holds requests; `books` hold totals and
+//! what still has no sample; `choice` says what is read, `ask` what an answer is worth.
+
+mod ask;
+mod books;
+mod choice;
+mod node;
+mod rounds;
+mod silence;
+mod traffic;
+
+use selvedge_sim::Time;
+use selvedge_types::Lid;
+use selvedge_wire::{Class, Datagram};
+
+use crate::clock::{Slot, Tick};
+use crate::config::{Config, Triage};
+use crate::group::{Group, Row};
+use crate::io::{How, In, Out, Sample, SampleKey, SlotReport, Why};
+use crate::{Event, Metric, PortSet};
+use ask::{Answer, Ask, What};
+use books::{Books, Told};
+use node::{Abilities, Sum, SumSupport};
+use traffic::Traffic;
+
+/// Reads the counters of all ports of a fabric, or of those assigned to it.
+#[derive(Debug)]
+pub struct Sampler {
+    config: Config,
+    books: Books,
+    traffic: Traffic,
+}
+
+impl Sampler {
+    /// Returns a sampler. It sends nothing before it knows the wall time and an inventory.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            books: Books::new(&config),
+            traffic: Traffic::new(&config),
+            config,
+        }
+    }
+
+    /// Continues the totals of a sample that was kept over a restart. To be called before the first input, with the
+    /// last sample of each port, group and class, in the order in which they were handed out.
+    pub fn resume(&mut self, sample: &Sample) {
+        self.books.resume(sample);
+    }
+
+    /// Returns when the sampler wants to be called with [`In::Wake`], if at all.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        let slot = self.books.rounds.next().and_then(|wall| self.books.clock.when(wall));
+        [slot, self.traffic.next_wake()].into_iter().flatten().min()
+    }
+
+    /// The only way in.
+    pub fn handle(&mut self, now: Time, input: In, out: &mut Vec<Out>) {
+        match input {
+            In::Clock(wall) => {
+                let by_ns = self.books.clock.set(now, wall);
+                if u128::from(by_ns.unsigned_abs()) >= self.config.step_min.as_nanos() {
+                    out.push(Out::Event(Event::ClockSet { by_ns }));
+                }
+            }
+            In::Inventory(inventory) => self.books.take_inventory(inventory),
+            In::Assign(assignment) => self.books.assignment = assignment,
+            In::Received(datagram) => self.received(now, &datagram, out),
+            In::Returned(datagram) => {
+                if let Some(ask) = self.traffic.returned(&datagram.mad) {
+                    self.failed(now, ask, out);
+                }
+            }
+            In::Wake => {}
+        }
+        while let Some(ask) = self.traffic.expired(now) {
+            self.failed(now, ask, out);
+        }
+        self.complete(now, out);
+        self.begin_slots(now, out);
+        self.complete(now, out);
+        self.send(now, out);
+    }
+
+    // ---- slots
+
+    fn begin_slots(&mut self, now: Time, out: &mut Vec<Out>) {
+        let Some(wall) = self.books.clock.wall(now) else { return };
+        for class in self.books.rounds.classes() {
+            match self.books.rounds.tick(class, wall) {
+                Tick::Wait => {}
+                Tick::Renumber => out.push(Out::Event(Event::Renumbered { class })),
+                Tick::Begin { slot, missed } => {
+                    self.cut_off(now, class, out);
+                    self.books.rounds.begin(now, class, slot, missed);
+                    self.begin(now, class, out);
+                }
+            }
+        }
+    }
+
+    /// Ends a slot that is not complete: what is not read by now is missing in it.
+    fn cut_off(&mut self, now: Time, class: u8, out: &mut Vec<Out>) {
+        let Some((slot, _)) = self.books.rounds.slot(class) else {
+            return;
+        };
+        let mut missing = 0;
+        for node in self.books.nodes() {
+            let pending = self.books.node(node).pending.keys();
+            let groups: Vec<Group> = pending.filter(|at| at.0 == class).map(|at| at.1).collect();
+            for group in groups {
+                missing += self.books.miss_group(node, class, group, Why::Late);
+            }
+        }
+        out.push(Out::Event(Event::Overrun { class, slot, missing }));
+        self.complete(now, out);
+    }
+
+    /// Reports slots in which every port has a sample or is missing.
+    fn complete(&mut self, now: Time, out: &mut Vec<Out>) {
+        for class in self.books.rounds.classes() {
+            if let Some(round) = self.books.rounds.completed(class) {
+                out.push(Out::Ended(SlotReport {
+                    took: now.since(round.began),
+                    ..round.report
+                }));
+            }
+        }
+    }
+
+    /// Begins the slot of a class. All nodes are opened before the first is asked: a port may wait for another node's.
+    fn begin(&mut self, now: Time, class: u8, out: &mut Vec<Out>) {
+        self.traffic.grow(self.books.nodes().count());
+        for node in self.books.nodes() {
+            if self.books.node(node).is_present {
+                self.books
+                    .open(now, (class, &self.config.classes[usize::from(class)]), node, out);
+            }
+        }
+        for node in self.books.nodes() {
+            let at = self.books.node_mut(node);
+            if !at.reads(class) {
+                continue;
+            }
+            if at.silence.is_paused(now) {
+                self.books.miss_read(node, class, Why::BackOff);
+                continue;
+            }
+            match at.abilities {
+                Abilities::Known { .. } => self.ask_class(now, node, class),
+                Abilities::Asked => {}
+                Abilities::Unknown => {
+                    at.abilities = Abilities::Asked;
+                    self.push(node, class, What::Abilities);
+                }
+            }
+        }
+    }
+
+    /// Queues the requests of a class to a node that said what its agent can do.
+    fn ask_class(&mut self, now: Time, node: u32, class: u8) {
+        for wanted in self.config.classes[usize::from(class)].groups.clone() {
+            self.ask_group(now, node, class, wanted);
+        }
+    }
+
+    fn ask_group(&mut self, now: Time, node: u32, class: u8, wanted: Group) {
+        let ports = self.books.pending(node, class, wanted);
+        let at = self.books.node_mut(node);
+        let Some(group) = at.group(wanted, &self.config.classes[usize::from(class)].groups) else {
+            return self.books.forget(node, class, wanted, ports);
+        };
+        if group != wanted {
+            at.rename(class, wanted, group);
+        }
+        let own = ports.iter().filter(|port| !at.waits_for_peer(class, group, *port));
+        let mut asked: PortSet = own.collect();
+        if let Triage::BySum { full_read_every } = self.config.classes[usize::from(class)].triage
+            && at.sums_up()
+            && asked.len() > 1
+        {
+            let sum = at.sums.entry(group).or_insert(Sum { last: None, slots: 0 });
+            let is_full = sum.last.is_none() || sum.slots + 1 >= full_read_every;
+            sum.slots = if is_full { 0 } else { sum.slots + 1 };
+            if !is_full {
+                asked = asked.iter().filter(|port| !at.is_in_sum(*port, group)).collect();
+            }
+            let decides = !is_full;
+            self.push(node, class, What::Sum { group, decides });
+        }
+        for port in asked.iter() {
+            let silence = self.books.node(node).silent_ports.get(&port);
+            match silence.is_some_and(|silence| silence.is_paused(now)) {
+                true => self.books.miss(node, class, group, port, Why::BackOff),
+                false => self.push(node, class, What::Port { port, group }),
+            }
+        }
+    }
+
+    fn push(&mut self, node: u32, class: u8, what: What) {
+        self.traffic.push(Ask {
+            node,
+            class,
+            slot: Slot::default(),
+            what,
+            sent: None,
+        });
+    }
+
+    /// Sends as many requests as the windows allow.
+    fn send(&mut self, now: Time, out: &mut Vec<Out>) {
+        loop {
+            let books = &self.books;
+            let lid = |ask: &mut Ask| {
+                ask.slot = books.rounds.slot(ask.class).map_or(Slot::default(), |(slot, _)| slot);
+                books.lid(ask.node, ask.what).filter(|_| books.is_wanted(ask))
+            };
+            let Some(sending) = self.traffic.next(now, lid) else {
+                break;
+            };
+            if let Some(ask) = sending.first
+                && let Some(round) = self.books.rounds.current(ask.class)
+            {
+                round.report.requests += 1;
+            }
+            out.push(Out::Send(sending.datagram, sending.timeout));
+        }
+    }
+
+    // ---- answers
+
+    fn received(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Out>) {
+        if datagram.mad.class() != Class::PerfMgt || !datagram.mad.method().is_response() {
+            return;
+        }
+        let Some(ask) = self.traffic.received(&datagram.mad) else {
+            return;
+        };
+        let guid = self.books.node(ask.node).guid;
+        let lid = ask.sent.map_or(Lid::default(), |(lid, _)| lid);
+        let answer = ask.read(datagram);
+        if answer == Answer::Bad(Why::Refused) {
+            let key = ask.key(guid);
+            let from = datagram.address.lid;
+            out.push(Out::Event(Event::Stranger { key, lid, from }));
+            return self.unanswered(now, ask, Why::Refused);
+        }
+        if self.books.lid(ask.node, ask.what) != Some(lid) {
+            return self.unanswered(now, ask, Why::Moved);
+        }
+        let at = self.books.node_mut(ask.node);
+        at.answered_at = Some(now);
+        if at.silence.end() {
+            out.push(Out::Event(Event::Answers { node: guid }));
+        }
+        match (answer, ask.what) {
+            (Answer::Abilities(info), _) => {
+                let (mask, mask2) = (info.capabilities, info.capabilities2);
+                self.learn(now, ask.node, Abilities::Known { mask, mask2 });
+            }
+            (Answer::Counters(row), What::Port { port, group }) => self.books.read(now, ask, (port, group), &row, out),
+            (Answer::Counters(row), What::Sum { group, decides }) => {
+                self.read_sum(now, ask, (group, decides), row, out)
+            }
+            (Answer::Counters(_), What::Abilities) => {}
+            (Answer::Unsupported, What::Port { group, .. }) => self.unsupported(now, ask, group, out),
+            (Answer::Unsupported, What::Sum { .. } | What::Abilities) => self.unanswered(now, ask, Why::Refused),
+            (Answer::Bad(why), _) => self.unanswered(now, ask, why),
+        }
+    }
+
+    /// The abilities of an agent are known: queues what waited for them, in all classes.
+    fn learn(&mut self, now: Time, node: u32, abilities: Abilities) {
+        self.books.node_mut(node).abilities = abilities;
+        for class in self.books.rounds.classes() {
+            self.ask_class(now, node, class);
+        }
+    }
+
+    /// The agent does not have a group: no port of it is asked again. Without PortCountersExtended, PortCounters are
+    /// asked for instead.
+    fn unsupported(&mut self, now: Time, ask: Ask, group: Group, out: &mut Vec<Out>) {
+        let at = self.books.node_mut(ask.node);
+        if at.refuse(group) {
+            let key = ask.key(at.guid);
+            out.push(Out::Event(Event::Unsupported { key }));
+        }
+        for class in self.books.rounds.classes() {
+            if !self.books.pending(ask.node, class, group).is_empty() {
+                self.ask_group(now, ask.node, class, group);
+            }
+        }
+    }
+
+    /// Decides by the sum of all ports of a switch whether its ports are asked.
+    fn read_sum(&mut self, now: Time, ask: Ask, (group, decides): (Group, bool), row: Row, out: &mut Vec<Out>) {
+        let errors = group.mask_of(Metric::is_error);
+        let pending = self.books.pending(ask.node, ask.class, group);
+        let at = self.books.node_mut(ask.node);
+        let node = at.guid;
+        let sum = at.sums.entry(group).or_insert(Sum { last: None, slots: 0 });
+        let last = sum.last.replace(row);
+        let is_full = |i: usize| row[i] == u64::MAX >> (64 - group.bits(i));
+        let has_moved = (0..group.counters())
+            .filter(|i| errors >> i & 1 != 0)
+            .any(|i| is_full(i) || last.is_none_or(|last| last[i] != row[i]));
+        let held = pending.iter().filter(|port| at.is_in_sum(*port, group));
+        let own = held.filter(|port| !at.waits_for_peer(ask.class, group, *port));
+        let ports: PortSet = own.filter(|_| decides).collect();
+        for port in ports.iter() {
+            match has_moved {
+                true => self.push(ask.node, ask.class, What::Port { port, group }),
+                false => {
+                    let key = SampleKey { node, port, group };
+                    let told = Told {
+                        how: How::Unchanged,
+                        rtt_us: 0,
+                        mask: errors,
+                    };
+                    self.books.report(now, ask.class, key, told, out);
+                }
+            }
+        }
+    }
+
+    // ---- failures
+
+    /// A request has no answer. If the agent answered another one meanwhile, only this port is at fault.
+    fn failed(&mut self, now: Time, ask: Ask, out: &mut Vec<Out>) {
+        let (first, longest) = (self.config.back_off, self.config.back_off_max);
+        let at = self.books.node_mut(ask.node);
+        let (lid, sent_at) = ask.sent.unwrap_or_default();
+        if let What::Sum { .. } = ask.what {
+            return self.unanswered(now, ask, Why::Silent);
+        }
+        if at.answered_at.is_some_and(|answered| answered >= sent_at) {
+            if let What::Port { port, .. } = ask.what {
+                at.silent_ports.entry(port).or_default().fail(now, first, longest);
+            }
+            return self.unanswered(now, ask, Why::Silent);
+        }
+        let was_silent = at.silence.is_silent();
+        let pause = at.silence.fail(now, first, longest);
+        if let Some(pause) = pause.filter(|_| !was_silent) {
+            let node = at.guid;
+            out.push(Out::Event(Event::Silent { node, lid, pause }));
+        }
+        // After the pause one request shows whether it answers again.
+        at.abilities = Abilities::Unknown;
+        at.sum = SumSupport::AsSaid;
+        self.traffic.clear(ask.node);
+        for class in self.books.rounds.classes() {
+            self.books.miss_read(ask.node, class, Why::Silent);
+        }
+    }
+
+    /// An answer is missing or useless, although the agent may answer others.
+    fn unanswered(&mut self, now: Time, ask: Ask, why: Why) {
+        match ask.what {
+            What::Port { port, group } => self.books.miss(ask.node, ask.class, group, port, why),
+            // It cannot sum up after all, so each port is asked.
+            What::Sum { group, decides } => {
+                let at = self.books.node_mut(ask.node);
+                at.sum = SumSupport::Doubtful;
+                at.sums.remove(&group);
+                let pending = self.books.pending(ask.node, ask.class, group);
+                for port in pending.iter().filter(|_| decides) {
+                    self.push(ask.node, ask.class, What::Port { port, group });
+                }
+            }
+            // An agent without ClassPortInfo is asked only for what every agent has.
+            What::Abilities => match why {
+                Why::Moved => self.ask_again(ask),
+                Why::Silent | Why::BackOff | Why::Refused | Why::Status(_) | Why::Late => {
+                    self.learn(now, ask.node, Abilities::Known { mask: 0, mask2: 0 });
+                }
+            },
+        }
+    }
+
+    /// Asks an agent at its new LID what it can do.
+    fn ask_again(&mut self, ask: Ask) {
+        self.push(ask.node, ask.class, ask.what);
+    }
+}

@@ -1,0 +1,11 @@
+//! The integration tests of `telemetry` as one program: a sampler against agents in memory, under virtual time.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod agents;
+mod ends;
+mod faults;
+mod schedules;
+mod slots;
+mod triage;
+mod world;
