@@ -74,6 +74,8 @@ pub struct Readers {
     pub names: fn(&Path) -> Result<BTreeMap<Guid, String>, String>,
     /// Reads a guid2lid file. `Err` is the complete error.
     pub lids: fn(&Path) -> Result<LidsRead, String>,
+    /// Fails if a file of the expected topology cannot be read. `Err` is the complete error.
+    pub topology: fn(&Path) -> Result<(), String>,
     /// Returns why an engine refuses every fabric under a policy, naming the other key; `None` if it depends on the
     /// fabric.
     pub refuses: fn(&EngineName, &Policy) -> Option<String>,
@@ -205,6 +207,7 @@ pub fn admit(sources: &Sources, against: Against<'_>) -> Verdict {
     (sources.overrule)(&mut verdict.settings);
     verdict.forget_overruled(&of_file);
     verdict.read_names(sources);
+    verdict.read_expected(sources.readers);
     verdict.probe();
     verdict.try_engines(sources.readers);
     if let Against::Running(settings) = against {

@@ -141,6 +141,21 @@ fn what_is_expected_is_compared() {
         .exits(1)
         .says("expected topology is of another fabric");
     drop(process);
+    // The same by the configuration; a flag overrules it.
+    lab.write("fm.toml", "[fabric]\nexpected = \"foreign.net\"\n");
+    let process = daemon(&lab, &["--config", "fm.toml"]);
+    wait_for_health(&lab, "degraded", &["other_topology"]);
+    drop(process);
+    let process = daemon(&lab, &["--config", "fm.toml", "--expected", "mport:m=4,n=2"]);
+    wait_for_health(&lab, "healthy", &[]);
+    drop(process);
+    let check = |args: &[&str]| lab.run(&[&TREE, args, &["--check-config"]].concat());
+    check(&["--config", "fm.toml"]).exits(0);
+    lab.write("foreign.net", "nonsense");
+    let error = "SLV-CONFIG-0012: fm.toml, line 2: fabric.expected: SLV-TOPOLOGY-";
+    check(&["--config", "fm.toml"]).exits(2).says(error);
+    check(&["--expected", "foreign.net"]).exits(2).says("SLV-TOPOLOGY-");
+    check(&["--config", "fm.toml", "--expected", "mport:m=4,n=2"]).exits(0);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::{ConfigError, Treatment, probe};
 const STATE: &str = "daemon.state_dir";
 const DUMPS: &str = "daemon.dump_dir";
 const ENGINES: &str = "routing.engines";
+const EXPECTED: &str = "fabric.expected";
 
 impl Verdict {
     /// Finds files and folders that a start could not write, and state that it could not read. A manager runs without
@@ -53,6 +54,19 @@ impl Verdict {
         let checked = folder.filter(|_| has_folder).map(|folder| check_state(&folder));
         if let Some(Err(error)) = checked {
             self.refuse(STATE, error.to_string());
+        }
+    }
+
+    /// Reads the expected topology: a manager that is to compare with it does not start without.
+    pub(super) fn read_expected(&mut self, readers: Readers) {
+        let path = self.settings.daemon.expected.as_deref();
+        if let Some(Err(error)) = path.map(readers.topology) {
+            let error = ConfigError::Unread {
+                place: self.place(EXPECTED),
+                key: EXPECTED,
+                error,
+            };
+            self.refuse(EXPECTED, error.to_string());
         }
     }
 

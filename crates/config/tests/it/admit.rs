@@ -10,6 +10,10 @@ use selvedge_config::{
 const READERS: Readers = Readers {
     names: |path| Err(format!("cannot read {}", path.display())),
     lids: |_| Ok(LidsRead::default()),
+    topology: |path| match path.ends_with("bad.topo") {
+        true => Err(format!("NO-TOPOLOGY {}", path.display())),
+        false => Ok(()),
+    },
     refuses: |name, policy| (name.0 == "ftree" && policy.lmc.get() > 0).then(|| "ftree and routing.lmc".to_owned()),
 };
 
@@ -72,7 +76,8 @@ fn every_key_is_taken_or_named_by_a_reload() {
         let verdict = reload(&text, &running);
         assert!(verdict.is_ok(), "{text}: {:?}", verdict.findings);
         let named: Vec<&str> = verdict.at_next_start().map(|found| found.name.as_str()).collect();
-        let is_policy = ["routing", "fabric"].contains(&key.section) || key.name.starts_with("m_key");
+        let is_policy = ["routing", "fabric"].contains(&key.section) && key.name != "expected";
+        let is_policy = is_policy || key.name.starts_with("m_key");
         let is_taken = is_policy || ["node_name_map", "sm_key"].contains(&key.name);
         let want = if is_taken { Vec::new() } else { vec![key.path()] };
         assert_eq!(named, want, "{text}");
@@ -130,6 +135,7 @@ fn what_a_start_refuses_a_reload_refuses() {
         "[daemon]\nlog_file = \"/nonexistent/log\"\n",
         "[daemon]\nstate_dir = \"/dev/null/state\"\n",
         "[daemon]\nsocket = \"/dev/null\"\n",
+        "[fabric]\nexpected = \"bad.topo\"\n",
     ];
     for text in texts {
         let start = admit(&sources().with_text(Path::new("fm.toml"), text), Against::Start);
@@ -284,4 +290,29 @@ fn engines_that_contradict_other_settings_are_refused() {
     let left = check("[routing]\nlmc = 2\nengines = [\"ftree\", \"updn\"]\n");
     assert!(left.is_ok() && left.warnings().count() == 1, "{:?}", left.findings);
     assert_eq!(check("[routing]\nengines = [\"ftree\"]\n").findings, []);
+}
+
+#[test]
+fn the_expected_topology_is_read_from_the_folder_of_the_file() {
+    let path = Path::new("/etc/selvedge/fm.toml");
+    let start = |file: &str, overrule: bool| {
+        let text = format!("[fabric]\nexpected = \"{file}\"\n");
+        let sources = Sources {
+            file: SettingsFile::Toml(path.to_owned()),
+            text: Some(text),
+            overrule: Arc::new(move |settings| drop(settings.daemon.expected.take_if(|_| overrule))),
+            ..Sources::new(READERS)
+        };
+        admit(&sources, Against::Start)
+    };
+    let good = start("our.topo", false);
+    assert!(good.is_ok(), "{:?}", good.findings);
+    let want = Some(Path::new("/etc/selvedge/our.topo"));
+    assert_eq!(good.settings.daemon.expected.as_deref(), want);
+    let error = start("bad.topo", false).error().unwrap();
+    let want = "SLV-CONFIG-0012: /etc/selvedge/fm.toml, line 2: fabric.expected: NO-TOPOLOGY /etc/selvedge/bad.topo";
+    assert_eq!(error, want);
+    assert!(start("bad.topo", true).is_ok(), "a flag names another one");
+    let none = start("", false).error().unwrap();
+    assert!(none.contains("SLV-CONFIG-0004"), "{none}");
 }
