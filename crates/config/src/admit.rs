@@ -208,10 +208,10 @@ pub fn admit(sources: &Sources, against: Against<'_>) -> Verdict {
     verdict.forget_overruled(&of_file);
     verdict.read_names(sources);
     verdict.read_expected(sources.readers);
-    verdict.probe();
+    let gives_m_key = verdict.gives_m_key(sources);
+    verdict.probe(!gives_m_key && matches!(against, Against::Start));
     verdict.try_engines(sources.readers);
     if let Against::Running(settings) = against {
-        let gives_m_key = verdict.gives_m_key(sources);
         verdict.compare(settings, gives_m_key);
     }
     verdict

@@ -316,3 +316,31 @@ fn the_expected_topology_is_read_from_the_folder_of_the_file() {
     let none = start("", false).error().unwrap();
     assert!(none.contains("SLV-CONFIG-0004"), "{none}");
 }
+
+/// A start takes an M_Key from all ports if nothing names one. The file may have been cut short.
+#[test]
+fn a_start_that_takes_the_key_from_ports_says_so() {
+    let folder = std::env::temp_dir().join(format!("selvedge-admit-{}-state", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let check = |keys: &str, text: &str, against: Against<'_>, want: bool| {
+        let state = format!("format = 1\ngeneration = 1\nm_keys = [{keys}]\n");
+        std::fs::write(folder.join("plan-state.toml"), state).unwrap();
+        let text = format!("{text}[daemon]\nstate_dir = \"{}\"\n", folder.display());
+        let verdict = admit(&sources().with_text(Path::new("fm.toml"), &text), against);
+        assert!(verdict.is_ok(), "{:?}", verdict.findings);
+        let warned = verdict
+            .warnings()
+            .any(|found| found.key == Some("keys.m_key") || found.name == "keys.m_key");
+        assert_eq!(warned, want, "{keys} {text}: {:?}", verdict.findings);
+    };
+    let key = "\"0x0000000000000005\"";
+    check(key, "", Against::Start, true);
+    check(key, "[keys]\nm_key_protect = 1\n", Against::Start, true);
+    check(key, "[keys]\nm_key = 0\n", Against::Start, false);
+    check(key, "[keys]\nm_key = 6\n", Against::Start, false);
+    check("", "", Against::Start, false);
+    // Nothing is in force that a reload would take.
+    let running = Settings::default();
+    check(key, "", Against::Running(&running), false);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
