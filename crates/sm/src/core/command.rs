@@ -42,6 +42,7 @@ impl Sm {
             Command::SetSmKey(key) => self.set_sm_key(key, out),
             Command::Forget { nodes, links } => {
                 self.run_election(election::In::Forget(&nodes), out);
+                self.sweep_for_forgotten(&nodes, &links);
                 self.note_presence(presence::In::Forget(nodes, links), out);
             }
             Command::Stop => {
