@@ -61,6 +61,12 @@ impl Sm {
         keys::with_m_key(Arc::clone(policy), self.keys.present())
     }
 
+    /// Returns the policy in force.
+    #[must_use]
+    pub const fn policy(&self) -> &Arc<Policy> {
+        &self.config.policy
+    }
+
     /// Returns the policy that a job plans with.
     pub(crate) fn plans_with(&self, job: JobId) -> PlansWith {
         self.changes.plans_with(job)
