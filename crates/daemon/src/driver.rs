@@ -366,6 +366,11 @@ impl Driver {
                         .last()
                         .map(|change| answer.send(change.clone()));
                 }
+                Note::ProposeList(list) => {
+                    let mut policy = self.sm.wanted_policy();
+                    Arc::make_mut(&mut policy).out_of_service = list;
+                    self.coordinate(In::Command(Command::SetPolicy(policy)))?;
+                }
                 Note::Preview(policy, answer) => drop(answer.send(self.sm.preview(policy).map(Box::new))),
             }
         }
@@ -457,6 +462,12 @@ impl Driver {
             Output::SetIsSm(is_sm) => {
                 let set = self.seat.desk().port.set_is_sm(is_sm);
                 self.is_sm_set(set);
+            }
+            // Before a Set is sent that disables a port: nobody else would know why it is disabled.
+            Output::Milestone(Milestone::OutOfService { before, after }) => {
+                if let Err(error) = self.roster.replace(&before, &after) {
+                    self.notice(&Notice::NotStored(error));
+                }
             }
             Output::Milestone(milestone) => self.untold.push((now, Untold::Milestone(milestone))),
             Output::Event(event) => self.untold.push((now, Untold::Event(event))),

@@ -20,7 +20,7 @@ use selvedge_verify::standing::wait_ns;
 
 use crate::inventory::Inventory;
 use crate::port_reason::PortReason;
-pub use crate::withdrawn::{Withdrawn, ends_of, find_port, port_id};
+pub use crate::withdrawn::{Withdrawn, ends_of, find_port, port_id, settled};
 
 impl Inventory {
     /// Withdraws what the list names: links of hosts at once, other links if they carry no packets or `is_free` says
