@@ -49,7 +49,8 @@ pub enum Milestone {
     PolicyChanged(Arc<Policy>),
     /// The M_Key of most agents is another one: traps are repressed with it.
     KeyChanged(SecretKey),
-    /// Ports are about to be disabled, or places are back in service: the list is another one, to be stored at once.
+    /// Ports are about to be disabled, places are back in service, or a standby follows its master: the list is another
+    /// one, to be stored at once.
     OutOfService {
         /// The list until now.
         before: Arc<OutOfService>,

@@ -37,6 +37,7 @@ impl Sm {
             Command::HoldBack => self.run_election(election::In::Copy(CopyNews::Wanted), out),
             Command::Ready => self.run_election(election::In::Copy(CopyNews::Complete), out),
             Command::Told(told) => self.update_stored(persist::In::Copied(*told), out),
+            Command::OutOfService(list) => self.follow_list(list, out),
             Command::Babbles { lid, port } => self.trap(trap::In::Babbles { lid, port }, out),
             Command::SetPolicy(policy) => self.propose(policy, out),
             Command::SetSmKey(key) => self.set_sm_key(key, out),

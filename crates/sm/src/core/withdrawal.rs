@@ -12,6 +12,7 @@ use selvedge_planner::out_of_service::{find_port, port_id, settled};
 
 use super::Sm;
 use crate::config::Mode;
+use crate::election::Role;
 use crate::event::SweepReason;
 use crate::io::Output;
 use crate::milestone::Milestone;
@@ -68,6 +69,18 @@ impl Sm {
         let (before, after) = (Arc::clone(before), Arc::new(after));
         Arc::make_mut(&mut self.config.policy).out_of_service = Arc::clone(&after);
         out.push(Output::Milestone(Milestone::OutOfService { before, after }));
+    }
+
+    /// The master of this standby has another list.
+    pub(super) fn follow_list(&mut self, after: Arc<OutOfService>, out: &mut Vec<Output>) {
+        let mut policy = self.wanted_policy();
+        let before = Arc::clone(&policy.out_of_service);
+        if self.role() != Role::Standby || before == after {
+            return;
+        }
+        Arc::make_mut(&mut policy).out_of_service = Arc::clone(&after);
+        out.push(Output::Milestone(Milestone::OutOfService { before, after }));
+        self.propose(policy, out);
     }
 
     /// A plan is in force: links may have to be left out, or ports to be disabled, by another sweep.
