@@ -10,10 +10,9 @@ use selvedge_http::Client;
 use selvedge_topology::{Format as FileFormat, NodeNames, write};
 use selvedge_types::{Guid, LinkSpeed, LinkWidth, PhysState, PortNum, PortState, Rate};
 
+use crate::ask::AskArgs;
 use crate::exit::{CliError, Exit};
 use crate::load;
-use crate::out::{JsonArg, Out};
-use crate::status::SocketArgs;
 
 /// How often nodes and ports are asked for, if a sweep between the two answers made them disagree.
 const TRIES: usize = 3;
@@ -28,21 +27,19 @@ pub struct ApproveArgs {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    socket: SocketArgs,
-    #[command(flatten)]
-    format: JsonArg,
+    ask: AskArgs,
 }
 
 impl ApproveArgs {
     /// The format of errors.
     pub const fn json(&self) -> bool {
-        self.format.json
+        self.ask.json()
     }
 }
 
 /// Runs the command.
 pub fn run(args: &ApproveArgs) -> Result<Exit, CliError> {
-    let client = args.socket.client();
+    let client = args.ask.client();
     let now = seen(&client)?;
     let before = previous(&args.file)?;
     let changes = match &before {
@@ -67,13 +64,7 @@ pub fn run(args: &ApproveArgs) -> Result<Exit, CliError> {
         links: now.links().count() as u64,
         changes,
     };
-    let mut out = Out::new(args.format.into());
-    if args.format.json {
-        out.document(approval)?;
-    } else {
-        text(&approval).into_iter().try_for_each(|line| out.line(line))?;
-    }
-    out.flush()?;
+    args.ask.print(approval, text)?;
     Ok(Exit::Good)
 }
 

@@ -10,10 +10,10 @@ use selvedge_api::{self as api, PolicyChange, PolicyChanges, WouldSend, WouldSet
 use selvedge_daemon::utc_text;
 use selvedge_http::Client;
 
+use crate::ask::SocketArgs;
 use crate::exit::{CliError, Exit};
 use crate::findings::TOP;
 use crate::out::{Cell, Format, Grid, Out, count};
-use crate::status::SocketArgs;
 use crate::{admission, progress};
 
 /// Time between two questions for what has become of a change.

@@ -1,6 +1,6 @@
 //! The expected topology: a file or generator that is compared with the fabric that a manager finds.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use selvedge_daemon::Expected;
 use selvedge_fabric::Fabric;
@@ -11,23 +11,33 @@ use selvedge_types::{Guid, NodeKind, PortNum};
 use crate::exit::CliError;
 use crate::load;
 
-/// Reads the expected topology. A file is read again before each comparison, so that an operator can approve another
-/// one while the manager runs.
+/// Reads the expected topology that a flag names. A file is read again before each comparison, so that an operator can
+/// approve another one while the manager runs.
 pub fn read(spec: &str) -> Result<Expected, CliError> {
-    let mut expected = load::fabric(spec)?;
-    let file = match spec.parse()? {
-        // A process in the background leaves its folder.
-        Spec::File(path) if path != Path::new("-") => Some(std::path::absolute(&path).unwrap_or(path)),
-        Spec::File(_) | Spec::Generated(_) => None,
-    };
-    let mut bytes = file.as_deref().map(load::text_bytes).transpose()?;
-    let spec = spec.to_owned();
-    Ok(Box::new(move |found: &Fabric| {
+    match spec.parse()? {
+        Spec::File(path) if path != Path::new("-") => read_file(&path),
+        Spec::File(_) | Spec::Generated(_) => Ok(comparer(spec.to_owned(), load::fabric(spec)?, None)),
+    }
+}
+
+/// Reads a file of the expected topology.
+pub fn read_file(path: &Path) -> Result<Expected, CliError> {
+    let name = path.display().to_string();
+    let bytes = load::text_bytes(path)?;
+    let expected = selvedge_topology::read(&name, &bytes)?.fabric;
+    // A process in the background leaves its folder.
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    Ok(comparer(name, expected, Some((path, bytes))))
+}
+
+/// Compares with an expected topology; `file`: where it is read again, and what it held.
+fn comparer(spec: String, mut expected: Fabric, mut file: Option<(PathBuf, Vec<u8>)>) -> Expected {
+    Box::new(move |found: &Fabric| {
         let mut unread = None;
-        if let Some(path) = &file {
-            match again(path, bytes.as_deref()) {
+        if let Some((path, bytes)) = &mut file {
+            match again(path, bytes) {
                 Ok(None) => {}
-                Ok(Some((fabric, read))) => (expected, bytes) = (fabric, Some(read)),
+                Ok(Some((fabric, read))) => (expected, *bytes) = (fabric, read),
                 Err(error) => unread = Some(error),
             }
         }
@@ -38,13 +48,13 @@ pub fn read(spec: &str) -> Result<Expected, CliError> {
             evidence: format!("{error}; until then the fabric is compared with what it stated before"),
         }));
         deviations
-    }))
+    })
 }
 
 /// Reads the file of the expected topology; `None`: it states what it did before.
-fn again(path: &Path, before: Option<&[u8]>) -> Result<Option<(Fabric, Vec<u8>)>, CliError> {
+fn again(path: &Path, before: &[u8]) -> Result<Option<(Fabric, Vec<u8>)>, CliError> {
     let bytes = load::text_bytes(path)?;
-    if before == Some(&*bytes) {
+    if before == &*bytes {
         return Ok(None);
     }
     let loaded = selvedge_topology::read(&path.display().to_string(), &bytes)?;

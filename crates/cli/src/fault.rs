@@ -7,9 +7,9 @@ use selvedge_api::{Events, FaultRequest, Severity, Stage, Status};
 use selvedge_emulator::{FAULT_FORMS, FAULT_WORDS, FaultForm};
 use selvedge_http::Client;
 
+use crate::ask::SocketArgs;
 use crate::exit::{CliError, Exit};
 use crate::out::{Format, Out, note};
-use crate::status::SocketArgs;
 use crate::tables;
 
 /// Break a part of a running emulator, or mend it, and show the manager's reaction.

@@ -5,52 +5,49 @@ use clap::Args;
 use selvedge_api::{Condition, ForgetRequest, Health};
 use selvedge_daemon::utc_text;
 
+use crate::ask::AskArgs;
 use crate::exit::{CliError, Exit};
-use crate::out::{Cell, Facts, Format, Grid, JsonArg, Out};
-use crate::status::SocketArgs;
+use crate::out::{Cell, Facts, Format, Grid, Out};
 
 /// Show in one line whether a running manager and its subnet are well; exit codes of Nagios plugins: 0 OK, 1 WARNING, 2
 /// CRITICAL, 3 UNKNOWN
 #[derive(Args, Debug)]
 pub struct HealthArgs {
     #[command(flatten)]
-    socket: SocketArgs,
-    #[command(flatten)]
-    format: JsonArg,
+    ask: AskArgs,
 }
 
 impl HealthArgs {
     /// The format of errors.
     pub const fn json(&self) -> bool {
-        self.format.json
+        self.ask.json()
     }
 }
 
 /// Runs `selvedge health`.
 pub fn run(args: &HealthArgs) -> Result<Exit, CliError> {
-    let health: Health = args.socket.client().get("health")?;
+    let health: Health = args.ask.client().get("health")?;
     let exit = Exit::of_nagios(health.nagios_code);
-    let mut out = Out::new(args.format.into());
-    if args.format.json {
-        out.document(health)?;
-    } else {
-        let word = match exit {
-            Exit::Good => "OK",
-            Exit::NotGood => "WARNING",
-            Exit::Usage => "CRITICAL",
-            _ => "UNKNOWN",
-        };
-        let (warnings, errors) = counts(&health);
-        out.line(format!(
-            "SELVEDGE {word} - {} | warnings={warnings} errors={errors}",
-            health.summary
-        ))?;
-        for condition in &health.conditions {
-            out.line(format!("{}; {}", condition.text, condition.evidence))?;
-        }
-    }
-    out.flush()?;
+    args.ask.print(health, plugin_lines)?;
     Ok(exit)
+}
+
+/// Returns the line of a Nagios plugin, and a line for each condition.
+fn plugin_lines(health: &Health) -> Vec<String> {
+    let word = match Exit::of_nagios(health.nagios_code) {
+        Exit::Good => "OK",
+        Exit::NotGood => "WARNING",
+        Exit::Usage => "CRITICAL",
+        _ => "UNKNOWN",
+    };
+    let (warnings, errors) = counts(health);
+    let verdict = format!(
+        "SELVEDGE {word} - {} | warnings={warnings} errors={errors}",
+        health.summary
+    );
+    let conditions = health.conditions.iter();
+    let conditions = conditions.map(|condition| format!("{}; {}", condition.text, condition.evidence));
+    [verdict].into_iter().chain(conditions).collect()
 }
 
 fn counts(health: &Health) -> (usize, usize) {
@@ -72,31 +69,24 @@ pub struct ForgetArgs {
     )]
     name: String,
     #[command(flatten)]
-    socket: SocketArgs,
-    #[command(flatten)]
-    format: JsonArg,
+    ask: AskArgs,
 }
 
 impl ForgetArgs {
     /// The format of errors.
     pub const fn json(&self) -> bool {
-        self.format.json
+        self.ask.json()
     }
 }
 
 /// Runs `selvedge forget`.
 pub fn forget(args: &ForgetArgs) -> Result<Exit, CliError> {
     let name = args.name.clone();
-    let answer = args.socket.client().forget(&ForgetRequest { name })?;
-    let mut out = Out::new(args.format.into());
-    if args.format.json {
-        out.document(answer)?;
-    } else {
-        for what in &answer.forgotten {
-            out.line(format!("forgotten: {what}"))?;
-        }
-    }
-    out.flush()?;
+    let answer = args.ask.client().forget(&ForgetRequest { name })?;
+    args.ask.print(answer, |answer| {
+        let forgotten = answer.forgotten.iter();
+        forgotten.map(|what| format!("forgotten: {what}")).collect()
+    })?;
     Ok(Exit::Good)
 }
 

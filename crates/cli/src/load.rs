@@ -58,6 +58,10 @@ pub const READERS: Readers = Readers {
             warnings: known.conflicts().iter().map(ToString::to_string).collect(),
         })
     },
+    topology: |path| {
+        let read = text_bytes(path).and_then(|bytes| Ok(read(&path.display().to_string(), &bytes)?));
+        read.map(drop).map_err(|error| error.to_string())
+    },
     refuses,
 };
 

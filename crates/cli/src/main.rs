@@ -3,6 +3,7 @@
 mod admission;
 mod approve;
 mod args;
+mod ask;
 mod background;
 mod backups;
 mod bench;

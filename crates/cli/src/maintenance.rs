@@ -5,9 +5,9 @@ use clap::Args;
 use selvedge_api::{OutOfService, OutOfServiceChange, OutOfServiceRequest};
 use selvedge_daemon::utc_text;
 
+use crate::ask::AskArgs;
 use crate::exit::{CliError, Exit};
-use crate::out::{Grid, JsonArg, Out, count, thousands};
-use crate::status::SocketArgs;
+use crate::out::{Grid, count, thousands};
 
 /// Flags of commands that take something out of service.
 #[derive(Args, Debug)]
@@ -28,9 +28,7 @@ struct TakeOut {
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
     #[command(flatten)]
-    socket: SocketArgs,
-    #[command(flatten)]
-    format: JsonArg,
+    ask: AskArgs,
 }
 
 /// Lead no packets of hosts over a switch, link or port any more; its links stay up
@@ -60,29 +58,27 @@ pub struct EnableArgs {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    socket: SocketArgs,
-    #[command(flatten)]
-    format: JsonArg,
+    ask: AskArgs,
 }
 
 impl DrainArgs {
     /// The format of errors.
     pub const fn json(&self) -> bool {
-        self.what.format.json
+        self.what.ask.json()
     }
 }
 
 impl IsolateArgs {
     /// The format of errors.
     pub const fn json(&self) -> bool {
-        self.what.format.json
+        self.what.ask.json()
     }
 }
 
 impl EnableArgs {
     /// The format of errors.
     pub const fn json(&self) -> bool {
-        self.format.json
+        self.ask.json()
     }
 }
 
@@ -104,7 +100,7 @@ pub fn enable(args: &EnableArgs) -> Result<Exit, CliError> {
         dry_run: args.dry_run,
         ..OutOfServiceRequest::default()
     };
-    ask(&args.socket, &request, args.format)
+    change(&args.ask, &request)
 }
 
 fn take_out(args: &TakeOut, service: &str) -> Result<Exit, CliError> {
@@ -115,18 +111,11 @@ fn take_out(args: &TakeOut, service: &str) -> Result<Exit, CliError> {
         force: args.force,
         reason: args.reason.clone(),
     };
-    ask(&args.socket, &request, args.format)
+    change(&args.ask, &request)
 }
 
-fn ask(socket: &SocketArgs, request: &OutOfServiceRequest, format: JsonArg) -> Result<Exit, CliError> {
-    let answer = socket.client().change_service(request)?;
-    let mut out = Out::new(format.into());
-    if format.json {
-        out.document(answer)?;
-    } else {
-        text(&answer).into_iter().try_for_each(|line| out.line(line))?;
-    }
-    out.flush()?;
+fn change(ask: &AskArgs, request: &OutOfServiceRequest) -> Result<Exit, CliError> {
+    ask.print(ask.client().change_service(request)?, text)?;
     Ok(Exit::Good)
 }
 

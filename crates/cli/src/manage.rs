@@ -8,7 +8,9 @@ use clap::Args;
 use selvedge_api::Severity;
 use selvedge_config::{FlagFile, Settings, SettingsFile, Sources, Verdict};
 use selvedge_daemon::record::Recorder;
-use selvedge_daemon::{Door, DumpSink, EmulationOptions, LogFile, LogSink, Options, Outcome, Running, Until, start};
+use selvedge_daemon::{
+    Door, DumpSink, EmulationOptions, Expected, LogFile, LogSink, Options, Outcome, Running, Until, start,
+};
 use selvedge_fabric::Fabric;
 use selvedge_http::{Front, MANAGER_SOCKET, Socket, default_path};
 use selvedge_sim::Seed;
@@ -116,7 +118,7 @@ pub struct ProcessArgs {
     #[arg(long, value_name = "FILE")]
     pub node_name_map: Option<PathBuf>,
     /// Compare what is found with this topology, a file or generator, and report what is missing, additional, slow,
-    /// narrow or in the wrong port; read at the start
+    /// narrow or in the wrong port (default: the file of fabric.expected in the configuration)
     #[arg(long, value_name = "SPEC")]
     pub expected: Option<String>,
 }
@@ -136,6 +138,24 @@ impl ProcessArgs {
         }
     }
 
+    /// Reads the expected topology: that of the flag, else that of the configuration.
+    fn expected(&self, settings: &Settings) -> Result<Option<Expected>, CliError> {
+        match (&self.expected, &settings.daemon.expected) {
+            (Some(spec), _) => expected::read(spec).map(Some),
+            (None, Some(path)) => expected::read_file(path).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Fails if the expected topology of the flag cannot be read.
+    pub fn check_expected(&self) -> Result<(), CliError> {
+        match self.expected.as_deref() {
+            // Standard input can be read once.
+            None | Some("-") => Ok(()),
+            Some(spec) => load::fabric(spec).map(drop),
+        }
+    }
+
     /// Fails if a start could not write the record.
     pub fn check(&self) -> Result<(), CliError> {
         let record = self.record.as_deref();
@@ -151,6 +171,7 @@ impl ProcessArgs {
             settings.manager.sweep_interval = (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)));
         }
         let daemon = &mut settings.daemon;
+        daemon.expected.take_if(|_| self.expected.is_some());
         daemon.socket = self.socket.clone().or(daemon.socket.take());
         // A one-shot run may run beside the manager that writes to the configured log file.
         let configured = daemon.log_file.take().filter(|_| !self.once);
@@ -260,7 +281,7 @@ fn begin(
         None => Box::new(BarLog::new(bar.clone(), least)),
     };
     Ok(start(Options {
-        expected: args.expected.as_deref().map(expected::read).transpose()?,
+        expected: args.expected(&settings)?,
         names: names.unwrap_or_default(),
         sources: Some(sources),
         until: if args.once { Until::Idle } else { Until::Stopped },

@@ -3,9 +3,9 @@
 use clap::Args;
 use selvedge_api::{Rebalance, RebalanceRequest};
 
+use crate::ask::SocketArgs;
 use crate::exit::{CliError, Exit};
 use crate::out::{Cell, Format, Grid, Out, count, thousands};
-use crate::status::SocketArgs;
 
 /// Have a running manager rebalance load after links were lost or came back, in steps of a bounded size.
 #[derive(Args, Debug)]

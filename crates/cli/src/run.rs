@@ -152,6 +152,7 @@ impl RunArgs {
         let flags = [
             (way.flag(), manage::checked(door.as_ref())),
             ("--record", self.process.check()),
+            ("--expected", self.process.check_expected()),
             ("output files", self.outputs.check()),
         ];
         (admission::with_flags(verdict, flags), door)

@@ -1,51 +1,18 @@
 //! `selvedge status` and `sweep`: asking a running process.
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 use selvedge_api as api;
 use selvedge_daemon::utc_text;
-use selvedge_http::{Client, EMULATOR_SOCKET, MANAGER_SOCKET, existing_path};
 
+use crate::ask::{AskArgs, SocketArgs};
 use crate::changes;
 use crate::events::EventArgs;
 use crate::exit::{CliError, Exit};
 use crate::findings::{self, TOP};
 use crate::health;
-use crate::out::{Cell, Facts, Format, Grid, JsonArg, Out};
+use crate::out::{Cell, Facts, Format, Grid, Out};
 use crate::select::SelectArgs;
 use crate::{maintenance, partitions, tables};
-
-/// Which process to ask.
-#[derive(Args, Clone, Debug)]
-pub struct SocketArgs {
-    /// Unix socket of the process (default: the first on which one listens of /run/selvedge/selvedge.sock,
-    /// $XDG_RUNTIME_DIR/selvedge/selvedge.sock and /tmp/selvedge-UID/selvedge.sock)
-    #[arg(long, value_name = "PATH")]
-    pub socket: Option<PathBuf>,
-}
-
-impl SocketArgs {
-    /// A client of the manager: on the socket that was given, else where managers listen.
-    pub fn client(&self) -> Client {
-        self.socket
-            .as_deref()
-            .map_or_else(|| Client::of_default(MANAGER_SOCKET), Client::new)
-    }
-
-    /// Returns a client of the process that emulates the fabric: `selvedge emulate` if it runs, else the manager.
-    pub fn emulator(&self) -> Client {
-        if let Some(path) = &self.socket {
-            return Client::new(path);
-        }
-        let path = existing_path(EMULATOR_SOCKET);
-        if path.exists() {
-            Client::new(&path)
-        } else {
-            self.client()
-        }
-    }
-}
 
 /// Show how a running manager is doing.
 #[derive(Args, Debug)]
@@ -264,32 +231,21 @@ fn plan(plan: &api::Plan) -> Facts {
 #[derive(Args, Debug)]
 pub struct SweepArgs {
     #[command(flatten)]
-    socket: SocketArgs,
-    #[command(flatten)]
-    format: JsonArg,
+    ask: AskArgs,
 }
 
 impl SweepArgs {
     /// The format of errors.
     pub const fn json(&self) -> bool {
-        self.format.json
+        self.ask.json()
     }
 }
 
 /// Runs `selvedge sweep`.
 pub fn sweep(args: &SweepArgs) -> Result<Exit, CliError> {
-    args.socket.client().post("sweep")?;
-    accepted("sweep", args.format)
-}
-
-/// Prints nothing for people: events report the results.
-fn accepted(request: &str, format: JsonArg) -> Result<Exit, CliError> {
-    if format.json {
-        let mut out = Out::new(format.into());
-        out.document(api::Accepted {
-            request: request.to_owned(),
-        })?;
-        out.flush()?;
-    }
+    args.ask.client().post("sweep")?;
+    let request = "sweep".to_owned();
+    // Nothing for people: events report the results.
+    args.ask.print(api::Accepted { request }, |_| Vec::new())?;
     Ok(Exit::Good)
 }

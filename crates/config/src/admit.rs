@@ -74,6 +74,8 @@ pub struct Readers {
     pub names: fn(&Path) -> Result<BTreeMap<Guid, String>, String>,
     /// Reads a guid2lid file. `Err` is the complete error.
     pub lids: fn(&Path) -> Result<LidsRead, String>,
+    /// Fails if a file of the expected topology cannot be read. `Err` is the complete error.
+    pub topology: fn(&Path) -> Result<(), String>,
     /// Returns why an engine refuses every fabric under this policy, with the name of the key that contradicts the
     /// engine (such as `lmc`). `None` if the result depends on the fabric.
     pub refuses: fn(&EngineName, &Policy) -> Option<String>,
@@ -205,10 +207,11 @@ pub fn admit(sources: &Sources, against: Against<'_>) -> Verdict {
     (sources.overrule)(&mut verdict.settings);
     verdict.forget_overruled(&of_file);
     verdict.read_names(sources);
-    verdict.probe();
+    verdict.read_expected(sources.readers);
+    let gives_m_key = verdict.gives_m_key(sources);
+    verdict.probe(!gives_m_key && matches!(against, Against::Start));
     verdict.try_engines(sources.readers);
     if let Against::Running(settings) = against {
-        let gives_m_key = verdict.gives_m_key(sources);
         verdict.compare(settings, gives_m_key);
     }
     verdict

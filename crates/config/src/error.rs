@@ -120,6 +120,16 @@ pub enum ConfigError {
         /// Each engine with the key that contradicts it, and what to do.
         what: String,
     },
+    /// SLV-CONFIG-0012: a file that a key names cannot be read.
+    #[error("SLV-CONFIG-0012: {place}{key}: {error}")]
+    Unread {
+        /// The file with the line, as `fm.toml, line 3: `; empty for a flag.
+        place: String,
+        /// The key as `table.name`.
+        key: &'static str,
+        /// The error of the reader, with its code.
+        error: String,
+    },
     /// SLV-CONFIG-0040: a key (M_Key, SM_Key, SA key) is not a 64-bit number. The message does not quote it.
     #[error(
         "SLV-CONFIG-0040: {from}: the {name} is not a 64-bit number (its text is not shown); want 0x and 1 to 16 \

@@ -258,6 +258,18 @@ impl Key {
             },
             show: |s| Some(Value::Text(s.policy.part_enforce.name().to_owned())),
         },
+        Self {
+            section: "fabric",
+            name: "expected",
+            want: "a path; relative ones start at the configuration file's folder",
+            doc: "Topology file that each sweep is compared with, as with --expected: 'selvedge topology approve' \
+                writes one. It is read again before each comparison. Default: nothing is expected.",
+            set: |s, v| {
+                s.daemon.expected = Some(PathBuf::from(v.text().filter(|path| !path.is_empty())?));
+                Some(())
+            },
+            show: |s| Some(Value::Text(s.daemon.expected.as_ref()?.display().to_string())),
+        },
         secret64!(
             "keys",
             "m_key",

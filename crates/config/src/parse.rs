@@ -48,6 +48,7 @@ pub(crate) fn read_all(text: &str, path: &Path) -> Read {
         &mut daemon.state_dir,
         &mut daemon.log_file,
         &mut daemon.node_name_map,
+        &mut daemon.expected,
         &mut daemon.dump_dir,
     ];
     for found in paths.into_iter().flatten() {

@@ -87,7 +87,7 @@ mod tests {
                      rebalance_pause_s = 10\n[fabric]\nmtu_max_bytes = 2048\npacket_life = 1\nhoq_life = 2\n\
                     leaf_hoq_life = 3\nvl_stall_count = 4\nsubnet_timeout = 5\nlocal_phy_errors = 6\n\
                     overrun_errors = 7\nsubnet_prefix = \"0x0000000000000001\"\nsm_sl = 8\n\
-                    partitions = [\"A=1: ALL;\"]\npart_enforce = \"in\"\n[keys]\n\
+                    partitions = [\"A=1: ALL;\"]\npart_enforce = \"in\"\nexpected = \"g\"\n[keys]\n\
                     m_key = \"0x8000000000000002\"\nm_key_lease_s = 9\nm_key_protect = 1\n\
                     sm_key = \"0x0000000000000003\"\nsa_key = \"0x0000000000000004\"\n[manager]\npriority = 10\n\
                     window = 11\nagent_window = 12\n\

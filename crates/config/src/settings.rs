@@ -131,6 +131,8 @@ pub struct DaemonOptions {
     pub log_file: Option<PathBuf>,
     /// File of names by GUID; `None`: node descriptions are shown.
     pub node_name_map: Option<PathBuf>,
+    /// File of the topology that the fabric is compared with; `None`: the key names none.
+    pub expected: Option<PathBuf>,
     /// Folder for OpenSM's dump files; `None`: they are not written.
     pub dump_dir: Option<PathBuf>,
     /// True to write all of OpenSM's dump files there, not only the list of links.
@@ -146,6 +148,7 @@ impl Default for DaemonOptions {
             state_dir: None,
             log_file: None,
             node_name_map: None,
+            expected: None,
             dump_dir: None,
             dump_routes: false,
             event_ring: 10_000,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{NodeIdx, PortRef};
-use selvedge_plan::Generation;
 use selvedge_plan::partition::Partitions;
+use selvedge_plan::{Generation, OutOfService};
 use selvedge_planner::Inventory;
 use selvedge_sa::{Agents, Copier, CopyConfig, Input, Output, Sa, Snapshot, Sources};
 use selvedge_sim::Time;
@@ -53,6 +53,8 @@ pub(crate) struct Administration {
     oldest: Option<Generation>,
     /// The preset groups that the administrator got last.
     presets: Option<Arc<Partitions>>,
+    /// The list of places out of service that the administrator got last.
+    listed: Arc<OutOfService>,
     /// The time when the manager last got groups and alias GUIDs.
     groups_given_at: Time,
     copy_news: CopyNews,
@@ -68,6 +70,7 @@ impl Administration {
             has_hosts: with.has_hosts,
             oldest: None,
             presets: None,
+            listed: Arc::default(),
             groups_given_at: Time::ZERO,
             copy_news: CopyNews::default(),
         }
@@ -125,7 +128,10 @@ impl Administration {
     /// Handles a milestone of the manager.
     pub(crate) fn reached(&mut self, now: Time, milestone: Milestone, out: &mut Vec<Out>) {
         match milestone {
-            Milestone::SweepStarted | Milestone::KnownChanged(_) | Milestone::PolicyChanged(_) => return,
+            Milestone::SweepStarted
+            | Milestone::KnownChanged(_)
+            | Milestone::PolicyChanged(_)
+            | Milestone::OutOfService { .. } => return,
             Milestone::KeyChanged(key) => return self.copier.set_m_key(key.expose()),
             Milestone::TrapTaken(datagram) => self.administer(now, Input::Trap(*datagram), out),
             Milestone::Swept(fabric) => self.administer(now, Input::Swept(fabric), out),
@@ -226,6 +232,11 @@ impl Administration {
             self.presets = Some(Arc::clone(&partitions));
             self.administer(now, Input::Presets(partitions), out);
         }
+        let listed = &committed.policy.out_of_service;
+        if self.listed != *listed {
+            self.listed = Arc::clone(listed);
+            self.administer(now, Input::OutOfService(listed.to_text().into()), out);
+        }
         if !committed.asks_all {
             self.keeper.hosts_were_asked(now);
         }
@@ -274,6 +285,7 @@ impl Administration {
             Role::Standby | Role::NotActive => {
                 self.keeper.lose();
                 self.administer(now, Input::Forget, out);
+                self.listed = Arc::default();
                 // This drops the previous copy. A manager that is not active copies from no master.
                 self.copier.begin(now);
                 if role == Role::NotActive {

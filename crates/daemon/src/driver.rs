@@ -18,14 +18,14 @@ use selvedge_sim::Time;
 use selvedge_sm::{Command, Event, Input, Milestone, Output, Sm, StageName, View};
 use selvedge_store::StateDir;
 use selvedge_transport::prefer_this_thread;
-use selvedge_wire::MadPort;
+use selvedge_wire::{MadPort, PortError};
 
 use crate::DaemonError;
 use crate::attached::PortNews;
 use crate::desk::{Desk, Seat};
 use crate::dumps::{Dump, DumpSink, dumper};
 use crate::memory::Memory;
-use crate::notice::Notice;
+use crate::notice::{Notice, Standing};
 use crate::out_of_service::Roster;
 use crate::record::Recorder;
 use crate::shared::Shared;
@@ -111,6 +111,8 @@ pub(crate) struct Driver {
     systemd: Systemd,
     /// The list of places out of service.
     roster: Arc<Roster>,
+    /// Why the port does not show IsSM as it should.
+    is_sm_refused: Standing,
 }
 
 /// Output that waits until there is time for it.
@@ -182,6 +184,7 @@ impl Driver {
             stopping: false,
             systemd: Systemd::of_environment(),
             roster: parts.roster,
+            is_sm_refused: Standing::default(),
         })
     }
 
@@ -370,6 +373,11 @@ impl Driver {
                         .last()
                         .map(|change| answer.send(change.clone()));
                 }
+                Note::ProposeList(list) => {
+                    let mut policy = self.sm.wanted_policy();
+                    Arc::make_mut(&mut policy).out_of_service = list;
+                    self.coordinate(In::Command(Command::SetPolicy(policy)))?;
+                }
                 Note::Preview(policy, answer) => drop(answer.send(self.sm.preview(policy).map(Box::new))),
             }
         }
@@ -383,9 +391,7 @@ impl Driver {
             PortNews::Gone(error) => self.shared.port_gone(Some(&error)),
             PortNews::Back(set) => {
                 self.shared.port_gone(None);
-                if let Err(error) = set {
-                    self.notice(&Notice::IsSmRefused(error));
-                }
+                self.is_sm_set(set);
                 self.coordinate(In::Command(Command::Sweep))?;
             }
         }
@@ -462,8 +468,12 @@ impl Driver {
             }
             Output::SetIsSm(is_sm) => {
                 let set = self.seat.desk().port.set_is_sm(is_sm);
-                if let Err(error) = set {
-                    self.notice(&Notice::IsSmRefused(error));
+                self.is_sm_set(set);
+            }
+            // Before a Set is sent that disables a port: nobody else would know why it is disabled.
+            Output::Milestone(Milestone::OutOfService { before, after }) => {
+                if let Err(error) = self.roster.replace(&before, &after) {
+                    self.notice(&Notice::NotStored(error));
                 }
             }
             Output::Milestone(milestone) => self.untold.push((now, Untold::Milestone(milestone))),
@@ -477,6 +487,14 @@ impl Driver {
         self.busy_since = now;
         self.busy += 1;
         self.planner.hand(job);
+    }
+
+    /// The port was asked to show IsSM, or not to. The manager asks again with each light sweep.
+    fn is_sm_set(&mut self, set: Result<(), PortError>) {
+        let is_news = self.is_sm_refused.is_news(set.as_ref().err());
+        if let Some(error) = set.err().filter(|_| is_news) {
+            self.notice(&Notice::IsSmRefused(error));
+        }
     }
 
     fn notice(&self, notice: &Notice) {

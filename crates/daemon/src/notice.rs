@@ -145,3 +145,32 @@ impl fmt::Display for Notice {
         }
     }
 }
+/// A problem that is found again and again: it is reported once until it is another one, or has been over.
+#[derive(Debug, Default)]
+pub(crate) struct Standing(Option<String>);
+
+impl Standing {
+    /// Takes what was found this time; `None`: no problem. Returns true if it is to be reported.
+    pub(crate) fn is_news(&mut self, found: Option<&impl ToString>) -> bool {
+        let before = std::mem::replace(&mut self.0, found.map(ToString::to_string));
+        self.0.is_some() && self.0 != before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_standing_problem_is_reported_once() {
+        let mut standing = Standing::default();
+        let mut check =
+            |found: Option<&str>, want: bool| assert_eq!(standing.is_news(found.as_ref()), want, "{found:?}");
+        check(None, false);
+        check(Some("permission denied"), true);
+        check(Some("permission denied"), false);
+        check(Some("device busy"), true);
+        check(None, false);
+        check(Some("device busy"), true);
+    }
+}

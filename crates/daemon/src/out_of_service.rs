@@ -18,18 +18,21 @@ use selvedge_planner::out_of_service::{ends_of, find_port, port_id};
 use selvedge_planner::service_preview::{Effects, preview};
 use selvedge_planner::{Basis, Inventory};
 use selvedge_sim::Par;
-use selvedge_sm::{ChangeState, Command, Role, View};
+use selvedge_sm::{ChangeState, Role, View};
 use selvedge_store::{StateDir, StoreError};
 use selvedge_types::PhysState;
 
 use crate::place_names::PlaceNames;
 use crate::service::{Manager, not_yet};
+use crate::worker::Note;
 
 /// The list, and where it is stored.
 pub(crate) struct Roster {
     list: Mutex<Arc<OutOfService>>,
     /// Held during a change: two at a time could each overlook what the other one takes out.
     change: Mutex<()>,
+    /// Held while a list is stored and takes the place of another one.
+    storing: Mutex<()>,
     folder: Option<Arc<StateDir>>,
 }
 
@@ -40,6 +43,7 @@ impl Roster {
         Ok(Self {
             list: Mutex::new(Arc::new(list.unwrap_or_default())),
             change: Mutex::default(),
+            storing: Mutex::default(),
             folder,
         })
     }
@@ -55,19 +59,22 @@ impl Roster {
 
     /// Stores the list of the policy in force again: a change of the list was rolled back.
     pub(crate) fn restore(&self, list: &Arc<OutOfService>) -> Result<(), StoreError> {
-        match self.list() == *list {
-            true => Ok(()),
-            false => self.replace(list),
-        }
+        self.replace(&self.list(), list).map(drop)
     }
 
-    /// Stores another list, and has it from then on.
-    fn replace(&self, list: &Arc<OutOfService>) -> Result<(), StoreError> {
+    /// Stores another list in place of `before`, and has it from then on. Returns false, and does nothing, if the list
+    /// is not `before`.
+    pub(crate) fn replace(&self, before: &OutOfService, list: &Arc<OutOfService>) -> Result<bool, StoreError> {
+        let _one = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_before = **self.lock() == *before;
+        if !is_before || *before == **list {
+            return Ok(is_before);
+        }
         if let Some(folder) = &self.folder {
             folder.save_out_of_service(list)?;
         }
         *self.lock() = Arc::clone(list);
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -79,6 +86,8 @@ fn refused(why: String) -> Error {
 struct Proposal {
     service: Service,
     places: Vec<Place>,
+    /// The list that it changes.
+    before: Arc<OutOfService>,
     list: Arc<OutOfService>,
     /// Ports that are disabled or enabled.
     ports: BTreeSet<PortId>,
@@ -122,7 +131,7 @@ impl Manager {
         refuse_losses(request, &fabric, &effects)?;
         let figures = figures(&view, &inventory, &proposal.list)?;
         if !request.dry_run {
-            self.take_list(&proposal.list)?;
+            self.take_list(&proposal)?;
         }
         let port = |at: &PortRef| fabric.port_name(*at);
         Ok(OutOfServiceChange {
@@ -140,13 +149,13 @@ impl Manager {
         })
     }
 
-    /// Stores a list, and gives the manager the policy with it.
-    fn take_list(&self, list: &Arc<OutOfService>) -> Result<(), Error> {
-        let stored = self.roster.replace(list);
-        stored.map_err(|error| Error::of_text(&error.to_string()))?;
-        let mut policy = self.settings().policy;
-        policy.out_of_service = Arc::clone(list);
-        self.command(Command::SetPolicy(Arc::new(policy)))
+    /// Stores a list, and has the manager propose the policy that the operator wants with it.
+    fn take_list(&self, proposal: &Proposal) -> Result<(), Error> {
+        let stored = self.roster.replace(&proposal.before, &proposal.list);
+        match stored.map_err(|error| Error::of_text(&error.to_string()))? {
+            true => self.note(Note::ProposeList(Arc::clone(&proposal.list))),
+            false => Err(ErrorKind::Busy.error("the list has just changed: try again")),
+        }
     }
 
     fn proposal(
@@ -168,8 +177,8 @@ impl Manager {
                 "the reason is longer than {REASON_MAX} bytes, or has more than one line"
             )));
         }
-        let mut list = OutOfService::clone(&self.roster.list());
-        drop_enabled(&mut list, &inventory.fabric);
+        let before = self.roster.list();
+        let mut list = OutOfService::clone(&before);
         let (places, ports) = match service {
             Service::Enable => enable(&request.place, names, &mut list)?,
             Service::Drain | Service::Isolate => {
@@ -179,6 +188,7 @@ impl Manager {
         Ok(Proposal {
             service,
             places,
+            before,
             list: Arc::new(list),
             ports,
         })
@@ -193,8 +203,7 @@ impl Manager {
             absent: &view.facts.absent,
             names: &self.shared.names,
         };
-        let mut list = OutOfService::clone(&self.roster.list());
-        drop_enabled(&mut list, &fabric);
+        let list = self.roster.list();
         let places: Vec<OutOfServicePlace> = list
             .iter()
             .map(|(&place, notice)| OutOfServicePlace {
@@ -286,20 +295,6 @@ fn enable(
         }
     }
     Ok((places, ports))
-}
-
-/// Removes places that are back in service with all their ports enabled.
-fn drop_enabled(list: &mut OutOfService, fabric: &Fabric) {
-    let is_enabled = |id: &PortId| {
-        let port = find_port(fabric, *id).and_then(|at| fabric.port(at));
-        port.is_some_and(|port| port.link.phys != PhysState::Disabled)
-    };
-    let back = list.iter().filter(|(_, notice)| notice.service == Service::Enable);
-    let back = back.filter(|(_, notice)| notice.disabled.iter().all(is_enabled));
-    let back: Vec<Place> = back.map(|(&place, _)| place).collect();
-    for place in back {
-        list.remove(place);
-    }
 }
 
 /// Returns a listed place that has all links of this one, with the same service or a stronger one.

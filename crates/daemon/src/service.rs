@@ -146,9 +146,14 @@ impl Manager {
     }
 
     pub(crate) fn command(&self, command: Command) -> Result<(), Error> {
+        self.note(Note::Command(command))
+    }
+
+    /// Sends the manager's thread a note that needs no answer.
+    pub(crate) fn note(&self, note: Note) -> Result<(), Error> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes
-            .send(Note::Command(command))
+            .send(note)
             .map_err(|_| ErrorKind::Stopping.error("the manager has stopped"))
     }
 }

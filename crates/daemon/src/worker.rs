@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use selvedge_api::Reroute;
 use selvedge_fabric::Fabric;
 use selvedge_health::{Deviation, Known};
-use selvedge_plan::{Plan, Policy};
+use selvedge_plan::{OutOfService, Plan, Policy};
 use selvedge_planner::{Job, JobId, JobResult, Warm};
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
@@ -54,6 +54,8 @@ pub(crate) enum Note {
     Command(Command),
     /// The operator proposes a policy; the change is the answer.
     Propose(Arc<Policy>, Sender<PolicyChange>),
+    /// The operator takes places out of service, or puts them back: the wanted policy is proposed with this list.
+    ProposeList(Arc<OutOfService>),
     /// The operator asks which plan a policy would lead to. The answer is the job that makes it, if it is possible.
     Preview(Arc<Policy>, Sender<Option<Box<Job>>>),
 }
@@ -75,6 +77,7 @@ impl Note {
             | Self::Port(_)
             | Self::Command(_)
             | Self::Propose(..)
+            | Self::ProposeList(_)
             | Self::Preview(..) => false,
         }
     }

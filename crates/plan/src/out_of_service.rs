@@ -174,7 +174,7 @@ impl OutOfService {
     }
 
     /// Returns all places in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&Place, &Notice)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&Place, &Notice)> + Clone {
         self.places.iter()
     }
 

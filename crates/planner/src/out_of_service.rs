@@ -22,7 +22,7 @@ use selvedge_verify::standing::wait_ns;
 
 use crate::inventory::Inventory;
 use crate::port_reason::PortReason;
-pub use crate::withdrawn::{Withdrawn, ends_of, find_port, port_id};
+pub use crate::withdrawn::{Withdrawn, ends_of, find_port, port_id, settled};
 
 impl Inventory {
     /// Removes the links that the list names from the fabric of this inventory. Links of hosts are removed at once.

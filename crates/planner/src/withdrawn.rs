@@ -198,6 +198,41 @@ fn disabled(fabric: &Fabric, notice: &Notice) -> Vec<PortRef> {
     ports.collect()
 }
 
+/// Brings the list up to date with the fabric that a sweep has found: ports that the plan for it disables (`disable`,
+/// of [`Withdrawn`]) are noted, as nobody sees later what was behind them. Ports that are enabled again are not needed
+/// any more, nor is a place in service without such ports. Returns `None` if the list is up to date.
+#[must_use]
+pub fn settled(list: &OutOfService, fabric: &Fabric, disable: &BTreeSet<PortRef>) -> Option<OutOfService> {
+    let mut settled = list.clone();
+    let isolated = list.iter().filter(|(_, notice)| notice.service == Service::Isolate);
+    let mut held: BTreeSet<PortId> = isolated
+        .clone()
+        .flat_map(|(_, notice)| &notice.disabled)
+        .copied()
+        .collect();
+    for (&place, notice) in isolated {
+        let near = links_of(fabric, place).into_iter().map(|link| link.near);
+        let new = near.filter(|at| disable.contains(at)).map(|at| port_id(fabric, at));
+        let mut notice = notice.clone();
+        notice.disabled.extend(new);
+        held.extend(&notice.disabled);
+        settled.insert(place, notice);
+    }
+    let is_enabled = |id: PortId| {
+        let port = find_port(fabric, id).and_then(|at| fabric.port(at));
+        port.is_some_and(|port| port.link.phys != PhysState::Disabled)
+    };
+    for (&place, notice) in list.iter().filter(|(_, notice)| notice.service != Service::Isolate) {
+        let mut notice = notice.clone();
+        notice.disabled.retain(|id| !is_enabled(*id) && !held.contains(id));
+        match notice.service == Service::Enable && notice.disabled.is_empty() {
+            true => settled.remove(place),
+            false => settled.insert(place, notice),
+        };
+    }
+    (settled != *list).then_some(settled)
+}
+
 /// Returns both ends of the links of a place, the end that would be disabled first.
 #[must_use]
 pub fn ends_of(fabric: &Fabric, place: Place) -> Vec<(PortRef, PortRef)> {

@@ -9,7 +9,7 @@ use selvedge_coordinator::Coordinator;
 use selvedge_emulator::ClientId;
 use selvedge_fabric::Fabric;
 use selvedge_health::Known;
-use selvedge_plan::{ChangeSet, Installed, Plan};
+use selvedge_plan::{ChangeSet, Installed, Plan, Policy};
 use selvedge_planner::{Accepted, Inventory, Job, JobResult, Judge};
 use selvedge_sim::{Par, Time};
 use selvedge_sm::{Config, Input, Output, PersistentState, Sm};
@@ -43,6 +43,14 @@ pub(crate) struct Manager {
     /// The administrator beside it, if there is one.
     pub administers: Option<Administers>,
     pub life: Option<Life>,
+}
+
+impl Manager {
+    /// Returns the policy in force: after a rollback it is not the one in the operator's file.
+    pub fn policy(&self) -> &Policy {
+        let life = self.life.as_ref();
+        life.map_or(&self.config.policy, |life| life.sm.policy())
+    }
 }
 
 /// An administrator beside a manager.

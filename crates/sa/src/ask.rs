@@ -17,7 +17,7 @@ use crate::refusal::Refusal;
 use crate::report::Event;
 use crate::snapshot::{EndPort, Snapshot};
 use crate::tables::{TABLES, Table};
-use crate::{alias, capability, forgotten, inform, service};
+use crate::{alias, capability, forgotten, inform, out_of_service, service};
 
 impl Sa {
     pub(crate) fn request(&mut self, datagram: &Datagram, mad: &Mad, out: &mut Vec<Output>) {
@@ -155,6 +155,7 @@ impl Sa {
             id if is_for_standbys(id) && !request.trusted => return Err(Refusal::Denied),
             id if id == records::FORGOTTEN.id => table(forgotten::rows),
             id if id == records::ALIAS.id => table(alias::rows),
+            id if id == records::OUT_OF_SERVICE.id => table(out_of_service::rows),
             id if id == records::MEMBER.id => {
                 member_wishes = Some(member::Wishes::of(mask, data));
                 let members = request.trusted || self.asks_of_itself(request, snapshot, requester);
@@ -303,7 +304,7 @@ impl Sa {
 
 /// True for this project's own tables, which contain data of ports that other hosts must not see.
 fn is_for_standbys(id: AttributeId) -> bool {
-    [records::FORGOTTEN.id, records::ALIAS.id].contains(&id)
+    [records::FORGOTTEN.id, records::ALIAS.id, records::OUT_OF_SERVICE.id].contains(&id)
 }
 
 /// Returns the filter for rows: compared components must be equal. Bit 31 of the attribute modifier changes that for

@@ -12,19 +12,23 @@ use crate::member::Member;
 use crate::proxy::JoinedBy;
 use crate::{alias, forgotten};
 
-/// The tables. Only a master of this project has the last three.
-pub const TABLES: [&Layout; 6] = [
+/// The tables. Only a master of this project has the last four; the last one is asked for if the master has such a
+/// list.
+pub const TABLES: [&Layout; 7] = [
     &records::MEMBER,
     &records::SERVICE,
     &records::INFORM_INFO_RECORD,
     &records::TOLD_LEVEL,
     &records::FORGOTTEN,
     &records::ALIAS,
+    &records::OUT_OF_SERVICE,
 ];
 /// Index of the table of service levels. The tables of forgotten registrations and of alias GUIDs follow.
 pub const LEVELS: usize = 3;
 const FORGOTTEN: usize = 4;
 const ALIASES: usize = 5;
+/// Index of the list of places out of service.
+pub const OUT_OF_SERVICE: usize = 6;
 /// A lease without end.
 const FOR_EVER: u64 = 0xFFFF_FFFF;
 
@@ -44,15 +48,18 @@ pub fn widened(chunk: &[u8], len: usize) -> SaData {
     row
 }
 
+/// Returns the rows of the table with this number.
+pub fn rows(tables: &[Rows], number: usize) -> impl Iterator<Item = SaData> + '_ {
+    let layout = TABLES[number]; // each asked for by its number
+    let of = tables.get(number).filter(|rows| rows.stride >= layout.len);
+    let chunks = of.into_iter().flat_map(|rows| rows.bytes.chunks_exact(rows.stride));
+    chunks.map(|chunk| widened(chunk, layout.len))
+}
+
 /// Decodes the registrations in the rows. Contradictory ones are left out.
 pub fn registrations(tables: &[Rows]) -> Registrations {
     let mut all = Registrations::default();
-    let rows = |number: usize| {
-        let layout = TABLES[number]; // each asked for by its number
-        let of = tables.get(number).filter(|rows| rows.stride >= layout.len);
-        let chunks = of.into_iter().flat_map(|rows| rows.bytes.chunks_exact(rows.stride));
-        chunks.map(|chunk| widened(chunk, layout.len))
-    };
+    let rows = |number| rows(tables, number);
     let mut groups: BTreeMap<u64, KeptGroup> = BTreeMap::new();
     rows(0).for_each(|row| take_member(row, &mut groups, &mut all.serial));
     all.groups = groups.into_values().collect();

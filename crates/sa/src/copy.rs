@@ -10,17 +10,21 @@
 //! twentieth of the master's time.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_mad::rmpp::{Receiver, ReceiverConfig, Taken};
+use selvedge_plan::OutOfService;
 use selvedge_sim::Time;
 use selvedge_types::{Guid, TransactionId, debug_without_keys};
-use selvedge_wire::sa::{SaStatus, records};
+use selvedge_wire::sa::SaStatus;
 use selvedge_wire::{Address, Attribute, AttributeId, Class, Datagram, DirectedRoute, Mad, Method, PortInfo, Status};
 
-use crate::copied::{LEVELS, Rows, TABLES, registrations};
+use crate::copied::{LEVELS, OUT_OF_SERVICE, Rows, TABLES, registrations, rows};
 use crate::io::Output;
 use crate::kept::Registrations;
+use crate::out_of_service;
+use crate::question::{IfSame, Revision, Said, revision_question, said_of};
 use crate::told::{ToldLevels, told};
 
 /// How long a manager with higher priority waits for its first copy before it accepts a handover.
@@ -71,16 +75,6 @@ impl Default for CopyConfig {
             interval: Duration::from_secs(1),
         }
     }
-}
-
-/// A revision: the master's run and a number; see [`mod@crate::revision`].
-type Revision = (u64, u64);
-
-/// A master's answer: its revision, and how often the service levels of senders have changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Said {
-    revision: Revision,
-    levels: u64,
 }
 
 /// How reliable a copy is if the master ends now.
@@ -149,6 +143,9 @@ pub struct Copier {
     /// Ports with registrations that the master has forgotten, and whether this is new.
     forgotten: Option<BTreeSet<Guid>>,
     has_forgotten: bool,
+    /// The number of the master's list of places out of service that was taken.
+    listed_held: Option<u32>,
+    listed: Option<Arc<OutOfService>>,
     began: Time,
     tables: Vec<Rows>,
     /// True if part of the copy is missing.
@@ -181,6 +178,7 @@ impl Copier {
         self.has_copied = false;
         (self.levels_held, self.levels) = (None, None);
         (self.forgotten, self.has_forgotten) = (None, false);
+        (self.listed_held, self.listed) = (None, None);
         self.rest(now, Duration::ZERO);
     }
 
@@ -230,6 +228,11 @@ impl Copier {
     pub fn take_forgotten(&mut self) -> Option<BTreeSet<Guid>> {
         let is_news = std::mem::take(&mut self.has_forgotten);
         self.forgotten.clone().filter(|_| is_news)
+    }
+
+    /// Returns the master's list of places out of service, if it is new.
+    pub fn take_out_of_service(&mut self) -> Option<Arc<OutOfService>> {
+        self.listed.take()
     }
 
     /// Returns the copy, if there is a new one.
@@ -414,7 +417,8 @@ impl Copier {
     /// Requests the next table, or ends the copy.
     fn next_table(&mut self, now: Time, out: &mut Vec<Output>) {
         let wanted = match self.before {
-            Some(_) => &TABLES[..],
+            Some(said) if said.listed != 0 => &TABLES[..],
+            Some(_) => &TABLES[..OUT_OF_SERVICE],
             None => &TABLES[..LEVELS],
         };
         if let Some(layout) = wanted.get(self.tables.len()) {
@@ -497,6 +501,7 @@ impl Copier {
         self.is_all = after.is_some() && after == self.before && !self.is_cut;
         self.held = after.filter(|_| self.is_all).map(|said| said.revision);
         self.take_told(after);
+        self.take_listed(after);
         self.copied(now);
         if self.is_all {
             self.watch(now, out);
@@ -533,6 +538,17 @@ impl Copier {
         }
     }
 
+    /// Takes the list of places out of service, if it has not changed during the copy.
+    fn take_listed(&mut self, after: Option<Said>) {
+        let number = after.filter(|_| self.before == after).map(|said| said.listed);
+        let Some(number) = number.filter(|number| self.listed_held != Some(*number)) else {
+            return;
+        };
+        if let Some(list) = out_of_service::read(rows(&self.tables, OUT_OF_SERVICE), number) {
+            (self.listed_held, self.listed) = (Some(number), Some(list));
+        }
+    }
+
     /// The copy is made. Further registrations are possible from now on.
     fn copied(&mut self, now: Time) {
         self.has_copied = true;
@@ -550,38 +566,4 @@ impl Copier {
         };
         self.rest(now, least.max(took.saturating_mul(SHARE - 1)));
     }
-}
-
-/// The next step if the revision is the known one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum IfSame {
-    /// Answer at once.
-    Answer,
-    /// Answer when it changes.
-    Wait,
-}
-
-/// Returns a request for the revision. It states the revision for which the requester's copy may be complete.
-fn revision_question(shown: Option<Revision>, if_same: IfSame) -> Mad {
-    use records::revision as f;
-    let mut mad = Mad::request(Class::SubnAdm, Method::Get, records::REVISION.id, 0);
-    if let Some((life, number)) = shown {
-        f::LIFE.set(mad.sa_data_mut(), life);
-        f::NUMBER.set(mad.sa_data_mut(), number);
-        mad.set_component_mask(match if_same {
-            IfSame::Answer => f::NUMBER.mask(),
-            IfSame::Wait => f::LIFE.mask() | f::NUMBER.mask(),
-        });
-    }
-    mad
-}
-
-/// Returns the answer; `None` if the master does not support the request.
-fn said_of(mad: &Mad) -> Option<Said> {
-    use records::revision as f;
-    let data = mad.sa_data();
-    (mad.status() == Status::OK).then(|| Said {
-        revision: (f::LIFE.get(data), f::NUMBER.get(data)),
-        levels: f::LEVELS.get(data),
-    })
 }

@@ -262,6 +262,10 @@ impl Sa {
                 self.make_presets(out);
             }
             Input::Copies(copies) => self.registered.copies = copies,
+            Input::OutOfService(text) => {
+                self.revision += u64::from(self.registered.out_of_service != text);
+                self.registered.out_of_service = text;
+            }
             Input::Withdraw => self.withdraw(),
             Input::Forget => {
                 self.withdraw();

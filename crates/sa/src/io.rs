@@ -35,6 +35,8 @@ pub enum Input {
     Presets(Arc<Partitions>),
     /// Current MFT blocks of switches, by GUID.
     Copies(Arc<BTreeMap<Guid, MftBlocks>>),
+    /// The text of the list of places out of service that is in force, for standbys.
+    OutOfService(Arc<str>),
     /// The manager is no longer master: no request is answered.
     Withdraw,
     /// Another manager is master, and hosts register with it: registrations here are removed.

@@ -29,6 +29,8 @@ pub(crate) struct Registered {
     pub copies: Arc<BTreeMap<Guid, MftBlocks>>,
     /// Absent ports that had registered something.
     pub forgotten: BTreeSet<Guid>,
+    /// The text of the list of places out of service, for standbys.
+    pub out_of_service: Arc<str>,
 }
 
 impl Registered {

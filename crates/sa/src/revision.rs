@@ -15,6 +15,7 @@ use selvedge_wire::{Datagram, Method, Status};
 use crate::client::{Exchange, Request};
 use crate::core::Sa;
 use crate::io::Output;
+use crate::out_of_service;
 use crate::pieces::send;
 use crate::refusal::Refusal;
 use crate::snapshot::Snapshot;
@@ -78,6 +79,8 @@ impl Sa {
         revision::LIFE.set(mad.sa_data_mut(), self.config.life);
         revision::NUMBER.set(mad.sa_data_mut(), self.revision);
         revision::LEVELS.set(mad.sa_data_mut(), self.levels);
+        let listed = out_of_service::number(&self.registered.out_of_service);
+        revision::OUT_OF_SERVICE.set(mad.sa_data_mut(), listed.into());
         let datagram: Datagram = request.reply(mad);
         send(datagram)
     }

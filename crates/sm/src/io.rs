@@ -7,7 +7,7 @@ use std::time::Duration;
 use selvedge_health::LinkKey;
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
-use selvedge_plan::{EngineName, Generation, Policy};
+use selvedge_plan::{EngineName, Generation, OutOfService, Policy};
 use selvedge_planner::{Job, JobId, JobResult};
 use selvedge_types::{Guid, Lid, LidRange, SecretKey};
 use selvedge_wire::Datagram;
@@ -87,6 +87,8 @@ pub enum Command {
     Ready,
     /// Service levels that the master has given to senders.
     Told(Box<ToldLevels>),
+    /// The master's list of places out of service: this manager, as a standby, keeps to it when it becomes master.
+    OutOfService(Arc<OutOfService>),
     /// A source of traps babbles: its port is disabled, if the settings ask for that.
     Babbles {
         /// The LID of the source.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use selvedge_fabric::Fabric;
 use selvedge_health::Known;
 use selvedge_plan::multicast::MftBlocks;
-use selvedge_plan::{HeldLanes, Plan, Policy};
+use selvedge_plan::{HeldLanes, OutOfService, Plan, Policy};
 use selvedge_planner::{Inventory, Outcome};
 use selvedge_types::{Guid, SecretKey};
 use selvedge_wire::{Datagram, SmInfo};
@@ -49,6 +49,14 @@ pub enum Milestone {
     PolicyChanged(Arc<Policy>),
     /// The M_Key of most agents is another one: traps are repressed with it.
     KeyChanged(SecretKey),
+    /// Ports are about to be disabled, places are back in service, or a standby follows its master: the list is another
+    /// one, to be stored at once.
+    OutOfService {
+        /// The list until now.
+        before: Arc<OutOfService>,
+        /// The list from now on.
+        after: Arc<OutOfService>,
+    },
 }
 
 impl Milestone {
@@ -66,6 +74,7 @@ impl Milestone {
             Self::KnownChanged(_) => 8,
             Self::PolicyChanged(_) => 9,
             Self::KeyChanged(_) => 10,
+            Self::OutOfService { .. } => 11,
         }
     }
 }

@@ -34,7 +34,7 @@ pub use found::Found;
 pub use guid2lid::{LidMap, parse_guid2lid, print_guid2lid};
 pub use known_fabric::{parse_known_fabric, print_known_fabric};
 pub use memory_disk::{MemoryDisk, Trouble};
-pub use peek::check_state;
+pub use peek::{Checked, check_state};
 pub use plan_state::{PlanState, parse_plan_state, print_plan_state};
 pub use probe::{can_create_in, can_have_folder};
 pub use seal::Seal;

@@ -10,16 +10,25 @@ use crate::error::io_error;
 use crate::probe::can_have_folder;
 use crate::{DATA_MAX, Found, StateDir, StateWarning, StoreError, read_file};
 
+/// The state of an earlier manager, as far as a check needs it.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// Contradictions in the state.
+    pub warnings: Vec<StateWarning>,
+    /// True if ports may hold an M_Key.
+    pub has_m_key: bool,
+}
+
 /// Fails if a manager could not start with this state folder. Changes nothing, and does not ask whether another process
-/// holds the lock. Returns warnings about contradictions in the state.
+/// holds the lock.
 ///
 /// # Errors
 ///
 /// The error of [`StateDir::open`], of [`Found::read`] or of [`StateDir::load_state`].
-pub fn check_state(path: &Path) -> Result<Vec<StateWarning>, StoreError> {
+pub fn check_state(path: &Path) -> Result<Checked, StoreError> {
     can_have_folder(path).map_err(|cause| io_error("write to", path, cause))?;
     if !path.is_dir() {
-        return Ok(Vec::new());
+        return Ok(Checked::default());
     }
     let lock = path.join(LOCK);
     match OpenOptions::new().write(true).open(&lock) {
@@ -28,7 +37,11 @@ pub fn check_state(path: &Path) -> Result<Vec<StateWarning>, StoreError> {
     }
     let folder = StateDir::to_read(path, Arc::new(Peek(path.to_owned())))?;
     Found::read(Some(&folder))?;
-    Ok(folder.load_state()?.1)
+    let (state, warnings) = folder.load_state()?;
+    Ok(Checked {
+        warnings,
+        has_m_key: !state.m_keys.is_empty(),
+    })
 }
 
 /// A folder that is only read.

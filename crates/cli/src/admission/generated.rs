@@ -206,6 +206,7 @@ impl Shop {
             "state_dir" => format!("\"{}\"", self.state()),
             "log_file" => format!("\"{}\"", self.log()),
             "node_name_map" => format!("\"{}\"", self.map()),
+            "expected" => format!("\"{}\"", self.path(&["folder", "nowhere", "map"])),
             "dump_dir" => format!("\"{}\"", self.path(&["folder", "nowhere", "map"])),
             "socket" => format!("\"{}\"", self.socket()),
             "lmc" => self.one(&["0", "1", "2"]).to_owned(),

@@ -141,6 +141,21 @@ fn what_is_expected_is_compared() {
         .exits(1)
         .says("expected topology is of another fabric");
     drop(process);
+    // The same by the configuration; a flag overrules it.
+    lab.write("fm.toml", "[fabric]\nexpected = \"foreign.net\"\n");
+    let process = daemon(&lab, &["--config", "fm.toml"]);
+    wait_for_health(&lab, "degraded", &["other_topology"]);
+    drop(process);
+    let process = daemon(&lab, &["--config", "fm.toml", "--expected", "mport:m=4,n=2"]);
+    wait_for_health(&lab, "healthy", &[]);
+    drop(process);
+    let check = |args: &[&str]| lab.run(&[&TREE, args, &["--check-config"]].concat());
+    check(&["--config", "fm.toml"]).exits(0);
+    lab.write("foreign.net", "nonsense");
+    let error = "SLV-CONFIG-0012: fm.toml, line 2: fabric.expected: SLV-TOPOLOGY-";
+    check(&["--config", "fm.toml"]).exits(2).says(error);
+    check(&["--expected", "foreign.net"]).exits(2).says("SLV-TOPOLOGY-");
+    check(&["--config", "fm.toml", "--expected", "mport:m=4,n=2"]).exits(0);
 }
 
 #[test]
@@ -156,8 +171,7 @@ fn a_fabric_is_approved_while_the_manager_runs() {
     wait_for_health(&lab, "degraded", &["link_missing", "node_missing"]);
     lab.run(&["forget", "H-7"]).exits(0);
     lab.run(&["forget", "S-L1-1[3]"]).exits(0);
-    // What is lost and forgotten is part of the fabric until a heavy sweep.
-    lab.run(&["sweep"]).exits(0);
+    // What is lost and forgotten is no part of the fabric any more.
     wait_for_health(&lab, "degraded", &["expected_missing"]);
 
     // A dry run writes nothing.

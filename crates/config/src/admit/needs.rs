@@ -12,11 +12,15 @@ use crate::{ConfigError, Treatment, probe};
 const STATE: &str = "daemon.state_dir";
 const DUMPS: &str = "daemon.dump_dir";
 const ENGINES: &str = "routing.engines";
+const M_KEY: &str = "an earlier run gave ports an M_Key, and nothing names one: a start takes it from every port; put \
+    the key back, or write m_key = 0 to say that this is meant";
+const EXPECTED: &str = "fabric.expected";
 
 impl Verdict {
     /// Finds files and folders that a start could not write, and state that it could not read. A manager runs without
-    /// dump files, so a folder for them that cannot be written to is only a warning.
-    pub(super) fn probe(&mut self) {
+    /// dump files, so a folder for them that cannot be written to is only a warning. `takes_m_key`: no source names an
+    /// M_Key, and a start takes it from all ports.
+    pub(super) fn probe(&mut self, takes_m_key: bool) {
         type Probe = fn(&Path) -> io::Result<()>;
         let daemon = &self.settings.daemon;
         let probes: [(&'static str, &Option<PathBuf>, Probe); 3] = [
@@ -51,8 +55,26 @@ impl Verdict {
         }
         let folder = self.settings.daemon.state_dir.clone();
         let checked = folder.filter(|_| has_folder).map(|folder| check_state(&folder));
-        if let Some(Err(error)) = checked {
-            self.refuse(STATE, error.to_string());
+        match checked {
+            None => {}
+            Some(Err(error)) => self.refuse(STATE, error.to_string()),
+            Some(Ok(state)) if state.has_m_key && takes_m_key && self.settings.policy.m_key == 0 => {
+                self.judge("keys.m_key", Treatment::Warned, M_KEY.to_owned(), String::new());
+            }
+            Some(Ok(_)) => {}
+        }
+    }
+
+    /// Reads the expected topology: a manager that is to compare with it does not start without.
+    pub(super) fn read_expected(&mut self, readers: Readers) {
+        let path = self.settings.daemon.expected.as_deref();
+        if let Some(Err(error)) = path.map(readers.topology) {
+            let error = ConfigError::Unread {
+                place: self.place(EXPECTED),
+                key: EXPECTED,
+                error,
+            };
+            self.refuse(EXPECTED, error.to_string());
         }
     }
 

@@ -10,6 +10,10 @@ use selvedge_config::{
 const READERS: Readers = Readers {
     names: |path| Err(format!("cannot read {}", path.display())),
     lids: |_| Ok(LidsRead::default()),
+    topology: |path| match path.ends_with("bad.topo") {
+        true => Err(format!("NO-TOPOLOGY {}", path.display())),
+        false => Ok(()),
+    },
     refuses: |name, policy| (name.0 == "ftree" && policy.lmc.get() > 0).then(|| "ftree and routing.lmc".to_owned()),
 };
 
@@ -72,7 +76,8 @@ fn every_key_is_taken_or_named_by_a_reload() {
         let verdict = reload(&text, &running);
         assert!(verdict.is_ok(), "{text}: {:?}", verdict.findings);
         let named: Vec<&str> = verdict.at_next_start().map(|found| found.name.as_str()).collect();
-        let is_policy = ["routing", "fabric"].contains(&key.section) || key.name.starts_with("m_key");
+        let is_policy = ["routing", "fabric"].contains(&key.section) && key.name != "expected";
+        let is_policy = is_policy || key.name.starts_with("m_key");
         let is_taken = is_policy || ["node_name_map", "sm_key"].contains(&key.name);
         let want = if is_taken { Vec::new() } else { vec![key.path()] };
         assert_eq!(named, want, "{text}");
@@ -130,6 +135,7 @@ fn what_a_start_refuses_a_reload_refuses() {
         "[daemon]\nlog_file = \"/nonexistent/log\"\n",
         "[daemon]\nstate_dir = \"/dev/null/state\"\n",
         "[daemon]\nsocket = \"/dev/null\"\n",
+        "[fabric]\nexpected = \"bad.topo\"\n",
     ];
     for text in texts {
         let start = admit(&sources().with_text(Path::new("fm.toml"), text), Against::Start);
@@ -284,4 +290,57 @@ fn engines_that_contradict_other_settings_are_refused() {
     let left = check("[routing]\nlmc = 2\nengines = [\"ftree\", \"updn\"]\n");
     assert!(left.is_ok() && left.warnings().count() == 1, "{:?}", left.findings);
     assert_eq!(check("[routing]\nengines = [\"ftree\"]\n").findings, []);
+}
+
+#[test]
+fn the_expected_topology_is_read_from_the_folder_of_the_file() {
+    let path = Path::new("/etc/selvedge/fm.toml");
+    let start = |file: &str, overrule: bool| {
+        let text = format!("[fabric]\nexpected = \"{file}\"\n");
+        let sources = Sources {
+            file: SettingsFile::Toml(path.to_owned()),
+            text: Some(text),
+            overrule: Arc::new(move |settings| drop(settings.daemon.expected.take_if(|_| overrule))),
+            ..Sources::new(READERS)
+        };
+        admit(&sources, Against::Start)
+    };
+    let good = start("our.topo", false);
+    assert!(good.is_ok(), "{:?}", good.findings);
+    let want = Some(Path::new("/etc/selvedge/our.topo"));
+    assert_eq!(good.settings.daemon.expected.as_deref(), want);
+    let error = start("bad.topo", false).error().unwrap();
+    let want = "SLV-CONFIG-0012: /etc/selvedge/fm.toml, line 2: fabric.expected: NO-TOPOLOGY /etc/selvedge/bad.topo";
+    assert_eq!(error, want);
+    assert!(start("bad.topo", true).is_ok(), "a flag names another one");
+    let none = start("", false).error().unwrap();
+    assert!(none.contains("SLV-CONFIG-0004"), "{none}");
+}
+
+/// A start takes an M_Key from all ports if nothing names one. The file may have been cut short.
+#[test]
+fn a_start_that_takes_the_key_from_ports_says_so() {
+    let folder = std::env::temp_dir().join(format!("selvedge-admit-{}-state", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let check = |keys: &str, text: &str, against: Against<'_>, want: bool| {
+        let state = format!("format = 1\ngeneration = 1\nm_keys = [{keys}]\n");
+        std::fs::write(folder.join("plan-state.toml"), state).unwrap();
+        let text = format!("{text}[daemon]\nstate_dir = \"{}\"\n", folder.display());
+        let verdict = admit(&sources().with_text(Path::new("fm.toml"), &text), against);
+        assert!(verdict.is_ok(), "{:?}", verdict.findings);
+        let warned = verdict
+            .warnings()
+            .any(|found| found.key == Some("keys.m_key") || found.name == "keys.m_key");
+        assert_eq!(warned, want, "{keys} {text}: {:?}", verdict.findings);
+    };
+    let key = "\"0x0000000000000005\"";
+    check(key, "", Against::Start, true);
+    check(key, "[keys]\nm_key_protect = 1\n", Against::Start, true);
+    check(key, "[keys]\nm_key = 0\n", Against::Start, false);
+    check(key, "[keys]\nm_key = 6\n", Against::Start, false);
+    check("", "", Against::Start, false);
+    // Nothing is in force that a reload would take.
+    let running = Settings::default();
+    check(key, "", Against::Running(&running), false);
+    std::fs::remove_dir_all(&folder).unwrap();
 }

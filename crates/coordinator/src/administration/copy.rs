@@ -29,6 +29,9 @@ impl CopyNews {
         if let Some(forgotten) = copier.take_forgotten() {
             out.push(command(Command::ReregisterThese(forgotten)));
         }
+        if let Some(list) = copier.take_out_of_service() {
+            out.push(command(Command::OutOfService(list)));
+        }
         if let Some(levels) = copier.take_levels() {
             let selvedge_sa::ToldLevels { by, lanes, by_port } = *levels;
             let levels = ToldLevels { by, lanes, by_port };

@@ -68,7 +68,8 @@ impl Driver {
             | Milestone::RoleChanged { .. }
             | Milestone::TrapTaken(_)
             | Milestone::KnownChanged(_)
-            | Milestone::KeyChanged(_) => {}
+            | Milestone::KeyChanged(_)
+            | Milestone::OutOfService { .. } => {}
             Milestone::PolicyChanged(policy) => self.policy_changed(policy),
         }
         self.coordinate(In::Milestone(milestone))

@@ -1,10 +1,9 @@
 //! The bytes of a record.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 
-use selvedge_config::{Settings, parse, print_settings_with_keys};
+use selvedge_config::Settings;
 use selvedge_health::{Known, LinkKey};
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::{Member, MulticastGroup};
@@ -20,6 +19,7 @@ use selvedge_types::{Guid, Lid, Mtu, PortNum, SecretKey, Sl};
 use selvedge_wire::{Datagram, LocalPort};
 
 use super::bytes::{Reader, put_datagram, put_text};
+use super::settings_text::{settings_of, settings_text};
 
 /// What every record begins with: name and version of the format.
 pub(super) const MAGIC: &[u8; 8] = b"SLVREC05";
@@ -86,6 +86,8 @@ pub enum RecordedInput {
     Ready,
     /// [`Command::Told`].
     Told(ToldLevels),
+    /// [`Command::OutOfService`].
+    OutOfService(Arc<OutOfService>),
     /// [`Command::Forget`].
     Forget(BTreeSet<Guid>, BTreeSet<LinkKey>),
     /// [`Command::Stop`].
@@ -121,6 +123,7 @@ impl std::fmt::Display for RecordedInput {
             Self::Rebalance(Asked { at_once: false }) => f.write_str("command rebalance"),
             Self::Rebalance(Asked { at_once: true }) => f.write_str("command rebalance at once"),
             Self::SetPolicy(_) => f.write_str("command set policy"),
+            Self::OutOfService(list) => write!(f, "command list {} places out of service", list.len()),
             Self::SetSmKey(_) => f.write_str("command set SM_Key"),
             Self::Aliases(ports) => write!(f, "alias GUIDs of {} ports", ports.len()),
             Self::Groups(groups) => write!(f, "groups {}", groups.len()),
@@ -271,28 +274,6 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
     }
 }
 
-/// Begins a line with a place out of service below the settings: a comment for whatever reads only these.
-const LISTED: &str = "#out-of-service ";
-
-/// Returns settings as text, with the places out of service.
-fn settings_text(settings: &Settings) -> String {
-    let mut text = print_settings_with_keys(settings);
-    for line in settings.policy.out_of_service.to_text().lines() {
-        text += &format!("\n{LISTED}{line}");
-    }
-    text
-}
-
-/// Reads such a text.
-fn settings_of(text: &str, what: &str) -> Result<Settings, String> {
-    let mut settings = parse(text, Path::new(what)).map_err(|error| error.to_string())?;
-    let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix(LISTED)).collect();
-    let list = OutOfService::parse(&lines.join("\n"));
-    let list = list.map_err(|(line, fault)| format!("{what}: place {line} out of service: {fault}"))?;
-    settings.policy.out_of_service = Arc::new(list);
-    Ok(settings)
-}
-
 fn put_command(out: &mut Vec<u8>, time: Time, command: &Command) {
     let mut begin = |tag: u8| {
         out.push(tag);
@@ -312,6 +293,10 @@ fn put_command(out: &mut Vec<u8>, time: Time, command: &Command) {
             begin(26);
             put_guids(out, nodes);
             put_links(out, links);
+        }
+        Command::OutOfService(list) => {
+            begin(31);
+            put_text(out, &list.to_text());
         }
         Command::SetSmKey(key) => {
             begin(30);
@@ -492,6 +477,13 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Bad> 
         },
         8 => Some(RecordedInput::Stop),
         26 => take_forget(reader),
+        31 => match reader.text() {
+            Some(text) => {
+                let list = OutOfService::parse(&text).map_err(|(_, fault)| kind(&fault.to_string()))?;
+                Some(RecordedInput::OutOfService(Arc::new(list)))
+            }
+            None => None,
+        },
         30 => reader.u64().map(|key| RecordedInput::SetSmKey(SecretKey::new(key))),
         22 => take_aliases(reader).map(RecordedInput::Aliases),
         20 => take_groups(reader).map(RecordedInput::Groups),

@@ -9,6 +9,7 @@ mod bytes;
 mod digest;
 mod format;
 mod replay;
+mod settings_text;
 mod writer;
 
 pub use format::{Entry, Header, RecordedInput};

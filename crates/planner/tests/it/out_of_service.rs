@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::out_of_service::{Notice, Place, Service};
+use selvedge_fabric::{Fabric, LinkState, Port, PortRef, SwitchIdx};
+use selvedge_plan::out_of_service::{Notice, Place, PortId, Service};
 use selvedge_plan::{EngineName, LinkOrder, NO_PATH, Op, OutOfService, Plan, Policy};
-use selvedge_planner::out_of_service::port_id;
+use selvedge_planner::out_of_service::{port_id, settled};
 use selvedge_planner::{Basis, Inventory, Job, JobId, JobResult, PlanFabric, PlanResult, Task, Withdrawn};
 use selvedge_sim::Par;
-use selvedge_types::{Guid, PortNum};
+use selvedge_types::{Guid, PhysState, PortNum};
 
 use crate::bench::{Bench, bench};
 use crate::mended;
@@ -337,4 +337,88 @@ fn a_port_of_an_isolated_place_is_not_enabled_for_another_one() {
     assert_eq!(Withdrawn::of(&list, &fabric, local).poll, BTreeSet::from([a]));
     list.insert(Place::Switch(fabric.node(b.node).guid), notice(Service::Isolate));
     assert_eq!(Withdrawn::of(&list, &fabric, local).poll, BTreeSet::new());
+}
+
+/// Checks the list that remains of one: services and numbers of ports. `None`: it is up to date.
+#[test]
+fn a_list_is_brought_up_to_date_with_what_a_sweep_finds() {
+    let world = bench("karytree:k=2,n=2").unwrap();
+    let fabric = &world.fabric;
+    let mut links = fabric.links().map(|link| (link.a, link.b));
+    let (a, b) = links
+        .find(|(a, b)| is_switch(fabric, *a) && is_switch(fabric, *b))
+        .unwrap();
+    let all: BTreeSet<PortRef> = fabric.links().flat_map(|link| [link.a, link.b]).collect();
+    let switch = Place::Switch(fabric.node(b.node).guid);
+    let cabled = |(_, port): &(PortNum, &Port)| port.peer.is_some();
+    let links = fabric.node(b.node).external_ports().filter(cabled).count();
+    let gone = PortId {
+        node: Guid(0xdead),
+        port: a.port,
+    };
+    let mut disabled_fabric = fabric.clone();
+    let seen = fabric.port(a).unwrap();
+    let disabled = LinkState {
+        phys: PhysState::Disabled,
+        ..seen.link
+    };
+    disabled_fabric.set_port(a, disabled, seen.settings);
+    let at = port_id(fabric, a);
+    type Listed<'a> = &'a [(Place, Service, &'a [PortId])];
+    let check =
+        |fabric: &Fabric, places: Listed<'_>, disable: &BTreeSet<PortRef>, want: Option<&[(Service, usize)]>| {
+            let mut list = OutOfService::default();
+            for (place, service, disabled) in places {
+                let notice = Notice {
+                    service: *service,
+                    since_ms: 0,
+                    disabled: disabled.iter().copied().collect(),
+                    reason: String::new(),
+                };
+                list.insert(*place, notice);
+            }
+            let settled = settled(&list, fabric, disable);
+            let left = settled.map(|list| -> Vec<(Service, usize)> {
+                let notices = list.iter().map(|(_, notice)| (notice.service, notice.disabled.len()));
+                notices.collect()
+            });
+            assert_eq!(left.as_deref(), want, "{places:?}");
+        };
+    let none = BTreeSet::new();
+    check(fabric, &[(switch, Service::Isolate, &[])], &none, None);
+    check(fabric, &[(switch, Service::Drain, &[])], &all, None);
+    // Its ports are about to be disabled; one is noted already.
+    check(
+        fabric,
+        &[(switch, Service::Isolate, &[])],
+        &all,
+        Some(&[(Service::Isolate, links)]),
+    );
+    check(fabric, &[(switch, Service::Isolate, &[at])], &BTreeSet::from([a]), None);
+    // In service: the port is still disabled, is enabled, is out of reach.
+    check(&disabled_fabric, &[(switch, Service::Enable, &[at])], &none, None);
+    check(fabric, &[(switch, Service::Enable, &[at])], &none, Some(&[]));
+    check(
+        fabric,
+        &[(switch, Service::Enable, &[at, gone])],
+        &none,
+        Some(&[(Service::Enable, 1)]),
+    );
+    // It was isolated before, and is drained now.
+    check(
+        fabric,
+        &[(switch, Service::Drain, &[at])],
+        &none,
+        Some(&[(Service::Drain, 0)]),
+    );
+    // Another place keeps the port disabled, and enables it one day.
+    check(
+        &disabled_fabric,
+        &[
+            (switch, Service::Isolate, &[at]),
+            (link(fabric, a), Service::Enable, &[at]),
+        ],
+        &none,
+        Some(&[(Service::Isolate, 1)]),
+    );
 }

@@ -221,6 +221,10 @@ impl Rehearsal {
                     life.plans.commit(None);
                 }
             }
+            // It is stored.
+            Milestone::OutOfService { after, .. } => {
+                Arc::make_mut(&mut self.managers[id.0].config.policy).out_of_service = Arc::clone(after);
+            }
             Milestone::Swept(_)
             | Milestone::CopiesChanged(_)
             | Milestone::TrapTaken(_)

@@ -1,10 +1,11 @@
 //! The end of a schedule with changes: the hardware is as the operator's last wishes say.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::Policy;
-use selvedge_plan::out_of_service::Service;
+use selvedge_plan::out_of_service::{Place, Service};
 use selvedge_planner::out_of_service::{Withdrawn, find_port, port_id};
 use selvedge_sm::View;
 use selvedge_types::{PhysState, PortNum};
@@ -33,7 +34,7 @@ impl World<'_> {
             return None;
         }
         let (wanted, fabric) = (&*self.operator.policy, &observed.fabric);
-        if view.policy.as_deref() != Some(wanted) {
+        if !view.policy.as_ref().is_some_and(|policy| is_alike(policy, wanted)) {
             let keys = view
                 .policy
                 .as_ref()
@@ -63,6 +64,20 @@ impl World<'_> {
         (!is_isolated && !is_missing && stored > 1)
             .then(|| format!("nothing is missing, and manager {} remembers {stored} M_Keys", id.0))
     }
+}
+
+/// True if two policies differ at most in what a manager notes in the list: ports that it has disabled, and places that
+/// are back in service.
+fn is_alike(policy: &Policy, wanted: &Policy) -> bool {
+    let listed = |of: &Policy| -> Vec<(Place, Service)> {
+        let places = of.out_of_service.iter().map(|(place, notice)| (*place, notice.service));
+        places.filter(|(_, service)| *service != Service::Enable).collect()
+    };
+    let others = Policy {
+        out_of_service: Arc::clone(&wanted.out_of_service),
+        ..policy.clone()
+    };
+    others == *wanted && listed(policy) == listed(wanted)
 }
 
 /// Names a packet between two hosts that crosses a port which is out of service.

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::out_of_service::{Notice, Place, Service};
+use selvedge_fabric::{Fabric, Node, PortRef};
+use selvedge_plan::out_of_service::{Notice, Place, PortId, Service};
 use selvedge_plan::{OutOfService, Policy};
 use selvedge_planner::out_of_service::{ends_of, port_id};
 use selvedge_rehearsal::{LogEntry, ManagerId, Options, Rehearsal};
 use selvedge_sim::Seed;
 use selvedge_sm::Event;
-use selvedge_types::{PhysState, PortNum, PortState};
+use selvedge_types::{Guid, PhysState, PortNum, PortState};
 
 use crate::common;
 
@@ -46,26 +46,55 @@ impl World {
     }
 
     fn list(&mut self, places: &[(Place, Service)]) {
+        let ends = |place| ends_of(&self.fabric, place).into_iter();
+        let list = places.iter().map(|&(place, service)| {
+            let near = ends(place).map(|(near, _)| port_id(&self.fabric, near));
+            (place, service, near.collect())
+        });
+        self.load(list.collect());
+        self.quiet();
+    }
+
+    /// Loads a list of places with the ports that are disabled because of them.
+    fn load(&mut self, places: Vec<(Place, Service, BTreeSet<PortId>)>) {
         let mut list = OutOfService::default();
-        for &(place, service) in places {
-            let ends = ends_of(&self.fabric, place);
-            let disabled = ends.into_iter().map(|(near, _)| port_id(&self.fabric, near)).collect();
-            list.insert(
-                place,
-                Notice {
-                    service,
-                    since_ms: 1,
-                    disabled,
-                    reason: String::new(),
-                },
-            );
+        for (place, service, disabled) in places {
+            let notice = Notice {
+                service,
+                since_ms: 1,
+                disabled,
+                reason: String::new(),
+            };
+            list.insert(place, notice);
         }
         let policy = Policy {
             out_of_service: Arc::new(list),
             ..Policy::default()
         };
         self.world.reload(self.manager, Arc::new(policy)).unwrap();
-        self.quiet();
+    }
+
+    /// Returns the list in force.
+    fn listed(&self) -> Arc<OutOfService> {
+        let policy = self.world.view(self.manager).unwrap().policy.unwrap();
+        Arc::clone(&policy.out_of_service)
+    }
+
+    /// Puts a place back in service as an operator does: with the ports that the list in force has for it.
+    fn enable(&mut self, place: Place) {
+        let disabled = self.listed().get(place).unwrap().disabled.clone();
+        self.load(vec![(place, Service::Enable, disabled)]);
+    }
+
+    /// Returns a switch without hosts.
+    fn spine(&self) -> Guid {
+        let fabric = &self.fabric;
+        let has_hosts = |node: &Node| {
+            let mut far = node.external_ports().filter_map(|(_, port)| port.peer);
+            far.any(|far| !fabric.node(far.node).is_switch())
+        };
+        let mut nodes = fabric.nodes().iter();
+        nodes.find(|node| node.is_switch() && !has_hosts(node)).unwrap().guid
     }
 
     fn fault(&mut self, fault: &str) {
@@ -206,17 +235,7 @@ fn ports_of_an_isolated_link_are_disabled_and_enabled_again() {
 #[test]
 fn an_isolated_switch_leaves_and_comes_back() {
     let mut world = World::up("karytree:k=4,n=2");
-    let fabric = world.fabric.clone();
-    let has_hosts = |node: &selvedge_fabric::Node| {
-        let mut far = node.external_ports().filter_map(|(_, port)| port.peer);
-        far.any(|far| !fabric.node(far.node).is_switch())
-    };
-    let spine = fabric
-        .nodes()
-        .iter()
-        .find(|node| node.is_switch() && !has_hosts(node))
-        .unwrap()
-        .guid;
+    let spine = world.spine();
     world.list(&[(Place::Switch(spine), Service::Drain)]);
     let has = |world: &World| {
         let fabric = world.world.view(world.manager).unwrap().fabric.unwrap();
@@ -274,4 +293,62 @@ fn a_drained_host_sends_nothing_and_stays_in_reach() {
                 .unwrap()
         )
     );
+}
+
+/// A cable was unplugged when its switch was isolated, and is plugged in later: its port is disabled then, and enabled
+/// with the others.
+#[test]
+fn a_port_that_is_disabled_later_is_enabled_with_the_others() {
+    let mut world = World::up("karytree:k=4,n=2");
+    let spine = world.spine();
+    let place = Place::Switch(spine);
+    let all = ends_of(&world.fabric, place);
+    let unplugged = all[0].0;
+    let (node, port) = (world.fabric.node(unplugged.node).description.clone(), unplugged.port);
+    let end = world.fabric.port_name(unplugged);
+    world.fault(&format!("cut {end}"));
+    let plugged = all[1..].iter().map(|(near, _)| port_id(&world.fabric, *near)).collect();
+    world.load(vec![(place, Service::Isolate, plugged)]);
+    world.quiet();
+    world.fault(&format!("restore {end}"));
+    assert_eq!(world.state(&node, port.get()).1, PhysState::Disabled, "{end}");
+    assert_eq!(world.listed().get(place).unwrap().disabled.len(), all.len());
+    // A later process knows of it too.
+    world.world.kill(world.manager).unwrap();
+    world.world.start(world.manager).unwrap();
+    world.quiet();
+    world.enable(place);
+    world.quiet();
+    let view = world.world.view(world.manager).unwrap();
+    let fabric = view.fabric.as_ref().unwrap();
+    let switch = fabric.node(fabric.find(spine).unwrap());
+    let up = switch.external_ports().filter(|(_, port)| port.is_up()).count();
+    assert_eq!((up, view.is_up()), (all.len(), true));
+    world.no_set_failed();
+}
+
+/// The list forgets a place when all its ports are enabled: a port that the operator disables by another tool
+/// afterwards stays disabled.
+#[test]
+fn a_place_that_is_back_in_service_leaves_the_list() {
+    let mut world = World::up("karytree:k=4,n=2");
+    let isolated = world.link(0);
+    let place = world.place(isolated);
+    let near = ends_of(&world.fabric, place)[0].0;
+    let name = world.fabric.node(near.node).description.clone();
+    for kills_after_ms in [None, Some(0), Some(1), Some(5), Some(100), Some(4_000)] {
+        world.list(&[(place, Service::Isolate)]);
+        assert_eq!(world.state(&name, near.port.get()).1, PhysState::Disabled);
+        world.enable(place);
+        if let Some(after) = kills_after_ms {
+            world.world.run_for(Duration::from_millis(after)).unwrap();
+            world.world.kill(world.manager).unwrap();
+            world.world.start(world.manager).unwrap();
+        }
+        world.quiet();
+        let state = world.state(&name, near.port.get());
+        assert_eq!(state, (PortState::Active, PhysState::LinkUp), "{kills_after_ms:?}");
+        assert!(world.listed().is_empty(), "{kills_after_ms:?}: {:?}", world.listed());
+    }
+    world.no_set_failed();
 }

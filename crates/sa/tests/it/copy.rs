@@ -9,7 +9,7 @@ use crate::support::{Bench, Value, Wish, number};
 use selvedge_plan::ServiceLevels;
 use selvedge_sa::{Config, Input, Sa, Worth};
 use selvedge_types::Sl;
-use selvedge_wire::sa::{Rmpp, records};
+use selvedge_wire::sa::{Rmpp, SaStatus, records};
 use selvedge_wire::{AttributeId, Datagram, Method, Status};
 
 #[test]
@@ -317,4 +317,36 @@ fn answers_that_make_no_sense_are_no_copies() {
     }
     println!("{tables} parts of tables, {others} other answers, {copies} copies");
     assert!(tables > 0 && others > 0 && copies > 0, "{tables} {others} {copies}");
+}
+
+/// A list of several rows, another one, and none again. A manager that registers nothing has none.
+#[test]
+fn the_list_of_places_out_of_service_is_copied() {
+    let mut two = Two::new();
+    two.pass(100);
+    let taken = |two: &mut Two| two.copier.take_out_of_service().map(|list| list.to_text());
+    assert_eq!(taken(&mut two).as_deref(), Some(""));
+    let long = "drain switch 0x0000000000000010 since 5 reason the fan of the second power supply is broken\n";
+    let two_places = format!("{long}isolate switch 0x0000000000000020 since 6 disabled 0x0000000000000030[1]\n");
+    for text in [long, &two_places, ""] {
+        two.master.feed(Input::OutOfService(text.into()));
+        two.pass(2_000);
+        assert_eq!(taken(&mut two).as_deref(), Some(text));
+        assert!(two.is_all() && taken(&mut two).is_none());
+    }
+    // A registration is copied, and the list is the same.
+    two.join(1);
+    two.pass(2_000);
+    assert_eq!((two.is_all(), taken(&mut two)), (true, None));
+    two.master.lid = two.master.host(2);
+    let asked = two.master.ask(Method::GetTable, &records::OUT_OF_SERVICE, &[]);
+    assert_eq!(asked.status, SaStatus::DENIED, "it is for standbys");
+}
+
+#[test]
+fn another_make_of_master_has_no_list() {
+    let mut two = Two::new();
+    two.is_foreign = Some(true);
+    two.pass(5_000);
+    assert!(two.copies > 0 && two.copier.take_out_of_service().is_none());
 }

@@ -62,6 +62,22 @@ impl Sm {
         keys::with_m_key(Arc::clone(policy), self.keys.present())
     }
 
+    /// Returns the policy in force.
+    #[must_use]
+    pub const fn policy(&self) -> &Arc<Policy> {
+        &self.config.policy
+    }
+
+    /// Returns the policy as the operator wants it: the proposed one, if there is one, else the one in force, with the
+    /// M_Key that ports get when it is stored. A change of one setting begins with it.
+    #[must_use]
+    pub fn wanted_policy(&self) -> Arc<Policy> {
+        match self.changes.wanted() {
+            Some(policy) => Arc::clone(policy),
+            None => keys::with_m_key(Arc::clone(&self.config.policy), self.keys.wanted()),
+        }
+    }
+
     /// Returns the policy that a job plans with.
     pub(crate) fn plans_with(&self, job: JobId) -> PlansWith {
         self.changes.plans_with(job)

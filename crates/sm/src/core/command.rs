@@ -37,11 +37,13 @@ impl Sm {
             Command::HoldBack => self.run_election(election::In::Copy(CopyNews::Wanted), out),
             Command::Ready => self.run_election(election::In::Copy(CopyNews::Complete), out),
             Command::Told(told) => self.update_stored(persist::In::Copied(*told), out),
+            Command::OutOfService(list) => self.follow_list(list, out),
             Command::Babbles { lid, port } => self.trap(trap::In::Babbles { lid, port }, out),
             Command::SetPolicy(policy) => self.propose(policy, out),
             Command::SetSmKey(key) => self.set_sm_key(key, out),
             Command::Forget { nodes, links } => {
                 self.run_election(election::In::Forget(&nodes), out);
+                self.sweep_for_forgotten(&nodes, &links);
                 self.note_presence(presence::In::Forget(nodes, links), out);
             }
             Command::Stop => {

@@ -182,6 +182,7 @@ impl Sm {
             self.end_without_plan();
             return;
         }
+        self.settle_out_of_service(&inventory, out);
         out.push(Output::Milestone(coming(&inventory, &outcome, false)));
         self.persist(inventory, installed, outcome, out);
     }

@@ -1,14 +1,18 @@
 //! Connects the list of known nodes and links with the rest of the manager, and gathers the facts of its health.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use selvedge_health::{Duty, Facts, Known, Refused, Role as Duties};
+use selvedge_fabric::PortRef;
+use selvedge_health::{Duty, Facts, Known, LinkKey, Refused, Role as Duties};
+use selvedge_types::Guid;
 use selvedge_verify::Verdict;
 
 use super::Sm;
 use crate::commit::NoPlan;
 use crate::config::Mode;
 use crate::election::Role;
+use crate::event::SweepReason;
 use crate::io::Output;
 use crate::milestone::Milestone;
 use crate::presence::{Ctx, Effect, In, Presence};
@@ -37,6 +41,22 @@ impl Sm {
     pub(super) fn note_presence_if_idle(&mut self, out: &mut Vec<Output>) {
         if self.presence.is_behind() && matches!(self.stage, Stage::Idle) && self.exchange.open() == 0 {
             self.note_presence(In::Idle, out);
+        }
+    }
+
+    /// The operator is about to forget nodes and links. If a repair has left them in the fabric, without links, a sweep
+    /// finds the fabric without them: that is compared with the expected topology.
+    pub(super) fn sweep_for_forgotten(&mut self, nodes: &BTreeSet<Guid>, links: &BTreeSet<LinkKey>) {
+        let Some(inventory) = &self.inventory else { return };
+        let fabric = &inventory.fabric;
+        let has_node = |guid: &Guid| fabric.find(*guid).is_some();
+        let has_link = |link: &LinkKey| {
+            let (guid, port) = link.0;
+            let node = fabric.find(guid);
+            node.is_some_and(|node| fabric.peer(PortRef { node, port }).is_some())
+        };
+        if nodes.iter().any(has_node) || links.iter().any(has_link) {
+            self.want_sweep_unless_due(SweepReason::Forgotten);
         }
     }
 

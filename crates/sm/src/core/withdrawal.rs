@@ -4,13 +4,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use selvedge_fabric::PortRef;
-use selvedge_health::OutOfService;
+use selvedge_health::OutOfService as NotMissed;
+use selvedge_plan::OutOfService;
 use selvedge_plan::out_of_service::{Place, Service};
 use selvedge_planner::Inventory;
-use selvedge_planner::out_of_service::{find_port, port_id};
+use selvedge_planner::out_of_service::{find_port, port_id, settled};
 
 use super::Sm;
+use crate::config::Mode;
+use crate::election::Role;
 use crate::event::SweepReason;
+use crate::io::Output;
+use crate::milestone::Milestone;
 use crate::withdrawal::{Effect, In, Withdrawal};
 
 impl Sm {
@@ -51,6 +56,33 @@ impl Sm {
         inventory.withdraw(&list, |at| free.contains(&at));
     }
 
+    /// A plan is accepted and no Set of it is sent: the list gets the ports that it disables, and loses the places that
+    /// are back in service. What a plan does for a list that is only proposed is noted when that list is in force.
+    pub(super) fn settle_out_of_service(&mut self, inventory: &Inventory, out: &mut Vec<Output>) {
+        let before = &self.config.policy.out_of_service;
+        if before.is_empty() || self.config.mode != Mode::Manage || self.changes.wanted().is_some() {
+            return;
+        }
+        let Some(after) = settled(before, &inventory.fabric, &inventory.withdrawn.disable) else {
+            return;
+        };
+        let (before, after) = (Arc::clone(before), Arc::new(after));
+        Arc::make_mut(&mut self.config.policy).out_of_service = Arc::clone(&after);
+        out.push(Output::Milestone(Milestone::OutOfService { before, after }));
+    }
+
+    /// The master of this standby has another list.
+    pub(super) fn follow_list(&mut self, after: Arc<OutOfService>, out: &mut Vec<Output>) {
+        let mut policy = self.wanted_policy();
+        let before = Arc::clone(&policy.out_of_service);
+        if self.role() != Role::Standby || before == after {
+            return;
+        }
+        Arc::make_mut(&mut policy).out_of_service = Arc::clone(&after);
+        out.push(Output::Milestone(Milestone::OutOfService { before, after }));
+        self.propose(policy, out);
+    }
+
     /// A plan is in force: links may have to be left out, or ports to be disabled, by another sweep.
     pub(super) fn withdraw_after_apply(&mut self) {
         let inventory = self.inventory.as_ref();
@@ -69,12 +101,12 @@ impl Sm {
     }
 
     /// Returns the places that are out of service, for the health: nothing of them counts as missing.
-    pub(super) fn places_out_of_service(&self) -> Arc<OutOfService> {
+    pub(super) fn places_out_of_service(&self) -> Arc<NotMissed> {
         let list = &self.config.policy.out_of_service;
         if list.is_empty() {
             return Arc::default();
         }
-        let mut out = OutOfService::default();
+        let mut out = NotMissed::default();
         for (place, notice) in list.iter().filter(|(_, notice)| notice.service != Service::Enable) {
             let ends = match *place {
                 Place::Switch(guid) => {

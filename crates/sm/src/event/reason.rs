@@ -36,6 +36,8 @@ pub enum SweepReason {
     Told,
     /// Ports get another M_Key, or have got it.
     MKey,
+    /// The operator has forgotten nodes or links that a repair left in the fabric.
+    Forgotten,
 }
 
 impl SweepReason {
@@ -67,6 +69,7 @@ impl fmt::Display for SweepReason {
             Self::HandedOver => f.write_str("HANDOVER from another manager"),
             Self::Told => f.write_str("DISCOVER from the master"),
             Self::MKey => f.write_str("a change of the M_Key"),
+            Self::Forgotten => f.write_str("lost nodes or links that the operator has forgotten"),
         }
     }
 }

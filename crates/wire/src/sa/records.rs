@@ -8,7 +8,7 @@ use super::layout::Layout;
 use crate::AttributeId;
 
 /// All records, by attribute id.
-pub static ALL: [&Layout; 23] = [
+pub static ALL: [&Layout; 24] = [
     &CLASS_PORT_INFO,
     &NOTICE,
     &INFORM_INFO,
@@ -32,6 +32,7 @@ pub static ALL: [&Layout; 23] = [
     &TOLD_LEVEL,
     &FORGOTTEN,
     &ALIAS,
+    &OUT_OF_SERVICE,
 ];
 
 /// Defines a record: its layout, and a module with a constant for each field.
@@ -460,7 +461,8 @@ record! {
     revision, REVISION = 0xff53 "RegistrationsRevision" 24 {
         LIFE "Life" 0 [0; 64] Hex "Which life of the administrator counts"
         NUMBER "Number" 1 [64; 64] Number "How often it has changed in this life"
-        LEVELS "Levels" 2 [128; 64] Number "How often the service levels that senders are told have"
+        OUT_OF_SERVICE "OutOfService" 3 [128; 32] Hex "Another number for each list of places out of service; 0: none"
+        LEVELS "Levels" 2 [160; 32] Number "How often the service levels that senders are told have changed"
     }
 }
 
@@ -490,5 +492,13 @@ record! {
         GUID "GUID" 1 [64; 64] Hex "Which it is"
         ENTRY "Entry" 2 [128; 8] Number "Entry of GUIDInfo"
         IS_GIVEN "Given" 3 [136; 8] Number "1: it was given out for this entry, which gets it again"
+    }
+}
+
+record! {
+    "A piece of the text of the master's list of places out of service, in order: for standbys of ours, as the records \
+     before.",
+    out_of_service, OUT_OF_SERVICE = 0xff57 "OutOfServiceRecord" 64 {
+        TEXT "Text" - [0; 512] Bytes "64 bytes of it, the last piece filled up with zeros"
     }
 }

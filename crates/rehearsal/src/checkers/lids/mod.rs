@@ -161,7 +161,7 @@ impl LidsStay {
         // A switch has one LID, whatever the LMC of the policy.
         let is_asked_to = manager
             .filter(|_| !chassis.is_switch(taken.node))
-            .is_some_and(|manager| moved.must_begin_elsewhere(manager.config.policy.lmc));
+            .is_some_and(|manager| moved.must_begin_elsewhere(manager.policy().lmc));
         excuse.or(is_asked_to.then_some(Rule::OtherLids))
     }
 

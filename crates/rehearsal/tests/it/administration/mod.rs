@@ -7,10 +7,11 @@
 
 mod stage;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
-use selvedge_plan::Policy;
+use selvedge_plan::{OutOfService, Policy};
 use selvedge_rehearsal::clients::{Clients, DeskDefect};
 use selvedge_rehearsal::{ManagerId, Options, Rehearsal, RehearsalError};
 use selvedge_sim::{Rng, Seed, Time};
@@ -130,4 +131,43 @@ fn hosts_that_the_master_had_forgotten_are_asked_by_the_standby() {
     );
     let wrong = cut_off_over_a_take_over(Some(DeskDefect::CopiesNoForgotten)).unwrap_err();
     assert!(wrong.to_string().contains("SLV-REHEARSAL-0122"), "{wrong}");
+}
+
+/// The operator drains a link at the master. The standby that takes over keeps to it. The former master, which has a
+/// higher priority, starts with the list that it has stored: before it takes over, it follows the present one.
+#[test]
+fn a_standby_keeps_to_the_list_of_its_master() {
+    let mut stage = Stage::new(SPECS.len() as u64, None);
+    stage.clients.set_lively(false);
+    stage.start(0);
+    stage.run(Duration::from_secs(2)).unwrap();
+    stage.start(1);
+    stage.settle().unwrap();
+    let listed = |stage: &Stage, which: usize| {
+        let view = stage.view(which);
+        assert_eq!(view.role, Role::Master, "{which}");
+        view.policy.unwrap().out_of_service.to_text()
+    };
+    let drained = stage.drained_uplink();
+    let text = drained.to_text();
+    let with = |list: OutOfService| Policy {
+        out_of_service: Arc::new(list),
+        ..Policy::default()
+    };
+    stage.reload(0, with(drained));
+    stage.run(Duration::from_secs(10)).unwrap();
+    stage.settle().unwrap();
+    assert_eq!(listed(&stage, 0), text);
+    let state = |stage: &Stage| stage.view(1).policy_changes.last().map(|of| of.state.name());
+    assert_eq!(state(&stage), Some("kept_for_later"));
+    stage.kill(0);
+    stage.settle().unwrap();
+    assert_eq!((listed(&stage, 1), state(&stage)), (text, Some("kept")));
+    stage.reload(1, Policy::default());
+    stage.run(Duration::from_secs(10)).unwrap();
+    assert_eq!(listed(&stage, 1), "");
+    stage.start(0);
+    stage.run(Duration::from_secs(20)).unwrap();
+    stage.settle().unwrap();
+    assert_eq!(listed(&stage, 0), "");
 }

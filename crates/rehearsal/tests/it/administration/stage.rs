@@ -1,5 +1,9 @@
 //! The fabric, its managers and its clients, as they are disturbed.
 
+use selvedge_plan::out_of_service::Place;
+use selvedge_planner::out_of_service::port_id;
+use selvedge_sm::View;
+
 use super::*;
 use crate::common;
 
@@ -75,6 +79,27 @@ impl Stage {
         self.note(format!("manager {which} is killed"));
         self.runs[which] = false;
         self.world.kill(self.managers[which]).unwrap();
+    }
+
+    pub fn reload(&mut self, which: usize, policy: Policy) {
+        self.note(format!("manager {which} gets another policy"));
+        self.world.reload(self.managers[which], Arc::new(policy)).unwrap();
+    }
+
+    pub fn view(&self, which: usize) -> View {
+        self.world.view(self.managers[which]).unwrap()
+    }
+
+    /// A list that drains one of several links of a switch.
+    pub fn drained_uplink(&self) -> OutOfService {
+        let uplink = &self.uplinks_of_a_leaf()[0];
+        let link = self
+            .fabric
+            .links()
+            .find(|link| self.fabric.port_name(link.a) == *uplink);
+        let ends = link.map(|link| (port_id(&self.fabric, link.a), port_id(&self.fabric, link.b)));
+        let (a, b) = ends.unwrap();
+        OutOfService::parse(&format!("drain {} since 5", Place::link(a, b))).unwrap()
     }
 
     pub fn fault(&mut self, text: &str) {

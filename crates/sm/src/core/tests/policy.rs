@@ -259,3 +259,38 @@ fn a_refused_first_policy_is_replaced_by_a_good_one() {
     assert_eq!(bench.states(), ["kept", "rolled_back"]);
     assert!(bench.sm.view().is_up());
 }
+
+/// The operator drains a host: the change is one of the policy that the operator wants, whether it is in force or not.
+#[test]
+fn a_change_of_one_setting_keeps_what_was_proposed_before() {
+    let drained = |policy: &Policy| {
+        let list = selvedge_plan::OutOfService::parse("drain port 0x20[1] since 5").unwrap();
+        Arc::new(Policy {
+            out_of_service: Arc::new(list),
+            ..policy.clone()
+        })
+    };
+    // An M_Key that is not stored yet: ports keep the former one.
+    let mut bench = Bench::at_rest();
+    bench.is_full = true;
+    let keyed = Policy {
+        m_key: 7,
+        ..Policy::default()
+    };
+    bench.propose(&Arc::new(keyed));
+    bench.compute_all();
+    let in_force = bench.sm.view().policy.unwrap();
+    assert_eq!((in_force.m_key, bench.sm.wanted_policy().m_key), (0, 7));
+    bench.propose(&drained(&bench.sm.wanted_policy()));
+    assert_eq!(bench.sm.keys.wanted().expose(), 7);
+    assert_eq!(bench.sm.wanted_policy().m_key, 7);
+
+    // A standby keeps a reload for later.
+    let mut bench = standing_by::standing_by();
+    bench.propose(&of_lmc(1));
+    assert_eq!(bench.states(), ["kept_for_later"]);
+    let wanted = drained(&bench.sm.wanted_policy());
+    bench.propose(&wanted);
+    assert_eq!(bench.states(), ["superseded", "kept_for_later"]);
+    assert_eq!((bench.sm.wanted_policy(), wanted.lmc.get()), (wanted, 1));
+}
