@@ -165,10 +165,14 @@ impl Desk {
     }
 
     fn arrived(&mut self, arrival: Arrival) -> Result<bool, PortError> {
-        self.handle(match arrival {
-            Arrival::Received(datagram) => In::Arrived(datagram),
-            Arrival::Returned(datagram) => In::Returned(datagram),
-        })
+        match arrival {
+            Arrival::Received(datagram) if self.coordinator.is_answer_to_manager(&datagram) => {
+                self.leave(self.shared.clock.now(), Out::Manager(Input::Received(datagram)));
+                Ok(true)
+            }
+            Arrival::Received(datagram) => self.handle(In::Arrived(datagram)),
+            Arrival::Returned(datagram) => self.handle(In::Returned(datagram)),
+        }
     }
 
     /// Hands an input to the coordinator. Datagrams are sent and the mark is handled here; all other outputs are left
