@@ -111,10 +111,15 @@ impl Administration {
         wakes.into_iter().flatten().min()
     }
 
+    /// Returns true while registrations are copied from a master: an answer may be the copier's.
+    pub(crate) fn is_copying(&self) -> bool {
+        self.copier.next_wake().is_some()
+    }
+
     /// Handles a datagram if it is the administrator's or answers the copier. Returns false if it is the manager's.
     pub(crate) fn takes(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Out>) -> bool {
         let mut asked = Vec::new();
-        if self.copier.next_wake().is_some() && self.copier.received(now, datagram, &mut asked) {
+        if self.is_copying() && self.copier.received(now, datagram, &mut asked) {
             self.copied(now, asked, out);
         } else if datagram.mad.class() == Class::SubnAdm {
             self.administer(now, Input::Received(*datagram), out);

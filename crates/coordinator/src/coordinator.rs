@@ -6,7 +6,7 @@ use selvedge_health::Known;
 use selvedge_sa::Sa;
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Input, Intake, IntakeOut, Milestone, PersistentState, Role};
-use selvedge_wire::{Class, Datagram};
+use selvedge_wire::{Class, Datagram, Method};
 
 use crate::administration::Administration;
 use crate::config::{Administrated, copy_config};
@@ -105,6 +105,15 @@ impl Coordinator {
                 }
             }
         }
+    }
+
+    /// Returns true if a datagram that arrived is an answer to an SMP of the manager. [`Self::handle`] would give it to
+    /// the manager and have no other output, and nearly all arrivals are such: a driver may hand them on directly.
+    #[must_use]
+    pub fn is_answer_to_manager(&self, datagram: &Datagram) -> bool {
+        let is_answer = datagram.mad.class().is_smp() && datagram.mad.method() == Method::GetResp;
+        let administration = self.administration.as_ref();
+        is_answer && !administration.is_some_and(Administration::is_copying)
     }
 
     /// Returns when [`In::Wake`] is due, if nothing else happens.

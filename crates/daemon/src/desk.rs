@@ -166,10 +166,14 @@ impl Desk {
     }
 
     fn arrived(&mut self, arrival: Arrival) -> Result<bool, PortError> {
-        self.handle(match arrival {
-            Arrival::Received(datagram) => In::Arrived(datagram),
-            Arrival::Returned(datagram) => In::Returned(datagram),
-        })
+        match arrival {
+            Arrival::Received(datagram) if self.coordinator.is_answer_to_manager(&datagram) => {
+                self.leave(self.shared.clock.now(), Out::Manager(Input::Received(datagram)));
+                Ok(true)
+            }
+            Arrival::Received(datagram) => self.handle(In::Arrived(datagram)),
+            Arrival::Returned(datagram) => self.handle(In::Returned(datagram)),
+        }
     }
 
     /// Hands an input to the coordinator. Of its outputs, this function sends the datagrams, and sets or removes the

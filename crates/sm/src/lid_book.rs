@@ -315,8 +315,13 @@ impl LidBook {
     /// Returns the ports with LIDs that a later run will take to belong to another port. A port that never answered is
     /// not among them: its former LIDs are stored with its claim.
     fn ceded(&self) -> impl Iterator<Item = (Guid, &Claim)> {
-        let doubtful = self.doubtful(|claim| claim.assigned, None).into_iter();
-        doubtful.filter(|(_, claim)| (claim.evidence, claim.last_plan) == (Evidence::Acknowledged, LastPlan::Omitted))
+        let may_be = |claim: &Claim| (claim.evidence, claim.last_plan) == (Evidence::Acknowledged, LastPlan::Omitted);
+        // Mostly none: then the LIDs that were read need not be gathered after each repair.
+        let doubtful = match self.claims.values().any(may_be) {
+            true => self.doubtful(|claim| claim.assigned, None),
+            false => Vec::new(),
+        };
+        doubtful.into_iter().filter(move |(_, claim)| may_be(claim))
     }
 
     /// Returns ports that probably do not hold their LIDs: these were planned or acknowledged for the port but never

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_coordinator::In;
+use selvedge_coordinator::{In, Out};
 use selvedge_plan::{MulticastLane, Policy};
 use selvedge_sa::Snapshot;
-use selvedge_sm::{Command, Milestone, Role};
+use selvedge_sm::{Command, Input, Milestone, Role};
 use selvedge_types::{Lid, SecretKey, Sl};
 use selvedge_wire::{
     Address, AttributeId, Class, Datagram, LocalChange, Mad, Method, Notice, PRODUCER_CA, PortInfo, Status, Trap,
@@ -92,7 +92,9 @@ fn exchange(standby: &mut Bench, master: &mut Bench, own: Lid) {
                 sm_lid: master_lid,
                 ..PortInfo::default()
             });
-            standby.hand(In::Arrived(Datagram { mad, ..asked }));
+            let answer = Datagram { mad, ..asked };
+            assert!(!standby.coordinator.is_answer_to_manager(&answer), "it is the copier's");
+            standby.hand(In::Arrived(answer));
         }
         if master.coordinator.next_wake().is_some_and(|at| at <= master.now) {
             master.hand(In::Wake);
@@ -137,6 +139,28 @@ fn a_standby_knows_levels_and_whom_to_ask_before_it_is_ready() {
 }
 
 /// A subscriber gets a report of a trap that the manager received, but not of one outside its partitions.
+/// A driver hands such a datagram on directly.
+#[test]
+fn an_answer_to_the_manager_has_no_other_output() {
+    let mut bench = Bench::up(Policy::default());
+    let of = |class, method, attribute| Datagram {
+        address: Address::smi(Lid(1)),
+        mad: Mad::request(class, method, attribute, 0),
+    };
+    let mut check = |datagram: Datagram, want: bool| {
+        assert_eq!(bench.coordinator.is_answer_to_manager(&datagram), want, "{datagram:?}");
+        let mut out = Vec::new();
+        bench.coordinator.handle(bench.now, In::Arrived(datagram), &mut out);
+        let is_handed_on = matches!(&out[..], [Out::Manager(Input::Received(handed))] if *handed == datagram);
+        assert!(is_handed_on || !want, "{datagram:?}");
+    };
+    check(of(Class::SubnDirected, Method::GetResp, AttributeId::PORT_INFO), true);
+    check(of(Class::SubnLid, Method::GetResp, AttributeId::SM_INFO), true);
+    check(of(Class::SubnLid, Method::Get, AttributeId::SM_INFO), false);
+    check(of(Class::SubnAdm, Method::GetResp, AttributeId::NODE_INFO), false);
+    check(trap(Lid(2)), false);
+}
+
 #[test]
 fn a_trap_that_the_master_takes_is_reported() {
     let mut bench = Bench::up(Policy::default());
