@@ -4,7 +4,7 @@
 //! of two levels so that fewer flows share a link. Then full channels are relieved: a switch with packets that cross a
 //! full channel sends them by another legal route, on which no channel then carries more than a limit. The limit is the
 //! load that some link must carry at least. If that cannot be reached, the least limit that can be reached is found by
-//! bisection. In small trees, exchanges of entries then look for a lower limit (`exchange`).
+//! bisection. In small trees, exchanges of entries (`exchange`) then look for a lower one.
 //!
 //! Work: counting follows each destination's packets over the switches that they pass. Relief of a channel goes through
 //! the destinations behind it, and for each through the switches in front of it, nearest first, as most packets come

@@ -11,8 +11,8 @@ use super::{Column, NOWHERE, Spread};
 /// Precision of the least limit: one part in this number.
 const EXACT: u64 = 256;
 /// Number of entries from which a limit counts as out of reach as soon as one channel carries more. In smaller fabrics
-/// the remaining channels are tried as well.
-const ENTRIES_MAX: usize = 1_000_000;
+/// the remaining channels are tried as well, and exchanges.
+pub(super) const ENTRIES_MAX: usize = 1_000_000;
 
 /// A switch from which packets for a destination cross a channel.
 #[derive(Clone, Copy)]
@@ -38,14 +38,16 @@ pub(super) struct Move {
 }
 
 impl Spread<'_> {
-    /// Moves entries until no channel carries more than `floor`, or as little more as can be reached.
+    /// Moves entries until no channel carries more than `floor`, or as little more as can be reached: first one by one,
+    /// then by exchanges, which begin where single moves have ended.
     pub fn even_out(&mut self, floor: u64) {
         self.find_least(floor, Self::relieve_all);
-        self.exchange_down(floor);
+        let end = self.end_of_exchanges();
+        self.find_least(floor, |this, limit| this.exchange_all(limit, end));
     }
 
     /// Finds the least limit from `floor` on that `reach` reaches, by bisection.
-    pub(super) fn find_least(&mut self, floor: u64, mut reach: impl FnMut(&mut Self, u64) -> bool) {
+    fn find_least(&mut self, floor: u64, reach: impl Fn(&mut Self, u64) -> bool) {
         let mut reached = self.fullest();
         if reached <= floor || reach(self, floor) {
             return;
