@@ -5,6 +5,7 @@
 mod agents;
 mod ends;
 mod faults;
+mod formats;
 mod schedules;
 mod slots;
 mod triage;

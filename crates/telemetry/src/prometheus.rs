@@ -1,0 +1,294 @@
+//! Text for Prometheus, with the names and labels of treydock/infiniband_exporter: its dashboards and rules work.
+//!
+//! Ports without a value have no line; ports that are down have `infiniband_port_state`, so none vanishes.
+
+use core::fmt::{self, Write};
+
+use selvedge_types::{Guid, LinkSpeed, NodeKind, Rate};
+
+use crate::inventory::{End, NodeEntry, PortEntry};
+use crate::names::RCV_ERROR_DETAILS;
+use crate::{Group, Inventory, Latest, Metric, SampleKey};
+
+/// Which of the two text formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextFormat {
+    /// Prometheus text format 0.0.4.
+    Prometheus,
+    /// OpenMetrics 1.0: counters are declared without `_total`, and the text has an end.
+    OpenMetrics,
+}
+
+/// What is declared and how it is typed.
+#[derive(Clone, Copy)]
+enum Kind {
+    Counter,
+    Gauge,
+}
+
+/// Switches or hosts: the exporter has a family of names for each.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Switch,
+    Hca,
+}
+
+impl Side {
+    const fn of(kind: NodeKind) -> Option<Self> {
+        match kind {
+            NodeKind::Switch => Some(Self::Switch),
+            NodeKind::Ca => Some(Self::Hca),
+            NodeKind::Router => None,
+        }
+    }
+
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Switch => "infiniband_switch",
+            Self::Hca => "infiniband_hca",
+        }
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Switch => "Infiniband switch",
+            Self::Hca => "Infiniband HCA",
+        }
+    }
+
+    /// Label of the node's name.
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Switch => "switch",
+            Self::Hca => "hca",
+        }
+    }
+}
+
+/// Writes all metrics of a fabric.
+pub fn write(out: &mut impl Write, format: TextFormat, inventory: &Inventory, latest: &Latest) -> fmt::Result {
+    for side in [Side::Switch, Side::Hca] {
+        let page = Page {
+            format,
+            side,
+            inventory,
+        };
+        page.counters(out, latest)?;
+        page.rates(out)?;
+        page.joins(out)?;
+    }
+    states(out, format, inventory)?;
+    match format {
+        TextFormat::Prometheus => Ok(()),
+        TextFormat::OpenMetrics => writeln!(out, "# EOF"),
+    }
+}
+
+/// One family of names.
+struct Page<'a> {
+    format: TextFormat,
+    side: Side,
+    inventory: &'a Inventory,
+}
+
+impl<'a> Page<'a> {
+    fn nodes(&self) -> impl Iterator<Item = (Guid, &'a NodeEntry)> {
+        let side = self.side;
+        let nodes = self.inventory.nodes.iter().map(|(guid, node)| (*guid, node));
+        nodes.filter(move |(_, node)| Side::of(node.kind) == Some(side))
+    }
+
+    fn counters(&self, out: &mut impl Write, latest: &Latest) -> fmt::Result {
+        for metric in Metric::ALL {
+            let value = |node, port| latest.metric(node, port, metric).map(|total| metric.exported(total));
+            self.counter(out, (metric.exporter_name(), metric.iba_name()), value)?;
+        }
+        for (counter, name) in RCV_ERROR_DETAILS.into_iter().enumerate() {
+            let group = Group::RcvErrors;
+            let value = |node, port| latest.counter(SampleKey { node, port, group }, counter).map(u128::from);
+            self.counter(out, name, value)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a counter of all ports; nothing if no port has a value.
+    fn counter(
+        &self,
+        out: &mut impl Write,
+        (name, iba): (&str, &str),
+        value: impl Fn(Guid, u8) -> Option<u128>,
+    ) -> fmt::Result {
+        let name = format!("{}_port_{name}", self.side.prefix());
+        let mut is_declared = false;
+        for (guid, node) in self.nodes() {
+            for port in &node.ports {
+                let Some(value) = value(guid, port.num) else { continue };
+                if !is_declared {
+                    let help = format!("{} port {iba}", self.side.words());
+                    declare(out, self.format, Kind::Counter, &name, &help)?;
+                    is_declared = true;
+                }
+                writeln!(out, "{name}{{guid=\"{guid}\",port=\"{}\"}} {value}", port.num)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rates(&self, out: &mut impl Write) -> fmt::Result {
+        for (part, words, bytes) in [
+            ("rate_bytes_per_second", "rate", data_bytes_per_s as fn(Rate) -> u64),
+            ("raw_rate_bytes_per_second", "raw rate", raw_bytes_per_s),
+        ] {
+            let of = if self.side == Side::Switch { "port_" } else { "" };
+            let name = format!("{}_{of}{part}", self.side.prefix());
+            let what = if self.side == Side::Switch { "port " } else { "" };
+            declare(
+                out,
+                self.format,
+                Kind::Gauge,
+                &name,
+                &format!("{} {what}{words}", self.side.words()),
+            )?;
+            for (guid, node) in self.nodes() {
+                let rates = node.ports.iter().filter(|port| port.is_up());
+                let rates = rates.filter_map(|port| Some((port.num, port.rate?)));
+                match self.side {
+                    Side::Switch => {
+                        for (port, rate) in rates {
+                            writeln!(out, "{name}{{guid=\"{guid}\",port=\"{port}\"}} {}", bytes(rate))?;
+                        }
+                    }
+                    // The exporter has one rate a host, because it counts each port as a device.
+                    Side::Hca => {
+                        if let Some((_, rate)) = rates.max_by_key(|(_, rate)| bytes(*rate)) {
+                            writeln!(out, "{name}{{guid=\"{guid}\"}} {}", bytes(rate))?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the metrics that join names to GUIDs and ports to their links.
+    fn joins(&self, out: &mut impl Write) -> fmt::Result {
+        let (prefix, words, label) = (self.side.prefix(), self.side.words(), self.side.label());
+        let name = format!("{prefix}_info");
+        declare(out, self.format, Kind::Gauge, &name, &format!("{words} information"))?;
+        for (guid, node) in self.nodes() {
+            let Some(port) = node.ports.first() else { continue };
+            let description = Quoted(&node.description);
+            writeln!(
+                out,
+                "{name}{{guid=\"{guid}\",{label}=\"{description}\",lid=\"{}\"}} 1",
+                port.lid
+            )?;
+        }
+        let name = format!("{prefix}_uplink_info");
+        declare(
+            out,
+            self.format,
+            Kind::Gauge,
+            &name,
+            &format!("{words} uplink information"),
+        )?;
+        for (guid, node) in self.nodes() {
+            for port in &node.ports {
+                let Some((peer, of, at)) = self.uplink(port) else {
+                    continue;
+                };
+                let (own, other) = (Quoted(&node.description), Quoted(&of.description));
+                let kind = match of.kind {
+                    NodeKind::Ca => "CA",
+                    NodeKind::Switch => "SW",
+                    NodeKind::Router => "RT",
+                };
+                write!(
+                    out,
+                    "{name}{{guid=\"{guid}\",port=\"{}\",{label}=\"{own}\",uplink=\"{other}\",",
+                    port.num
+                )?;
+                write!(out, "uplink_guid=\"{}\",uplink_type=\"{kind}\",", peer.node)?;
+                writeln!(out, "uplink_port=\"{}\",uplink_lid=\"{}\"}} 1", peer.port, at.lid)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn uplink(&self, port: &PortEntry) -> Option<(End, &'a NodeEntry, &'a PortEntry)> {
+        let peer = port.peer.filter(|_| port.is_up())?;
+        let node = self.inventory.nodes.get(&peer.node)?;
+        Some((peer, node, node.port(peer.port)?))
+    }
+}
+
+/// Writes the state of every port, of those that are down too.
+fn states(out: &mut impl Write, format: TextFormat, inventory: &Inventory) -> fmt::Result {
+    let name = "infiniband_port_state";
+    let help = "Link state: 1 DOWN, 2 INIT, 3 ARMED, 4 ACTIVE";
+    declare(out, format, Kind::Gauge, name, help)?;
+    for (guid, node) in &inventory.nodes {
+        let kind = match node.kind {
+            NodeKind::Ca => "hca",
+            NodeKind::Switch => "switch",
+            NodeKind::Router => "router",
+        };
+        for port in &node.ports {
+            let state = port.state.code();
+            writeln!(
+                out,
+                "{name}{{guid=\"{guid}\",port=\"{}\",type=\"{kind}\"}} {state}",
+                port.num
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn declare(out: &mut impl Write, format: TextFormat, kind: Kind, name: &str, help: &str) -> fmt::Result {
+    let name = match format {
+        TextFormat::Prometheus => name,
+        TextFormat::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
+    };
+    let kind = match kind {
+        Kind::Counter => "counter",
+        Kind::Gauge => "gauge",
+    };
+    writeln!(out, "# HELP {name} {help}")?;
+    writeln!(out, "# TYPE {name} {kind}")
+}
+
+/// A label's value: backslash, quotation mark and line feed are escaped.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            '\\' => f.write_str("\\\\"),
+            '"' => f.write_str("\\\""),
+            '\n' => f.write_str("\\n"),
+            c => f.write_char(c),
+        })
+    }
+}
+
+/// Returns what a link carries without its coding. Source: IBA vol 2 §5; 8b/10b up to QDR, 64b/66b from FDR10 on.
+fn data_bytes_per_s(rate: Rate) -> u64 {
+    let lane_kbit_per_s: u64 = match rate.speed {
+        LinkSpeed::Sdr => 2_000_000,
+        LinkSpeed::Ddr => 4_000_000,
+        LinkSpeed::Qdr => 8_000_000,
+        LinkSpeed::Fdr10 => 10_000_000,
+        LinkSpeed::Fdr => 13_640_000,
+        LinkSpeed::Edr => 25_000_000,
+        LinkSpeed::Hdr => 50_000_000,
+        LinkSpeed::Ndr => 100_000_000,
+        LinkSpeed::Xdr | LinkSpeed::Unknown => 200_000_000,
+    };
+    lane_kbit_per_s * 125 * u64::from(rate.width.lanes())
+}
+
+/// Returns what a link signals.
+fn raw_bytes_per_s(rate: Rate) -> u64 {
+    u64::from(rate.mbit_per_s()) * 125_000
+}
