@@ -53,6 +53,8 @@ pub struct PlanFabric {
     pub adopt: Adopt,
     /// The plan that a sweep interrupted, if there is one.
     pub aim: Option<Arc<Aim>>,
+    /// The plan in force, if it stays where no engine's plan is accepted.
+    pub in_force: Option<Arc<Aim>>,
 }
 
 /// LIDs that ports are known by, in addition to those that they have now.
@@ -78,7 +80,9 @@ pub struct PlanResult {
     pub copies_first: Option<Box<TakenApart>>,
     /// True if the plan's tables are those that were found.
     pub keeps_found: bool,
-    /// The judge's verdict on the last refused plan, if none was accepted.
+    /// True if no engine's plan was accepted, and the plan in force stays: it is the outcome.
+    pub stays: bool,
+    /// The judge's verdict on the last refused plan, if no engine's plan was accepted.
     pub refused: Option<Arc<Verdict>>,
 }
 
@@ -120,6 +124,7 @@ impl PlanFabric {
             asks: Asks::Nobody,
             adopt: Adopt::No,
             aim: None,
+            in_force: None,
         }
     }
 
@@ -143,11 +148,7 @@ impl PlanFabric {
             Ok(lids) => lids,
             Err(error) => {
                 events.push(PlanEvent::OutOfLids { wanted: error.wanted });
-                events.push(PlanEvent::NoPlan);
-                return PlanResult {
-                    events,
-                    ..PlanResult::default()
-                };
+                return self.without_another(events, par);
             }
         };
         events.extend(self.needed_links());
@@ -194,7 +195,7 @@ impl PlanFabric {
             }
         }
         let mut result = self.without_levels(events, par);
-        result.refused = refused.filter(|_| result.outcome.is_none());
+        result.refused = refused.filter(|_| result.outcome.is_none() || result.stays);
         result
     }
 
@@ -408,11 +409,7 @@ impl PlanFabric {
     pub(crate) fn without_levels(&self, mut events: Vec<PlanEvent>, par: Par) -> PlanResult {
         let fabric = &self.basis.inventory.fabric;
         if self.told.lanes() > 0 || self.lane_use().routes <= 1 || !is_live(fabric) {
-            events.push(PlanEvent::NoPlan);
-            return PlanResult {
-                events,
-                ..PlanResult::default()
-            };
+            return self.without_another(events, par);
         }
         events.push(PlanEvent::LevelsUnknown);
         let careful = Self {

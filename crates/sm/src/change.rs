@@ -236,12 +236,18 @@ impl Changes {
     /// Returns true if the open change is rolled back when this job's plan is refused: the job plans with its policy,
     /// or its policy was accepted, and its plan was not applied.
     pub fn would_roll_back(&self, job: JobId) -> bool {
-        let is_judged = matches!(self.list.last().map(state_of), Some(ChangeState::Judged));
         match self.plans_with(job) {
             PlansWith::Proposed => true,
-            PlansWith::InForce => is_judged && self.open.is_some(),
+            PlansWith::InForce => self.awaits_plan() && self.wanted().is_none(),
             PlansWith::Superseded => false,
         }
+    }
+
+    /// True while a change waits for a plan of the whole fabric that is accepted and applied: if that plan is refused,
+    /// the change is rolled back.
+    pub fn awaits_plan(&self) -> bool {
+        let is_judged = matches!(self.list.last().map(state_of), Some(ChangeState::Judged));
+        self.open.is_some() && (is_judged || self.wanted().is_some())
     }
 
     /// Returns the last changes, the newest last.

@@ -259,3 +259,30 @@ fn a_refused_first_policy_is_replaced_by_a_good_one() {
     assert_eq!(bench.states(), ["kept", "rolled_back"]);
     assert!(bench.sm.view().is_up());
 }
+
+/// The engine of the policy in force can make no plan any more, as `minhop` where found tables were kept so far: the
+/// plan in force stays, and each sweep tries again.
+#[test]
+fn the_plan_in_force_stays_where_its_policy_makes_no_other() {
+    let mut bench = Bench::at_rest();
+    let (before, sets) = (bench.sm.view(), bench.sets);
+    bench.sm.config.policy = hopeless(0);
+    bench.hand(Input::Command(Command::Sweep));
+    bench.compute_all();
+    let view = bench.sm.view();
+    assert!(view.is_up() && bench.sm.is_resting(), "{:?}", bench.events);
+    assert_eq!(view.plan.unwrap().lids, before.plan.unwrap().lids);
+    assert_eq!(bench.sets, sets, "no Set is sent");
+    assert!(bench.has("SLV-SM-0104") && !bench.has("SLV-SM-0006"));
+    let refused = view.facts.refused.unwrap();
+    assert!(refused.in_force.is_some() && refused.why.starts_with("none:"), "{refused:?}");
+    let begun = view.sweeps.begun;
+    bench.until_due();
+    bench.compute_all();
+    assert!(bench.sm.view().sweeps.begun > begun, "it tries again");
+    assert!(bench.sm.view().facts.refused.is_some());
+    bench.propose(&of_lmc(0));
+    bench.compute_all();
+    assert_eq!(bench.states(), ["kept"]);
+    assert!(bench.sm.view().facts.refused.is_none());
+}
