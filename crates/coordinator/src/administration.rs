@@ -125,7 +125,7 @@ impl Administration {
     /// Handles a milestone of the manager.
     pub(crate) fn reached(&mut self, now: Time, milestone: Milestone, out: &mut Vec<Out>) {
         match milestone {
-            Milestone::SweepStarted | Milestone::KnownChanged(_) | Milestone::PolicyChanged(_) => return,
+            Milestone::SweepStarted | Milestone::KnownChanged(_) | Milestone::RolledBack { .. } => return,
             Milestone::KeyChanged(key) => return self.copier.set_m_key(key.expose()),
             Milestone::TrapTaken(datagram) => self.administer(now, Input::Trap(*datagram), out),
             Milestone::Swept(fabric) => self.administer(now, Input::Swept(fabric), out),

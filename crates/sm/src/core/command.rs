@@ -7,7 +7,7 @@ use crate::election::CopyNews;
 use crate::event::SweepReason;
 use crate::io::{Command, Output};
 use crate::stage::Stage;
-use crate::{election, flap, persist, presence, rebalance, registration, trap};
+use crate::{change, election, flap, persist, presence, rebalance, registration, trap};
 
 impl Sm {
     pub(crate) fn start(&mut self, out: &mut Vec<Output>) {
@@ -39,7 +39,7 @@ impl Sm {
             Command::Told(told) => self.update_stored(persist::In::Copied(*told), out),
             Command::Babbles { lid, port } => self.trap(trap::In::Babbles { lid, port }, out),
             Command::SetPolicy(policy) => self.propose(policy, out),
-            Command::SetSmKey(key) => self.set_sm_key(key, out),
+            Command::SetSmKey(key) => self.change_policy(change::In::SmKey(key), out),
             Command::Forget { nodes, links } => {
                 self.run_election(election::In::Forget(&nodes), out);
                 self.note_presence(presence::In::Forget(nodes, links), out);
