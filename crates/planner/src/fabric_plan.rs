@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_fabric::PortRef;
 use selvedge_plan::{
     ChangeSet, EngineName, Lids, MulticastLane, Op, Phase, Plan, RebalanceWhen, ServiceLevels, SlToVl, Tables,
 };
@@ -342,6 +343,10 @@ impl PlanFabric {
     pub(crate) fn attempt(&self, routed: Routed, lids: &Lids, ports: Ports, par: Par) -> Result<Outcome, NotAccepted> {
         let fabric = &self.basis.inventory.fabric;
         let tables = covering(routed.tables, &self.basis.installed);
+        if let Some(at) = self.leads_out_of_service(&tables, lids) {
+            let link = fabric.link_name_of(at);
+            return Err(format!("entries lead over {link}, which is to be left out of service").into());
+        }
         let top = tables.top();
         let routes = (&routed.engine, routed.lanes, routed.service_levels);
         let levels = lanes::of_routes(
@@ -393,6 +398,18 @@ impl PlanFabric {
             asks: self.asks.clone(),
             fog,
             out_of_sight,
+        })
+    }
+
+    /// Returns a port by which an entry leads over a link that is to be left out of service. The link is left out when
+    /// this plan is in force, as if it were lost: then nobody proves what packets over it can do.
+    fn leads_out_of_service(&self, tables: &Tables, lids: &Lids) -> Option<PortRef> {
+        let inventory = &self.basis.inventory;
+        let fabric = &inventory.fabric;
+        let mut idle = inventory.withdrawn.idle.iter().copied().filter(|&at| fabric.link_is_up(at));
+        idle.find(|at| {
+            let switch = fabric.switch_index(at.node);
+            switch.is_some_and(|switch| lids.by_lid().any(|(lid, _)| tables.get(switch, lid) == at.port.get()))
         })
     }
 
