@@ -52,7 +52,13 @@ impl Aim {
 }
 
 fn has_same_nodes(before: &Fabric, now: &Fabric) -> bool {
-    let nodes = |fabric: &Fabric| fabric.nodes().iter().map(|node| (node.guid, node.kind)).collect::<Vec<_>>();
+    let nodes = |fabric: &Fabric| {
+        fabric
+            .nodes()
+            .iter()
+            .map(|node| (node.guid, node.kind))
+            .collect::<Vec<_>>()
+    };
     nodes(before) == nodes(now)
 }
 
@@ -165,7 +171,10 @@ mod tests {
             let result = task.run(Par::Sequential);
             let codes: Vec<&str> = result.events.iter().map(PlanEvent::code).collect();
             let end = want.map_or("SLV-SM-0006", |_| "SLV-SM-0104");
-            assert!(codes.contains(&"SLV-SM-0005") && codes.last() == Some(&end), "{codes:?}");
+            assert!(
+                codes.contains(&"SLV-SM-0005") && codes.last() == Some(&end),
+                "{codes:?}"
+            );
             assert_eq!(result.stays, want.is_some());
             let made = result.outcome.map(|outcome| Arc::clone(&outcome.plan));
             assert_eq!(made.as_ref().map(|made| &*made.engine.0), want);

@@ -406,7 +406,12 @@ impl PlanFabric {
     fn leads_out_of_service(&self, tables: &Tables, lids: &Lids) -> Option<PortRef> {
         let inventory = &self.basis.inventory;
         let fabric = &inventory.fabric;
-        let mut idle = inventory.withdrawn.idle.iter().copied().filter(|&at| fabric.link_is_up(at));
+        let mut idle = inventory
+            .withdrawn
+            .idle
+            .iter()
+            .copied()
+            .filter(|&at| fabric.link_is_up(at));
         idle.find(|at| {
             let switch = fabric.switch_index(at.node);
             switch.is_some_and(|switch| lids.by_lid().any(|(lid, _)| tables.get(switch, lid) == at.port.get()))

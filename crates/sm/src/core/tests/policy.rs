@@ -275,7 +275,10 @@ fn the_plan_in_force_stays_where_its_policy_makes_no_other() {
     assert_eq!(bench.sets, sets, "no Set is sent");
     assert!(bench.has("SLV-SM-0104") && !bench.has("SLV-SM-0006"));
     let refused = view.facts.refused.unwrap();
-    assert!(refused.in_force.is_some() && refused.why.starts_with("none:"), "{refused:?}");
+    assert!(
+        refused.in_force.is_some() && refused.why.starts_with("none:"),
+        "{refused:?}"
+    );
     let begun = view.sweeps.begun;
     // The check after the plan, and the next light sweep.
     for _ in 0..2 {
