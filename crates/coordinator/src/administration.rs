@@ -135,7 +135,7 @@ impl Administration {
         match milestone {
             Milestone::SweepStarted
             | Milestone::KnownChanged(_)
-            | Milestone::PolicyChanged(_)
+            | Milestone::RolledBack { .. }
             | Milestone::OutOfService { .. } => return,
             Milestone::KeyChanged(key) => return self.copier.set_m_key(key.expose()),
             Milestone::TrapTaken(datagram) => self.administer(now, Input::Trap(*datagram), out),

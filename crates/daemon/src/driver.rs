@@ -364,8 +364,9 @@ impl Driver {
                 Note::Port(news) => self.port_changed(news)?,
                 Note::Command(Command::Stop) => self.stopping = true,
                 Note::Command(command) => self.coordinate(In::Command(command))?,
-                Note::Propose(policy, answer) => {
+                Note::Propose(policy, sm_key, answer) => {
                     self.coordinate(In::Command(Command::SetPolicy(policy)))?;
+                    self.coordinate(In::Command(Command::SetSmKey(sm_key)))?;
                     // A request that timed out waits for no answer.
                     let _ = self
                         .sm

@@ -205,13 +205,10 @@ impl Manager {
         } = verdict.settings;
         let mut policy = policy;
         policy.out_of_service = self.roster.list();
-        let change = self.ask(|answer| Note::Propose(Arc::new(policy), answer))?;
+        let change = self.ask(|answer| Note::Propose(Arc::new(policy), manager.sm_key, answer))?;
         self.shared.files.keep(change.serial, read.clone());
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        if running.manager.sm_key != manager.sm_key {
-            self.command(Command::SetSmKey(manager.sm_key))?;
-            running.manager.sm_key = manager.sm_key;
-        }
+        running.manager.sm_key = manager.sm_key;
         if let Some(names) = verdict.names {
             running.daemon.node_name_map = daemon.node_name_map;
             self.shared.rename(names);

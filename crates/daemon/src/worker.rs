@@ -17,6 +17,7 @@ use selvedge_sim::Par;
 use selvedge_sm::{Command, PersistentState, PolicyChange};
 use selvedge_store::{StateDir, StoreError};
 use selvedge_transport::{put_this_thread_last, use_huge_pages};
+use selvedge_types::SecretKey;
 
 use crate::DaemonError;
 use crate::attached::PortNews;
@@ -52,8 +53,8 @@ pub(crate) enum Note {
     Port(PortNews),
     /// A command of the operator.
     Command(Command),
-    /// The operator proposes a policy; the change is the answer.
-    Propose(Arc<Policy>, Sender<PolicyChange>),
+    /// The operator proposes a policy, with the SM_Key that goes with it; the change is the answer.
+    Propose(Arc<Policy>, SecretKey, Sender<PolicyChange>),
     /// The operator takes places out of service, or puts them back: the wanted policy is proposed with this list.
     ProposeList(Arc<OutOfService>),
     /// The operator asks which plan a policy would lead to. The answer is the job that makes it, if it is possible.

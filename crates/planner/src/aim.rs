@@ -7,13 +7,14 @@
 
 use std::sync::Arc;
 
-use selvedge_fabric::Fabric;
+use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{Lids, Plan, Policy};
+use selvedge_types::{Lid, LidRange};
 
 use crate::adopt::route_alike;
 use crate::basis::Basis;
 
-/// A plan that was interrupted before it was in force, with its inputs.
+/// A plan that the next one may repeat, with its inputs: one that was interrupted, or the plan in force.
 #[derive(Clone, Debug)]
 pub struct Aim {
     /// The plan.
@@ -35,20 +36,42 @@ impl Aim {
             && route_alike(&self.policy, &basis.policy)
             && has_same_ways(&self.fabric, &basis.inventory.fabric)
     }
+
+    /// True if the plan can stay in force where no engine makes another one: the same nodes are there, and each port
+    /// has its LID of the plan, or none. Whether packets still arrive, the judge decides.
+    pub(crate) fn can_stay(&self, fabric: &Fabric, lanes: u8) -> bool {
+        let holds = |(at, range): (PortRef, LidRange)| {
+            let held = fabric.port(at).map(|port| port.settings.lids.base);
+            held.is_some_and(|held| held == range.base || held == Lid::NONE)
+        };
+        self.plan.lanes <= lanes
+            && self.plan.tables.switches() == fabric.switches().len()
+            && has_same_nodes(&self.fabric, fabric)
+            && self.plan.lids.iter().all(holds)
+    }
+}
+
+fn has_same_nodes(before: &Fabric, now: &Fabric) -> bool {
+    let nodes = |fabric: &Fabric| {
+        fabric
+            .nodes()
+            .iter()
+            .map(|node| (node.guid, node.kind))
+            .collect::<Vec<_>>()
+    };
+    nodes(before) == nodes(now)
 }
 
 /// True if both fabrics have the same nodes, and the same links are up.
 fn has_same_ways(before: &Fabric, now: &Fabric) -> bool {
-    let nodes = |fabric: &Fabric| fabric.nodes().len();
-    nodes(before) == nodes(now)
-        && before.nodes().iter_enumerated().all(|(idx, node)| {
-            let other = now.node(idx);
+    has_same_nodes(before, now)
+        && before.nodes().indices().all(|idx| {
             let ways = |fabric: &Fabric| {
                 let ports = fabric.node(idx).external_ports();
                 let ways = ports.map(|(_, port)| port.peer.filter(|_| port.is_up()));
                 ways.collect::<Vec<_>>()
             };
-            (node.guid, node.kind) == (other.guid, other.kind) && ways(before) == ways(now)
+            ways(before) == ways(now)
         })
 }
 
@@ -59,6 +82,7 @@ mod tests {
     use selvedge_types::PortState;
 
     use super::*;
+    use crate::event::PlanEvent;
     use crate::fabric_plan::PlanFabric;
     use crate::inventory::Inventory;
     use crate::made::{FAR, FIRST, SECOND, info, inventory, row};
@@ -128,6 +152,45 @@ mod tests {
         let switch = first.basis.inventory.fabric.switches().indices().next().unwrap();
         broken.tables.set(switch, lid, selvedge_plan::NO_PATH);
         check(again(), broken, "updn");
+    }
+
+    #[test]
+    fn the_plan_in_force_stays_where_no_engine_makes_another_one() {
+        let first = task(row_with(FIRST, 2, PortState::Active), policy("updn"));
+        let plan = first.run(Par::Sequential).outcome.unwrap().plan.clone();
+        let check = |found: Inventory, has_plan: bool, want: Option<&str>| {
+            let mut task = task(found, policy("none"));
+            task.in_force = has_plan.then(|| {
+                Arc::new(Aim {
+                    plan: Arc::clone(&plan),
+                    fabric: Arc::clone(&first.basis.inventory.fabric),
+                    policy: Arc::clone(&first.basis.policy),
+                    keeps_found: false,
+                })
+            });
+            let result = task.run(Par::Sequential);
+            let codes: Vec<&str> = result.events.iter().map(PlanEvent::code).collect();
+            let end = want.map_or("SLV-SM-0006", |_| "SLV-SM-0104");
+            assert!(
+                codes.contains(&"SLV-SM-0005") && codes.last() == Some(&end),
+                "{codes:?}"
+            );
+            assert_eq!(result.stays, want.is_some());
+            let made = result.outcome.map(|outcome| Arc::clone(&outcome.plan));
+            assert_eq!(made.as_ref().map(|made| &*made.engine.0), want);
+            assert!(made.is_none_or(|made| made.lids == plan.lids));
+        };
+        let active = || row_with(FIRST, 2, PortState::Active);
+        check(active(), true, Some("updn"));
+        check(active(), false, None);
+        // Another plan may have given this LID away.
+        let mut with_other_lid = row();
+        with_other_lid[FIRST].ports[0].info.as_mut().unwrap().lid = Lid(77);
+        check(inventory(with_other_lid), true, None);
+        let mut without_host = row();
+        without_host[SECOND].ports[2].peer = None;
+        without_host.truncate(FAR);
+        check(inventory(without_host), true, None);
     }
 
     #[test]

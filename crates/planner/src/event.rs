@@ -38,6 +38,13 @@ pub enum PlanEvent {
     },
     /// No engine's plan was accepted: nothing is sent.
     NoPlan,
+    /// No engine's plan was accepted: the plan in force stays.
+    PlanStays {
+        /// Its engine.
+        engine: String,
+        /// Number of Sets that agents need to hold it.
+        sets: usize,
+    },
     /// Two ports have the same LID. One of them gets another.
     LidConflict {
         /// The LID.
@@ -142,6 +149,7 @@ impl PlanEvent {
             Self::PKeysFull { .. } => "SLV-SM-0044",
             Self::LanesShort { .. } => "SLV-SM-0045",
             Self::LevelsUnknown => "SLV-SM-0047",
+            Self::PlanStays { .. } => "SLV-SM-0104",
             Self::LinksNeeded { .. } => "SLV-SM-0112",
             Self::TreesRefused { .. } => "SLV-SM-0071",
         }
@@ -160,6 +168,7 @@ impl PlanEvent {
             | Self::LidsLater { .. }
             | Self::LanesShort { .. } => Severity::Info,
             Self::Refused { .. }
+            | Self::PlanStays { .. }
             | Self::LidConflict { .. }
             | Self::PKeysFull { .. }
             | Self::LinksNeeded { .. }
@@ -182,6 +191,11 @@ impl fmt::Display for PlanEvent {
             ),
             Self::Refused { engine, why } => write!(f, "plan by {engine} refused: {why}"),
             Self::NoPlan => f.write_str("no engine's plan was accepted: nothing is sent, the fabric stays as it is"),
+            Self::PlanStays { engine, sets } => write!(
+                f,
+                "no engine's plan was accepted: the plan in force, by {engine}, stays ({sets} Sets); the next sweeps \
+                 try again"
+            ),
             Self::EngineChosen { note } => f.write_str(note),
             Self::FoundKept { engine } => write!(
                 f,

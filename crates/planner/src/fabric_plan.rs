@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_fabric::PortRef;
 use selvedge_plan::{
     ChangeSet, EngineName, Lids, MulticastLane, Op, Phase, Plan, RebalanceWhen, ServiceLevels, SlToVl, Tables,
 };
@@ -53,6 +54,8 @@ pub struct PlanFabric {
     pub adopt: Adopt,
     /// The plan that a sweep interrupted, if there is one.
     pub aim: Option<Arc<Aim>>,
+    /// The plan in force, if it stays where no engine's plan is accepted.
+    pub in_force: Option<Arc<Aim>>,
 }
 
 /// LIDs that ports are known by, in addition to those that they have now.
@@ -78,7 +81,9 @@ pub struct PlanResult {
     pub copies_first: Option<Box<TakenApart>>,
     /// True if the plan's tables are those that were found.
     pub keeps_found: bool,
-    /// The judge's verdict on the last refused plan, if none was accepted.
+    /// True if no engine's plan was accepted, and the plan in force stays: it is the outcome.
+    pub stays: bool,
+    /// The judge's verdict on the last refused plan, if no engine's plan was accepted.
     pub refused: Option<Arc<Verdict>>,
 }
 
@@ -120,6 +125,7 @@ impl PlanFabric {
             asks: Asks::Nobody,
             adopt: Adopt::No,
             aim: None,
+            in_force: None,
         }
     }
 
@@ -143,11 +149,7 @@ impl PlanFabric {
             Ok(lids) => lids,
             Err(error) => {
                 events.push(PlanEvent::OutOfLids { wanted: error.wanted });
-                events.push(PlanEvent::NoPlan);
-                return PlanResult {
-                    events,
-                    ..PlanResult::default()
-                };
+                return self.without_another(events, par);
             }
         };
         events.extend(self.needed_links());
@@ -194,7 +196,7 @@ impl PlanFabric {
             }
         }
         let mut result = self.without_levels(events, par);
-        result.refused = refused.filter(|_| result.outcome.is_none());
+        result.refused = refused.filter(|_| result.outcome.is_none() || result.stays);
         result
     }
 
@@ -341,6 +343,10 @@ impl PlanFabric {
     pub(crate) fn attempt(&self, routed: Routed, lids: &Lids, ports: Ports, par: Par) -> Result<Outcome, NotAccepted> {
         let fabric = &self.basis.inventory.fabric;
         let tables = covering(routed.tables, &self.basis.installed);
+        if let Some(at) = self.leads_out_of_service(&tables, lids) {
+            let link = fabric.link_name_of(at);
+            return Err(format!("entries lead over {link}, which is to be left out of service").into());
+        }
         let top = tables.top();
         let routes = (&routed.engine, routed.lanes, routed.service_levels);
         let levels = lanes::of_routes(
@@ -395,6 +401,23 @@ impl PlanFabric {
         })
     }
 
+    /// Returns a port by which an entry leads over a link that is to be left out of service. The link is left out when
+    /// this plan is in force, as if it were lost: then nobody proves what packets over it can do.
+    fn leads_out_of_service(&self, tables: &Tables, lids: &Lids) -> Option<PortRef> {
+        let inventory = &self.basis.inventory;
+        let fabric = &inventory.fabric;
+        let mut idle = inventory
+            .withdrawn
+            .idle
+            .iter()
+            .copied()
+            .filter(|&at| fabric.link_is_up(at));
+        idle.find(|at| {
+            let switch = fabric.switch_index(at.node);
+            switch.is_some_and(|switch| lids.by_lid().any(|(lid, _)| tables.get(switch, lid) == at.port.get()))
+        })
+    }
+
     /// Returns the service levels that belong to the found tables, if they are known for as many lanes as the policy
     /// asks for now. A LID with entries that still lead to a port keeps its level; the other entries are repaired.
     pub(crate) fn found_levels(&self, lids: &Lids, lanes: Option<u8>) -> Option<Arc<ServiceLevels>> {
@@ -408,11 +431,7 @@ impl PlanFabric {
     pub(crate) fn without_levels(&self, mut events: Vec<PlanEvent>, par: Par) -> PlanResult {
         let fabric = &self.basis.inventory.fabric;
         if self.told.lanes() > 0 || self.lane_use().routes <= 1 || !is_live(fabric) {
-            events.push(PlanEvent::NoPlan);
-            return PlanResult {
-                events,
-                ..PlanResult::default()
-            };
+            return self.without_another(events, par);
         }
         events.push(PlanEvent::LevelsUnknown);
         let careful = Self {

@@ -1,6 +1,9 @@
-//! Plans that keep tables: found ones, and those of an interrupted plan.
+//! Plans that keep tables: found ones, those of an interrupted plan, and those of the plan in force where no engine makes
+//! another one.
 
-use selvedge_plan::{BLOCK_LIDS, EngineName, Lids, ServiceLevels, Tables};
+use std::sync::Arc;
+
+use selvedge_plan::{BLOCK_LIDS, EngineName, Lids, Plan, ServiceLevels, Tables};
 use selvedge_routing::{Capability, Engine, Routed};
 use selvedge_sim::Par;
 
@@ -106,15 +109,19 @@ impl PlanFabric {
         Engine::try_from(&plan.engine)
             .ok()
             .filter(|engine| !engine.can(Capability::Given))?;
+        Some((self.again(plan, plan.tables.clone(), par)?, aim))
+    }
+
+    /// Returns a plan that was made before with these tables, if the judge accepts it.
+    fn again(&self, plan: &Plan, tables: Tables, par: Par) -> Option<Outcome> {
         let routed = Routed {
-            tables: plan.tables.clone(),
+            tables,
             service_levels: plan.service_levels.clone(),
             lanes: plan.lanes,
             engine: plan.engine.clone(),
             notes: Vec::new(),
         };
-        let outcome = self.attempt(routed, lids, self.plan_ports(lids), par).ok()?;
-        Some((outcome, aim))
+        self.attempt(routed, &plan.lids, self.plan_ports(&plan.lids), par).ok()
     }
 
     /// Accepts such a plan. Its events were reported when it was first made.
@@ -123,5 +130,38 @@ impl PlanFabric {
             keeps_found: aim.keeps_found,
             ..self.accepted(outcome, events)
         }
+    }
+    /// No engine's plan is accepted: the plan in force stays, if the judge accepts it on this fabric, as it is or with
+    /// new routes for the LIDs with packets that would not arrive. Otherwise nothing is sent.
+    pub(crate) fn without_another(&self, mut events: Vec<PlanEvent>, par: Par) -> PlanResult {
+        let Some((outcome, in_force)) = self.stays(par) else {
+            events.push(PlanEvent::NoPlan);
+            return PlanResult {
+                events,
+                ..PlanResult::default()
+            };
+        };
+        events.push(PlanEvent::PlanStays {
+            engine: outcome.plan.engine.0.clone(),
+            sets: outcome.changes.value().count().total(),
+        });
+        PlanResult {
+            outcome: Some(Arc::new(outcome)),
+            events,
+            keeps_found: in_force.keeps_found,
+            stays: true,
+            ..PlanResult::default()
+        }
+    }
+
+    fn stays(&self, par: Par) -> Option<(Outcome, &Aim)> {
+        let (inventory, most) = (&self.basis.inventory, self.lane_use().routes);
+        let in_force = self.in_force.as_deref();
+        let in_force = in_force.filter(|in_force| in_force.can_stay(&inventory.fabric, most))?;
+        let plan = &*in_force.plan;
+        let as_it_is = self.again(plan, plan.tables.clone(), par);
+        let mend = || mended(&inventory.in_service(), &plan.lids, &plan.tables, par).filter(|_| most == 1);
+        let outcome = as_it_is.or_else(|| self.again(plan, mend()?, par))?;
+        Some((outcome, in_force))
     }
 }

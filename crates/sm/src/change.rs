@@ -16,6 +16,7 @@ use std::sync::Arc;
 use selvedge_plan::Policy;
 use selvedge_planner::JobId;
 use selvedge_sim::Time;
+use selvedge_types::SecretKey;
 use selvedge_verify::Verdict;
 
 mod event;
@@ -47,6 +48,8 @@ struct Open {
     before: Arc<Policy>,
     /// The job that plans with the proposed policy.
     job: Option<JobId>,
+    /// The SM_Key that was loaded with the proposed policy, until it is shown.
+    sm_key: Option<SecretKey>,
 }
 
 /// A proposed policy, and what has become of it.
@@ -141,6 +144,8 @@ pub struct Ctx<'a> {
 pub enum In {
     /// The operator proposes a policy.
     Proposed(Arc<Policy>),
+    /// The operator loads an SM_Key, with the last policy that was proposed.
+    SmKey(SecretKey),
     /// A heavy sweep begins: a plan that is being made is dropped.
     SweepBegins,
     /// A sweep has ended, or none will begin, and no plan can be made.
@@ -170,6 +175,13 @@ pub enum Effect {
     Event(ChangeEvent),
     /// This is the policy in force from now on.
     Take(Arc<Policy>),
+    /// Show this SM_Key from now on.
+    Show(SecretKey),
+    /// The last change was rolled back.
+    RolledBack {
+        /// Why, in words.
+        why: Arc<str>,
+    },
 }
 
 impl Changes {
@@ -177,6 +189,7 @@ impl Changes {
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In, effects: &mut Vec<Effect>) {
         match input {
             In::Proposed(policy) => self.propose(ctx, policy, effects),
+            In::SmKey(key) => self.load_sm_key(key, effects),
             In::SweepBegins => {
                 self.superseded = None;
                 if let (Some(open), Some(ChangeState::Planned)) = (&mut self.open, self.list.last().map(state_of)) {
@@ -236,12 +249,18 @@ impl Changes {
     /// Returns true if a refusal of this job's plan rolls the open change back. That is so if the job plans with the
     /// policy of the change, or if that policy was accepted before and its plan was not applied.
     pub fn would_roll_back(&self, job: JobId) -> bool {
-        let is_judged = matches!(self.list.last().map(state_of), Some(ChangeState::Judged));
         match self.plans_with(job) {
             PlansWith::Proposed => true,
-            PlansWith::InForce => is_judged && self.open.is_some(),
+            PlansWith::InForce => self.awaits_plan() && self.wanted().is_none(),
             PlansWith::Superseded => false,
         }
+    }
+
+    /// True while a change waits for a plan of the whole fabric that is accepted and applied: if that plan is refused,
+    /// the change is rolled back.
+    pub fn awaits_plan(&self) -> bool {
+        let is_judged = matches!(self.list.last().map(state_of), Some(ChangeState::Judged));
+        self.open.is_some() && (is_judged || self.wanted().is_some())
     }
 
     /// Returns the last changes, the newest last.
@@ -256,7 +275,7 @@ impl Changes {
 
     fn propose(&mut self, ctx: &Ctx<'_>, policy: Arc<Policy>, effects: &mut Vec<Effect>) {
         self.last += 1;
-        self.make_way(ctx, effects);
+        let sm_key = self.make_way(ctx, effects);
         let list = Arc::make_mut(&mut self.list);
         list.drain(..(list.len() + 1).saturating_sub(LISTED_MAX));
         list.push(PolicyChange {
@@ -271,22 +290,34 @@ impl Changes {
         self.open = Some(Open {
             before: Arc::clone(ctx.in_force),
             job: None,
+            sm_key,
         });
         if !is_change {
             self.keep(ctx, effects);
         }
     }
 
+    /// An SM_Key waits for the end of the change that it was loaded with, unless this manager makes no plan now: then
+    /// other managers decide, and it shows what the operator wants them all to show.
+    fn load_sm_key(&mut self, key: SecretKey, effects: &mut Vec<Effect>) {
+        let is_later = matches!(self.list.last().map(state_of), Some(ChangeState::KeptForLater { .. }));
+        match self.open.as_mut().filter(|_| !is_later) {
+            Some(open) => open.sm_key = Some(key),
+            None => effects.push(Effect::Show(key)),
+        }
+    }
+
     /// Ends the open change because another one is proposed. A policy that was accepted stays the policy in force.
-    fn make_way(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
-        if self.open.is_none() {
-            return;
-        }
+    /// Returns the SM_Key that waited for the end of a superseded change: the operator still wants it.
+    fn make_way(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) -> Option<SecretKey> {
         if self.wanted().is_none() {
-            return self.keep(ctx, effects);
+            if self.open.is_some() {
+                self.keep(ctx, effects);
+            }
+            return None;
         }
-        let job = self.open.take().and_then(|open| open.job);
-        self.superseded = job.or(self.superseded);
+        let open = self.open.take()?;
+        self.superseded = open.job.or(self.superseded);
         let by = self.last;
         self.enter(ctx, ChangeState::Superseded { by });
         self.report(effects, |serial, changed| ChangeEvent::Superseded {
@@ -294,10 +325,12 @@ impl Changes {
             changed,
             by,
         });
+        open.sm_key
     }
 
     fn keep(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
-        self.open = None;
+        let key = self.open.take().and_then(|open| open.sm_key);
+        effects.extend(key.map(Effect::Show));
         self.rolled_back = None;
         self.enter(ctx, ChangeState::Kept);
         self.report(effects, |serial, changed| ChangeEvent::Kept { serial, changed });
@@ -313,6 +346,7 @@ impl Changes {
         if matches!(was, Some(ChangeState::Applied { .. })) {
             return;
         }
+        effects.extend(open.sm_key.take().map(Effect::Show));
         self.enter(ctx, ChangeState::KeptForLater { why });
         if is_news {
             self.report(effects, |serial, changed| ChangeEvent::KeptForLater {
@@ -332,6 +366,7 @@ impl Changes {
         self.enter(ctx, state);
         self.rolled_back = self.list.last().map(|change| in_words(change, &why));
         effects.push(Effect::Take(open.before));
+        effects.push(Effect::RolledBack { why: Arc::clone(&why) });
         self.report(effects, |serial, changed| ChangeEvent::RolledBack {
             serial,
             changed,

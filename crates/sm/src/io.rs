@@ -64,7 +64,8 @@ pub enum Command {
     /// Propose another policy. The next heavy sweep plans with it; the policy in force stays until the judge accepts
     /// that plan. [`crate::Sm::policy_changes`] shows what has become of it.
     SetPolicy(Arc<Policy>),
-    /// Show another SM_Key. Other managers that show the former one are believed for a while.
+    /// Show another SM_Key, once the last policy that was proposed is kept. Other managers that show the former one are
+    /// believed for a while.
     SetSmKey(SecretKey),
     /// What hosts registered is lost: the next plan asks them to register again.
     Reregister,

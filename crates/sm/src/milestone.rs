@@ -45,8 +45,13 @@ pub enum Milestone {
     TrapTaken(Box<Datagram>),
     /// Nodes or links are known that were not, are gone, have returned, or are forgotten: to be stored.
     KnownChanged(Arc<Known>),
-    /// Another policy is in force: the judge accepted a plan with it, or a change was rolled back.
-    PolicyChanged(Arc<Policy>),
+    /// The last change of policy was rolled back.
+    RolledBack {
+        /// The policy in force.
+        policy: Arc<Policy>,
+        /// Why, in words: for each engine, the first finding.
+        why: Arc<str>,
+    },
     /// The M_Key of most agents is another one: traps are repressed with it.
     KeyChanged(SecretKey),
     /// Ports are about to be disabled, places are back in service, or a standby follows its master: the list is another
@@ -72,7 +77,7 @@ impl Milestone {
             Self::RoleChanged { .. } => 6,
             Self::TrapTaken(_) => 7,
             Self::KnownChanged(_) => 8,
-            Self::PolicyChanged(_) => 9,
+            Self::RolledBack { .. } => 9,
             Self::KeyChanged(_) => 10,
             Self::OutOfService { .. } => 11,
         }

@@ -9,7 +9,7 @@ use selvedge_health::News;
 use selvedge_plan::Policy;
 use selvedge_planner::Severity;
 use selvedge_sim::Time;
-use selvedge_sm::{ChangeState, Committed, Event, Milestone};
+use selvedge_sm::{Committed, Event, Milestone};
 
 use super::{Driver, Untold};
 use crate::DaemonError;
@@ -70,17 +70,14 @@ impl Driver {
             | Milestone::KnownChanged(_)
             | Milestone::KeyChanged(_)
             | Milestone::OutOfService { .. } => {}
-            Milestone::PolicyChanged(policy) => self.policy_changed(policy),
+            Milestone::RolledBack { policy, .. } => self.rolled_back(policy),
         }
         self.coordinate(In::Milestone(milestone))
     }
 
-    /// If the last change was rolled back, the list of places out of service is the former one again.
-    fn policy_changed(&self, policy: &Policy) {
-        let last = self.sm.policy_changes().last();
-        if last.is_some_and(|last| matches!(last.state, ChangeState::RolledBack { .. }))
-            && let Err(error) = self.roster.restore(&policy.out_of_service)
-        {
+    /// A change was rolled back: the list of places out of service is that of the policy in force again.
+    fn rolled_back(&self, policy: &Policy) {
+        if let Err(error) = self.roster.restore(&policy.out_of_service) {
             self.notice(&Notice::NotStored(error));
         }
     }

@@ -1,5 +1,7 @@
 //! A refused change of policy takes no plan away: a master with a plan in force keeps one.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use selvedge_sim::Time;
 use selvedge_sm::{ChangeState, Role};
 
@@ -15,15 +17,17 @@ use crate::manager::Life;
 pub(super) struct PlanKept {
     /// Numbers of the processes that were master with a plan in force at the last check.
     have: Vec<u64>,
-    /// Of these managers, those that have been idle with the plan in force since the last fault, or since the fabric
-    /// last changed other than by a Set. If one of them loses its plan, the fabric is not the reason.
-    rested: Vec<u64>,
+    /// How many sweeps each process had begun when a fault last struck, or the fabric last changed otherwise than by a
+    /// Set. One that comes to rest with a plan after a later sweep has seen this: it is no reason to lose the plan.
+    begun: BTreeMap<u64, u64>,
+    /// Those that have come to rest so.
+    rested: BTreeSet<u64>,
 }
 
 impl Check for PlanKept {
     fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
         match seen {
-            Seen::Fault(_) | Seen::Happened { .. } => self.rested.clear(),
+            Seen::Fault(_) | Seen::Happened { .. } => (self.begun, self.rested) = Default::default(),
             Seen::Step => return self.kept(ctx),
             _ => {}
         }
@@ -43,25 +47,27 @@ impl PlanKept {
         self.have.clear();
         let have = masters(scene.managers).filter(|(_, life)| life.sm.has_plan());
         self.have.extend(have.map(|(_, life)| life.number));
-        let rest = lives(scene.managers).filter(|(_, life)| life.sm.is_resting());
-        for (_, life) in rest.filter(|(_, life)| self.have.contains(&life.number)) {
-            if !self.rested.contains(&life.number) {
-                self.rested.push(life.number);
+        for (_, life) in lives(scene.managers) {
+            let now = life.sm.sweeps_begun();
+            let before = *self.begun.entry(life.number).or_insert(now);
+            if now > before && life.sm.is_resting() && self.have.contains(&life.number) {
+                self.rested.insert(life.number);
             }
         }
         Ok(())
     }
 
     /// Returns, in words, the change of policy because of which a master lost its plan. There are also other causes,
-    /// which are no violation: another master, the cable of the manager, a foreign M_Key, or a fault after which no
-    /// plan is possible with the policy in force.
+    /// which are no violation: another master, a part of the fabric that returns and may have had one, the cable of the
+    /// manager, a foreign M_Key, or a fault after which no plan is possible with the policy in force.
     fn refused_change(&self, now: Time, life: &Life) -> Option<String> {
         let view = life.sm.view();
         let is_of_fabric = view.facts.own_port_down.is_some() || view.facts.m_key_foreign.is_some();
         let last = view.policy_changes.last()?;
         let is_refused = matches!(last.state, ChangeState::RolledBack { .. });
         let is_cause = view.role == Role::Master && !is_of_fabric && is_refused;
-        (is_cause && (last.since == now || self.rested.contains(&life.number)))
+        let is_of_rest = self.rested.contains(&life.number) && view.facts.refused.is_some();
+        (is_cause && (last.since == now || is_of_rest))
             .then(|| format!("change {} of {}", last.serial, last.changed.join(", ")))
     }
 }

@@ -229,7 +229,7 @@ impl Rehearsal {
             | Milestone::CopiesChanged(_)
             | Milestone::TrapTaken(_)
             | Milestone::KnownChanged(_)
-            | Milestone::PolicyChanged(_)
+            | Milestone::RolledBack { .. }
             | Milestone::KeyChanged(_) => {}
         }
         self.queues.milestones.push_back((id, milestone));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_plan::{NO_PATH, Policy};
-use selvedge_planner::{DefaultJudge, Job, JobId, JobResult, Judge};
+use selvedge_planner::{DefaultJudge, Job, JobId, JobResult, Judge, Task};
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Input, Milestone, Output, PersistentState, Sm, StageName};
 use selvedge_types::{Lid, PortState, TransactionId};
@@ -214,6 +214,9 @@ impl Refused {
     fn plans(&mut self, job: &mut Job) {
         let id = job.id;
         let is_whole = job.is_whole();
+        if let (Task::Plan(task), Some(_)) = (&mut job.task, &self.policy) {
+            task.in_force = None;
+        }
         let Some(basis) = job.task.basis_mut().filter(|_| is_whole) else {
             return;
         };

@@ -8,6 +8,8 @@ use super::*;
 struct Bench {
     changes: Changes,
     in_force: Arc<Policy>,
+    /// The SM_Key that is shown.
+    shown: u64,
     second: u64,
 }
 
@@ -16,6 +18,7 @@ impl Bench {
         Self {
             changes: Changes::default(),
             in_force: policy("first"),
+            shown: 0,
             second: 0,
         }
     }
@@ -34,6 +37,8 @@ impl Bench {
             match effect {
                 Effect::Event(event) => codes.push(event.code()),
                 Effect::Take(policy) => self.in_force = policy,
+                Effect::Show(key) => self.shown = key.expose(),
+                Effect::RolledBack { why } => assert_eq!(&*why, "credit loop"),
             }
         }
         codes
@@ -235,4 +240,44 @@ fn the_last_changes_are_listed() {
     let list = bench.changes.list();
     assert_eq!(list[14].state.name(), "superseded");
     assert!(list[14].since > list[14].proposed);
+}
+
+#[test]
+fn an_sm_key_is_shown_when_the_change_is_kept_and_not_if_it_is_rolled_back() {
+    let load = |bench: &mut Bench, key: u64| bench.hand(In::SmKey(SecretKey::new(key)));
+    let mut bench = Bench::new();
+    // With no other policy there is nothing to wait for.
+    bench.propose("first");
+    load(&mut bench, 1);
+    assert_eq!(bench.shown, 1);
+    bench.propose("second");
+    load(&mut bench, 2);
+    bench.hand(In::HandedOut(JobId(1)));
+    bench.hand(In::Accepted);
+    assert_eq!(bench.shown, 1);
+    bench.hand(In::Applied { failed: 1 });
+    assert_eq!(bench.shown, 1);
+    bench.hand(In::Applied { failed: 0 });
+    assert_eq!(bench.shown, 2);
+    bench.propose("third");
+    load(&mut bench, 3);
+    bench.hand(In::HandedOut(JobId(2)));
+    assert_eq!(bench.hand(refused()), [ROLLED_BACK]);
+    assert_eq!(bench.shown, 2);
+    // That of a superseded change waits for the end of the change that supersedes it.
+    bench.propose("third");
+    load(&mut bench, 4);
+    bench.propose("fourth");
+    assert_eq!(bench.shown, 2);
+    bench.hand(In::HandedOut(JobId(3)));
+    bench.hand(In::Accepted);
+    bench.hand(In::Applied { failed: 0 });
+    assert_eq!(bench.shown, 4);
+    // A manager that makes no plan shows what the operator wants all of them to show.
+    bench.propose("fifth");
+    load(&mut bench, 5);
+    bench.hand(In::NotNow(Later::Standby));
+    assert_eq!(bench.shown, 5);
+    load(&mut bench, 6);
+    assert_eq!(bench.shown, 6);
 }

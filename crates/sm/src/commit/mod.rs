@@ -52,7 +52,7 @@ pub struct InForce {
     aim: Option<Arc<Aim>>,
 }
 
-/// Why a sweep ended without a plan.
+/// Why a sweep ended without a new plan.
 #[derive(Clone, Debug)]
 pub enum NoPlan {
     /// No plan was accepted.
@@ -75,7 +75,7 @@ struct Sweeps {
     found: Option<Arc<Fabric>>,
     /// The fabric of the last completed sweep.
     planned_on: Option<Arc<Fabric>>,
-    /// Why the last sweep ended without a plan.
+    /// Why the last sweep ended without a new plan.
     no_plan: Option<NoPlan>,
 }
 
@@ -165,6 +165,8 @@ pub enum In<'a> {
     Dropped,
     /// A plan is needed but nothing is sent, for this reason.
     NothingSent(NoPlan),
+    /// No other plan was accepted, for this reason: the plan in force stays.
+    Stays(NoPlan),
     /// The state that is known now.
     Known(Known<'a>),
     /// A sweep has read these tables of this fabric.
@@ -243,6 +245,7 @@ impl InForce {
                 (self.plan, self.aim) = (None, None);
                 self.change.failed = 0;
             }
+            In::Stays(why) => self.sweeps.no_plan = Some(why),
             In::Known(known) => self.known(ctx, known),
             In::Read(fabric, read) => effects.extend(self.take_read(fabric, read)),
             In::LftHolds(switch, block, holds) => self.lft_holds(ctx, (switch, block), holds),
@@ -352,9 +355,19 @@ impl InForce {
         &self.change
     }
 
-    /// Returns why the last sweep ended without a plan; `None` if it did not.
+    /// Returns why the last sweep ended without a new plan; `None` if it did not.
     pub const fn no_plan(&self) -> Option<&NoPlan> {
         self.sweeps.no_plan.as_ref()
+    }
+
+    /// Returns the plan in force, which was made with this policy, as one that the next plan may repeat.
+    pub fn as_aim(&self, policy: &Arc<Policy>) -> Option<Aim> {
+        Some(Aim {
+            plan: self.plan.clone()?,
+            fabric: self.fabric().cloned()?,
+            policy: Arc::clone(policy),
+            keeps_found: self.keeps_found,
+        })
     }
 
     /// Returns how many Sets of the last change failed.

@@ -70,3 +70,21 @@ fn the_judge_is_heard_before_a_plan_is_in_force() {
     assert_eq!((change.acknowledged, change.failed), (0, 0));
     assert_eq!(change.count, outcome.changes.value().count());
 }
+
+#[test]
+fn a_plan_that_stays_is_in_force_although_another_was_refused() {
+    let refused = || NoPlan::Refused {
+        why: "credit loop".into(),
+        verdict: None,
+    };
+    let inventory = Arc::new(inventory(row()));
+    let mut in_force = InForce::made(empty_plan(), Some(inventory), of(&[0, 1], 1));
+    let policy = Arc::default();
+    assert!(in_force.as_aim(&policy).is_some());
+    told(&mut in_force, In::Stays(refused()));
+    assert!(in_force.plan().is_some() && in_force.no_plan().is_some());
+    told(&mut in_force, In::Accepted(&outcome()));
+    assert!(in_force.no_plan().is_none());
+    told(&mut in_force, In::NothingSent(refused()));
+    assert!(in_force.plan().is_none() && in_force.as_aim(&policy).is_none());
+}

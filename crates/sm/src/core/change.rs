@@ -29,9 +29,13 @@ impl Sm {
             match effect {
                 Effect::Event(event) => out.push(Output::Event(Event::Change(event))),
                 Effect::Take(policy) => {
-                    self.set_policy(Arc::clone(&policy), out);
+                    self.set_policy(policy, out);
                     self.tell_withdrawal(withdrawal::In::Wanted);
-                    out.push(Output::Milestone(Milestone::PolicyChanged(policy)));
+                }
+                Effect::Show(key) => self.set_sm_key(key, out),
+                Effect::RolledBack { why } => {
+                    let policy = Arc::clone(&self.config.policy);
+                    out.push(Output::Milestone(Milestone::RolledBack { policy, why }));
                 }
             }
         }

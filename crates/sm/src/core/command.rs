@@ -7,7 +7,7 @@ use crate::election::CopyNews;
 use crate::event::SweepReason;
 use crate::io::{Command, Output};
 use crate::stage::Stage;
-use crate::{election, flap, persist, presence, rebalance, registration, trap};
+use crate::{change, election, flap, persist, presence, rebalance, registration, trap};
 
 impl Sm {
     pub(crate) fn start(&mut self, out: &mut Vec<Output>) {
@@ -40,7 +40,7 @@ impl Sm {
             Command::OutOfService(list) => self.follow_list(list, out),
             Command::Babbles { lid, port } => self.trap(trap::In::Babbles { lid, port }, out),
             Command::SetPolicy(policy) => self.propose(policy, out),
-            Command::SetSmKey(key) => self.set_sm_key(key, out),
+            Command::SetSmKey(key) => self.change_policy(change::In::SmKey(key), out),
             Command::Forget { nodes, links } => {
                 self.run_election(election::In::Forget(&nodes), out);
                 self.sweep_for_forgotten(&nodes, &links);

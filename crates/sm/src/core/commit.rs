@@ -126,7 +126,9 @@ impl Sm {
         self.tell_drain(drain::In::Applied {
             step,
             unanswered: traffic.unanswered,
-            is_short: lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids),
+            // Where no plan gives them, ports do not wait for LIDs.
+            is_short: self.in_force.no_plan().is_none()
+                && lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids),
         });
         self.tell_lids(lid_book::In::Applied(&fabric, &outcome.plan.lids));
         self.read_who_may_have_been_off(&inventory.fabric, &fabric, &installed);

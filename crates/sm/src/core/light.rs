@@ -20,7 +20,7 @@ impl Sm {
         self.run_keys(key_ring::In::LightSweep, out);
         self.tell_read_back(readback::In::LightSweepDue);
         let input = In::LightSweepDue {
-            has_failed: self.in_force.failed() > 0 || self.has_unexplained(),
+            has_failed: self.in_force.failed() > 0 || self.in_force.no_plan().is_some() || self.has_unexplained(),
             are_lids_free: self.drain.are_lids_due(self.now),
         };
         self.run_sweep(input, out);

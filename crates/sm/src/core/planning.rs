@@ -7,7 +7,7 @@ use selvedge_fabric::{Fabric, Port};
 use selvedge_plan::{Installed, Policy, UnderWay};
 use selvedge_planner::past::with_links_asleep;
 use selvedge_planner::{
-    Basis, Inventory, LidClaims, PlanEvent, PlanFabric, PlanResult, RepairResult, Task, route_alike,
+    Aim, Basis, Inventory, LidClaims, PlanEvent, PlanFabric, PlanResult, RepairResult, Task, route_alike,
 };
 use selvedge_sim::Time;
 use selvedge_types::SecretKey;
@@ -71,6 +71,7 @@ impl Sm {
         let task = PlanFabric {
             rebalances,
             asks,
+            in_force: self.plan_that_stays(),
             ..self.whole_plan(&self.policy_to_plan(), &inventory, &installed, under_way)
         };
         let job = self.compute(Task::Plan(Box::new(task)), out);
@@ -80,6 +81,14 @@ impl Sm {
             installed,
         };
         self.change_policy(change::In::HandedOut(job), out);
+    }
+
+    /// Returns the plan in force, which stays if no engine's plan is accepted. `None` while a change waits for its plan:
+    /// if that one is refused, the change is rolled back first.
+    fn plan_that_stays(&self) -> Option<Arc<Aim>> {
+        let is_free = self.config.mode == Mode::Manage && !self.changes.awaits_plan();
+        let in_force = is_free.then(|| self.in_force.as_aim(&self.config.policy));
+        in_force.flatten().map(Arc::new)
     }
 
     /// Adds to tables which packets may be in flight by entries that were replaced. Returns these packets as well.
@@ -174,6 +183,10 @@ impl Sm {
             );
         };
         self.tell_in_force(commit::In::Accepted(&outcome));
+        if result.stays {
+            let verdict = result.refused;
+            self.tell_in_force(commit::In::Stays(NoPlan::Refused { why, verdict }));
+        }
         if self.config.mode == Mode::DryRun {
             self.tell_in_force(commit::In::DryRun(&outcome));
             let (fabric, held) = (Arc::clone(&inventory.fabric), Installed::clone(&installed));

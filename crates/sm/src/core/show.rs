@@ -80,6 +80,12 @@ impl Sm {
         self.in_force.plan().is_some()
     }
 
+    /// Returns how many heavy sweeps have begun.
+    #[must_use]
+    pub const fn sweeps_begun(&self) -> u64 {
+        self.sweep().schedule().begun()
+    }
+
     /// Returns true if found tables are kept: their order may leave no room for multicast trees.
     #[must_use]
     pub fn keeps_found_tables(&self) -> bool {

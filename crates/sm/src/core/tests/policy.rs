@@ -43,6 +43,17 @@ impl Bench {
         }
     }
 
+    /// Why changes were rolled back, with the engine in force then.
+    fn rolled_back(&self) -> Vec<(&str, &str)> {
+        let mut all = Vec::new();
+        for milestone in &self.milestones {
+            if let Milestone::RolledBack { policy, why } = milestone {
+                all.push((&*policy.engines[0].0, &**why));
+            }
+        }
+        all
+    }
+
     fn committed(&self) -> Vec<&Committed> {
         let mut all = Vec::new();
         for milestone in &self.milestones {
@@ -64,6 +75,11 @@ fn a_refused_policy_is_rolled_back_and_the_plan_in_force_stays() {
     // The refused plan, then one with the former policy: nothing of it is new.
     bench.compute();
     assert_eq!(bench.states(), ["rolled_back"]);
+    let former = Policy::default().engines[0].0.clone();
+    let [(engine, why)] = bench.rolled_back()[..] else {
+        panic!("{:?}", bench.rolled_back());
+    };
+    assert!(engine == former && why.starts_with("none:"), "{engine}: {why}");
     let view = bench.sm.view();
     assert!(
         Arc::ptr_eq(&view.plan.unwrap(), &plan),
@@ -94,21 +110,11 @@ fn an_accepted_policy_is_in_force_with_its_plan() {
     let policy = of_lmc(1);
     bench.propose(&policy);
     assert_eq!(*bench.sm.view().policy.unwrap(), Policy::default());
-    assert!(
-        bench
-            .milestones
-            .iter()
-            .all(|of| !matches!(of, Milestone::PolicyChanged(_)))
-    );
     bench.compute_all();
     assert_eq!(bench.states(), ["kept"]);
     assert!(Arc::ptr_eq(&bench.sm.view().policy.unwrap(), &policy));
     assert_eq!(bench.committed().last().unwrap().policy, policy);
-    let changed = bench
-        .milestones
-        .iter()
-        .filter(|of| matches!(of, Milestone::PolicyChanged(_)));
-    assert_eq!(changed.count(), 1);
+    assert!(bench.rolled_back().is_empty());
     assert_eq!(bench.hosts[1].info.lmc.get(), 1);
 }
 
@@ -119,12 +125,6 @@ fn a_policy_that_changes_nothing_is_kept_at_once() {
     assert_eq!(bench.states(), ["kept"]);
     bench.compute_all();
     assert!(bench.sm.view().is_up());
-    assert!(
-        bench
-            .milestones
-            .iter()
-            .all(|of| !matches!(of, Milestone::PolicyChanged(_)))
-    );
 }
 
 #[test]
@@ -293,4 +293,37 @@ fn a_change_of_one_setting_keeps_what_was_proposed_before() {
     bench.propose(&wanted);
     assert_eq!(bench.states(), ["superseded", "kept_for_later"]);
     assert_eq!((bench.sm.wanted_policy(), wanted.lmc.get()), (wanted, 1));
+}
+
+/// The engine of the policy in force can make no plan any more, as `minhop` where found tables were kept so far: the
+/// plan in force stays, and each sweep tries again.
+#[test]
+fn the_plan_in_force_stays_where_its_policy_makes_no_other() {
+    let mut bench = Bench::at_rest();
+    let (before, sets) = (bench.sm.view(), bench.sets);
+    bench.sm.config.policy = hopeless(0);
+    bench.hand(Input::Command(Command::Sweep));
+    bench.compute_all();
+    let view = bench.sm.view();
+    assert!(view.is_up() && bench.sm.is_resting(), "{:?}", bench.events);
+    assert_eq!(view.plan.unwrap().lids, before.plan.unwrap().lids);
+    assert_eq!(bench.sets, sets, "no Set is sent");
+    assert!(bench.has("SLV-SM-0104") && !bench.has("SLV-SM-0006"));
+    let refused = view.facts.refused.unwrap();
+    assert!(
+        refused.in_force.is_some() && refused.why.starts_with("none:"),
+        "{refused:?}"
+    );
+    let begun = view.sweeps.begun;
+    // The check after the plan, and the next light sweep.
+    for _ in 0..2 {
+        bench.until_due();
+        bench.compute_all();
+    }
+    assert!(bench.sm.view().sweeps.begun > begun, "it tries again");
+    assert!(bench.sm.view().facts.refused.is_some());
+    bench.propose(&of_lmc(0));
+    bench.compute_all();
+    assert_eq!(bench.states(), ["kept"]);
+    assert!(bench.sm.view().facts.refused.is_none());
 }
