@@ -18,7 +18,9 @@ use crate::persist::GENERATIONS_AHEAD;
 
 mod lids_in_force;
 mod policy;
+mod registration;
 mod standing_by;
+mod storing;
 
 /// The far host, as its agent holds it; the near one is number 0.
 #[derive(Clone, Copy, Debug)]
@@ -288,98 +290,6 @@ fn a_bring_up_passes_its_milestones_in_order() {
 }
 
 #[test]
-fn nothing_is_set_before_it_can_be_stored() {
-    let mut bench = Bench::new(Mode::Manage);
-    bench.is_full = true;
-    bench.hand(Input::Start);
-    // The first plan is replaced by one that needs no storing; here each port needs a LID.
-    bench.compute();
-    bench.compute();
-    assert!(bench.jobs.is_empty());
-    for id in [bench.asked, bench.asked - 1] {
-        bench.hand(Input::NotPersisted { id });
-    }
-    assert_eq!(
-        (bench.sets, bench.jobs.len()),
-        (0, 0),
-        "it is told of each attempt, and waits"
-    );
-    bench.hand(Input::Persisted { id: bench.asked });
-    assert!(bench.sm.view().is_up(), "{:?}", bench.events);
-    assert_eq!(bench.hosts.map(|h| h.info.lid), [Lid(1), Lid(2)]);
-}
-
-#[test]
-fn what_is_given_out_is_stored_first_and_once() {
-    let mut bench = Bench::up(Mode::Manage);
-    let [(state, sets_before), (in_force, sets_sent)] = &bench.stored[..] else {
-        panic!("{:?}", bench.stored)
-    };
-    assert_eq!(*sets_before, 0);
-    // Which manager wrote the tables is stored when they are written.
-    let engines = bench.sm.config.policy.engines.clone();
-    assert!(state.engines.is_empty() && *sets_sent > 0);
-    assert_eq!(
-        *in_force,
-        PersistentState {
-            engines,
-            lane_count: 1,
-            lanes_wanted: 1,
-            ..state.clone()
-        }
-    );
-    let lids = [(0x11, 1), (0x21, 2)].map(|(guid, lid)| (Guid(guid), LidRange::single(Lid(lid))));
-    assert_eq!(state.lids, lids.into());
-    assert!(state.generation > bench.sm.tickets.generation());
-    // Sweeps without new LIDs do not wait for the disk; the generation stays below the stored one.
-    let ahead = state.generation;
-    let state = state.clone();
-    for _ in 0..GENERATIONS_AHEAD {
-        bench.hand(Input::Command(Command::Sweep));
-        bench.compute();
-    }
-    assert_eq!(bench.stored.len(), 2);
-    assert_eq!(bench.sm.tickets.generation(), ahead);
-    bench.hand(Input::Command(Command::Sweep));
-    bench.compute();
-    assert_eq!(bench.stored.len(), 3);
-    // After a restart, generations are above all that may have been sent.
-    let mut again = Bench::with_state(Mode::Manage, state);
-    again.hand(Input::Start);
-    again.compute();
-    assert!(again.sm.tickets.generation() > ahead);
-}
-
-#[test]
-fn state_of_another_fabric_is_set_aside() {
-    let check = |guids: &[u64], want: (bool, bool)| {
-        let lids = guids
-            .iter()
-            .zip(7..)
-            .map(|(&guid, lid)| (Guid(guid), LidRange::single(Lid(lid))))
-            .collect();
-        let state = PersistentState {
-            lids,
-            generation: Generation(9),
-            ..PersistentState::default()
-        };
-        let mut bench = Bench::with_state(Mode::Manage, state);
-        bench.hand(Input::Start);
-        bench.compute();
-        let is_said = bench.has("SLV-SM-0040");
-        let (stored, _) = &bench.stored[0];
-        let is_kept = stored.lids.contains_key(&Guid(0x99));
-        assert_eq!((is_said, is_kept), want, "{guids:x?}");
-    };
-    check(&[], (false, false));
-    check(&[0x11, 0x99], (false, true));
-    check(&[0x99], (true, false));
-    // Too few ports are found to decide.
-    let many: Vec<u64> = (0x99..0xa9).collect();
-    check(&many, (true, true));
-}
-
-#[test]
 fn who_only_looks_sends_no_set() {
     for mode in [Mode::DryRun, Mode::Watch] {
         let mut bench = Bench::new(mode);
@@ -565,87 +475,6 @@ fn what_failed_is_not_activated_and_tried_again() {
     bench.hand(Input::Wake);
     bench.compute();
     assert!(bench.sm.view().is_up());
-}
-
-#[test]
-fn hosts_are_asked_to_register_again_once() {
-    let check = |mode: Mode, understands: bool, want: (u32, bool)| {
-        let mut bench = Bench::up(Mode::Manage);
-        let mask = match understands {
-            true => CapabilityMask::CLIENT_REREGISTRATION,
-            false => CapabilityMask::default(),
-        };
-        bench.hosts.iter_mut().for_each(|host| host.info.capabilities = mask);
-        bench.sm.config.mode = mode;
-        bench.hand(Input::Command(Command::Reregister));
-        let before = bench.sets;
-        bench.hand(Input::Command(Command::Sweep));
-        bench.compute();
-        let asked = bench.hosts.map(|host| host.info.client_reregister);
-        assert_eq!((bench.sets - before, asked), (want.0, [want.1; 2]), "{mode:?}");
-        // Once is enough.
-        let before = bench.sets;
-        bench.hand(Input::Command(Command::Sweep));
-        bench.compute();
-        assert_eq!(bench.sets, before);
-    };
-    check(Mode::Manage, true, (2, true));
-    check(Mode::Manage, false, (0, false));
-    check(Mode::DryRun, true, (0, false));
-}
-
-/// Another manager became master after the sweep that the plan was made for: hosts may have registered with it before
-/// the plan's Sets named this manager again. If a later election has found no other manager, they have not.
-#[test]
-fn hosts_written_to_beside_another_master_are_asked() {
-    let check = |has_looked: bool, want: bool| {
-        let mut bench = Bench::new(Mode::Manage);
-        let understands = CapabilityMask::CLIENT_REREGISTRATION;
-        bench
-            .hosts
-            .iter_mut()
-            .for_each(|host| host.info.capabilities = understands);
-        bench.hand(Input::Start);
-        bench.compute();
-        assert!(bench.hosts.iter().all(|host| !host.info.client_reregister));
-        if has_looked {
-            bench.hand(Input::Command(Command::Sweep));
-            bench.compute();
-        }
-        for sign in [Foreign::OwnGuid, Foreign::Applied] {
-            bench
-                .sm
-                .run_election(crate::election::In::Foreign(sign), &mut Vec::new());
-        }
-        bench.hand(Input::Command(Command::Sweep));
-        bench.compute();
-        assert_eq!(bench.hosts[1].info.client_reregister, want, "{has_looked}");
-    };
-    check(false, true);
-    check(true, false);
-}
-
-/// A later process finds everything unchanged: hosts that this manager set are not asked, whether its state names the
-/// hosts or not. If the state names other hosts, a host that is not among them was set by another manager that had the
-/// same LID.
-#[test]
-fn a_later_life_asks_only_hosts_of_others() {
-    let check = |remember: fn(&mut PersistentState), want: [bool; 2]| {
-        let first = Bench::up(Mode::Manage);
-        let mut state = first.stored.last().unwrap().0.clone();
-        remember(&mut state);
-        let mut bench = Bench::with_state(Mode::Manage, state);
-        bench.hosts = first.hosts;
-        for host in &mut bench.hosts {
-            host.info.capabilities = CapabilityMask::CLIENT_REREGISTRATION;
-        }
-        bench.hand(Input::Start);
-        bench.compute();
-        assert_eq!(bench.hosts.map(|host| host.info.client_reregister), want);
-    };
-    check(|_| {}, [false; 2]);
-    check(|state| *state = PersistentState::default(), [false; 2]);
-    check(|state| _ = state.lids.remove(&Guid(0x21)), [false, true]);
 }
 
 #[test]
