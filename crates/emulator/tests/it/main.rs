@@ -9,3 +9,4 @@ mod counters;
 mod faults;
 mod hostile;
 mod routing;
+mod sampled;
