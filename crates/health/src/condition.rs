@@ -16,51 +16,61 @@ pub enum Severity {
 /// The kind of a condition. Each kind has a stable code, a severity, and an event that clears it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
-    /// A known node is missing.
+    /// A known node is missing. A warning until it returns, or until `selvedge forget NAME` removes it.
     NodeMissing,
-    /// A known link is missing, although both of its nodes are there.
+    /// A known link is missing, although both of its nodes are there. A warning until it returns, or until `selvedge
+    /// forget` with one of its ends removes it.
     LinkMissing,
-    /// A management agent does not answer.
+    /// A management agent does not answer, and its link is up. A warning until it answers.
     AgentSilent,
-    /// The judge accepted no plan for the fabric.
+    /// The judge accepted no plan for the fabric. An error until a plan is accepted; a warning if an earlier plan stays
+    /// in force.
     PlanRefused,
-    /// Ports have another M_Key, so the manager cannot set them.
+    /// Ports have another M_Key, so the manager cannot set them. An error until they have the manager's M_Key, or none.
     MKeyForeign,
-    /// Ports still have a former M_Key although it was changed.
+    /// Ports were set and still have a former M_Key. A warning until a sweep finds every port with the configured one.
     MKeyFormer,
-    /// Agents refused Sets of the plan in force, or did not answer them.
+    /// Agents refused Sets of the plan in force, or did not answer them. A warning until the next sweep's Sets are
+    /// acknowledged.
     SetsFailed,
-    /// By the plan in force some hosts do not reach each other, or directed routes do not reach all nodes.
+    /// By the plan in force some hosts do not reach each other, or directed routes do not reach all nodes. A warning
+    /// until a plan connects all hosts.
     HostsApart,
-    /// State cannot be stored.
+    /// State cannot be stored. A warning until it is stored.
     NotStored,
-    /// The manager's own port has no link, or its node does not answer.
+    /// The manager's own port has no link, or its node does not answer; meanwhile no condition of the fabric is
+    /// reported. An error until the port has a link.
     OwnPortDown,
-    /// Another manager disabled this one by SMInfo.
+    /// Another manager disabled this one by SMInfo. An error until the other manager sends the SMInfo control STANDBY,
+    /// or this one is restarted.
     Disabled,
-    /// A node or link of the expected topology is missing.
+    /// A node or link of the expected topology is missing. A warning until it is found.
     ExpectedMissing,
-    /// A node or link is not in the expected topology.
+    /// A node or link is not in the expected topology. A warning until it is gone.
     Additional,
-    /// A link is slower than in the expected topology.
+    /// A link is slower than in the expected topology. A warning until it trains as expected.
     Slow,
-    /// A link has fewer lanes than in the expected topology.
+    /// A link has fewer lanes than in the expected topology. A warning until it trains as expected.
     Narrow,
-    /// A cable is plugged into another port than in the expected topology.
+    /// A cable is plugged into another port than in the expected topology. A warning until it is plugged in as
+    /// expected.
     WrongPort,
-    /// The expected topology belongs to another fabric.
+    /// The expected topology has no node of this fabric. A warning until the expected topology of this fabric is given.
     OtherTopology,
-    /// The last change of policy was refused and rolled back.
+    /// The last change of policy was refused and rolled back. A warning until the next change is kept.
     ChangeRolledBack,
-    /// The manager's own port does not show IsSM, so other managers do not find this one.
+    /// The manager's own port does not show IsSM, as after a reset of its driver, so other managers do not find this
+    /// one. A warning until the port shows IsSM: the manager sets it again.
     IsSmCleared,
-    /// A manager that stood by is gone.
+    /// A manager that stood by is gone. A warning until it answers again, or until `selvedge forget NAME` removes its
+    /// node.
     StandbyGone,
-    /// Another manager is master of this subnet too.
+    /// Another manager is master of this subnet too. An error until one of the two gives way, or is stopped.
     SecondMaster,
-    /// Another manager shows another SM_Key.
+    /// Another manager shows another SM_Key, so the two ignore each other. A warning (an error if it is master) until
+    /// it shows this manager's SM_Key, or is stopped.
     OtherSmKey,
-    /// The file of the expected topology can no longer be read.
+    /// The file of the expected topology can no longer be read. A warning until it is a topology again.
     ExpectedUnread,
 }
 
