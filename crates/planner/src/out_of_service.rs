@@ -121,7 +121,7 @@ impl Inventory {
         }
     }
 
-    /// Returns the ports of switches whose hosts are to be cut off and were not when a sweep read them, each with its
+    /// Returns the ports of switches to hosts that are to be cut off and were not when a sweep read them, each with its
     /// order.
     fn cuts(&self) -> impl Iterator<Item = (PortRef, LinkOrder)> + '_ {
         let withdrawn = &self.withdrawn;

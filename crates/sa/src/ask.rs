@@ -12,7 +12,7 @@ use crate::io::Output;
 use crate::member;
 use crate::path::Paths;
 use crate::pieces::send;
-use crate::query::{Cursor, Query, Registered, Source};
+use crate::query::{Advance, Cursor, Query, Registered, Source};
 use crate::refusal::Refusal;
 use crate::report::Event;
 use crate::snapshot::{EndPort, Snapshot};
@@ -154,8 +154,7 @@ impl Sa {
             id if id == records::INFORM_INFO_RECORD.id => table(inform::rows),
             id if is_for_standbys(id) && !request.trusted => return Err(Refusal::Denied),
             id if id == records::FORGOTTEN.id => table(forgotten::rows),
-            id if id == records::ALIAS.id => table(alias::rows),
-            id if id == records::OUT_OF_SERVICE.id => table(out_of_service::rows),
+            id if id == records::ALIAS.id || id == records::OUT_OF_SERVICE.id => table(rows_of(id)),
             id if id == records::MEMBER.id => {
                 member_wishes = Some(member::Wishes::of(mask, data));
                 let members = request.trusted || self.asks_of_itself(request, snapshot, requester);
@@ -299,6 +298,14 @@ impl Sa {
             self.tell(&Event::of_gid(number, issuer, mgid), out);
         }
         Ok(())
+    }
+}
+
+/// Returns the rows of alias GUIDs, or of the list of places out of service.
+fn rows_of(id: AttributeId) -> Advance {
+    match id == records::ALIAS.id {
+        true => alias::rows,
+        false => out_of_service::rows,
     }
 }
 

@@ -363,6 +363,12 @@ fn take_forget(reader: &mut Reader<'_>) -> Option<RecordedInput> {
     Some(RecordedInput::Forget(nodes, links?))
 }
 
+fn take_list(reader: &mut Reader<'_>) -> Result<Option<RecordedInput>, Bad> {
+    let list = reader.text().map(|text| OutOfService::parse(&text)).transpose();
+    let list = list.map_err(|(_, fault)| Bad::Kind(fault.to_string()))?;
+    Ok(list.map(|list| RecordedInput::OutOfService(Arc::new(list))))
+}
+
 fn put_told(out: &mut Vec<u8>, told: &ToldLevels) {
     out.extend(told.by.0.to_le_bytes());
     let state = PlanState {
@@ -477,13 +483,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Bad> 
         },
         8 => Some(RecordedInput::Stop),
         26 => take_forget(reader),
-        31 => match reader.text() {
-            Some(text) => {
-                let list = OutOfService::parse(&text).map_err(|(_, fault)| kind(&fault.to_string()))?;
-                Some(RecordedInput::OutOfService(Arc::new(list)))
-            }
-            None => None,
-        },
+        31 => take_list(reader)?,
         30 => reader.u64().map(|key| RecordedInput::SetSmKey(SecretKey::new(key))),
         22 => take_aliases(reader).map(RecordedInput::Aliases),
         20 => take_groups(reader).map(RecordedInput::Groups),

@@ -353,7 +353,28 @@ fn a_port_of_an_isolated_place_is_not_enabled_for_another_one() {
     assert_eq!(Withdrawn::of(&list, &fabric, local).poll, BTreeSet::new());
 }
 
-/// Checks the list that remains of one: services and numbers of ports. `None`: it is up to date.
+type Listed<'a> = &'a [(Place, Service, &'a [PortId])];
+
+/// Checks which services and numbers of ports remain of a list. `None`: it is up to date.
+fn check_settled(fabric: &Fabric, places: Listed<'_>, disable: &BTreeSet<PortRef>, want: Option<&[(Service, usize)]>) {
+    let mut list = OutOfService::default();
+    for (place, service, disabled) in places {
+        let notice = Notice {
+            service: *service,
+            since_ms: 0,
+            disabled: disabled.iter().copied().collect(),
+            reason: String::new(),
+        };
+        list.insert(*place, notice);
+    }
+    let settled = settled(&list, fabric, disable);
+    let left = settled.map(|list| -> Vec<(Service, usize)> {
+        let notices = list.iter().map(|(_, notice)| (notice.service, notice.disabled.len()));
+        notices.collect()
+    });
+    assert_eq!(left.as_deref(), want, "{places:?}");
+}
+
 #[test]
 fn a_list_is_brought_up_to_date_with_what_a_sweep_finds() {
     let world = bench("karytree:k=2,n=2").unwrap();
@@ -378,26 +399,7 @@ fn a_list_is_brought_up_to_date_with_what_a_sweep_finds() {
     };
     disabled_fabric.set_port(a, disabled, seen.settings);
     let at = port_id(fabric, a);
-    type Listed<'a> = &'a [(Place, Service, &'a [PortId])];
-    let check =
-        |fabric: &Fabric, places: Listed<'_>, disable: &BTreeSet<PortRef>, want: Option<&[(Service, usize)]>| {
-            let mut list = OutOfService::default();
-            for (place, service, disabled) in places {
-                let notice = Notice {
-                    service: *service,
-                    since_ms: 0,
-                    disabled: disabled.iter().copied().collect(),
-                    reason: String::new(),
-                };
-                list.insert(*place, notice);
-            }
-            let settled = settled(&list, fabric, disable);
-            let left = settled.map(|list| -> Vec<(Service, usize)> {
-                let notices = list.iter().map(|(_, notice)| (notice.service, notice.disabled.len()));
-                notices.collect()
-            });
-            assert_eq!(left.as_deref(), want, "{places:?}");
-        };
+    let check = check_settled;
     let none = BTreeSet::new();
     check(fabric, &[(switch, Service::Isolate, &[])], &none, None);
     check(fabric, &[(switch, Service::Drain, &[])], &all, None);
