@@ -386,8 +386,14 @@ impl KeyRing {
                 effects.push(Effect::Event(KeyEvent::Kept { missing }));
             }
             self.rotation = Rotation::Kept { missing };
-        } else if let Rotation::Changing { is_due, left, .. } = &mut self.rotation {
-            (*is_due, *left) = (!found.is_complete, None);
+        } else {
+            // Ports are back without a key, whatever was known before: a sweep after their plan confirms it.
+            if !matches!(self.rotation, Rotation::Changing { .. }) {
+                self.rotation = changing();
+            }
+            if let Rotation::Changing { is_due, left, .. } = &mut self.rotation {
+                (*is_due, *left) = (true, None);
+            }
         }
     }
 

@@ -299,6 +299,27 @@ fn former_keys_are_forgotten_when_every_port_has_the_present_one() {
     assert_eq!(give(&mut ring, In::Found(found(0, true, 0))), []);
 }
 
+/// What was missing returns without a key, as after a reboot: the sweep after its plan has to show that all is done.
+#[test]
+fn ports_that_return_without_a_key_are_confirmed() {
+    let mut ring = rotating();
+    let mut find = |is_complete: bool, missing: usize| {
+        let found = Found {
+            former: 0,
+            names: String::new(),
+            is_complete,
+            missing,
+        };
+        let mut effects = give(&mut ring, In::Found(found));
+        effects.extend(give(&mut ring, In::Applied));
+        effects
+    };
+    let kept = Effect::Event(KeyEvent::Kept { missing: 5 });
+    assert_eq!(find(true, 5), [kept]);
+    assert_eq!(find(false, 0), [Effect::Confirm]);
+    assert!(find(true, 0).contains(&Effect::Event(KeyEvent::Done)));
+}
+
 #[test]
 fn a_port_that_does_not_change_is_not_swept_for_ever() {
     let mut ring = rotating();
