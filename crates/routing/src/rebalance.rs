@@ -106,7 +106,7 @@ fn counted(old: &Tables, new: &Tables) -> Difference {
 }
 
 /// No switch.
-const NOBODY: u32 = u32::MAX;
+const NO_SWITCH: u32 = u32::MAX;
 /// Ports of a switch, and a value for no port.
 const PORTS: usize = 256;
 
@@ -128,10 +128,10 @@ impl Net {
     fn new(fabric: &Fabric, lids: &Lids) -> Self {
         let switches = fabric.switches();
         let mut net = Self {
-            behind: vec![[NOBODY; PORTS]; switches.len()],
+            behind: vec![[NO_SWITCH; PORTS]; switches.len()],
             hosts: vec![0; switches.len()],
             leaves: Vec::new(),
-            home: vec![NOBODY; lids.top().index() + 1],
+            home: vec![NO_SWITCH; lids.top().index() + 1],
             counts: vec![false; lids.top().index() + 1],
         };
         for (switch, &node) in switches.iter_enumerated() {
@@ -171,17 +171,17 @@ impl Net {
     /// Returns the switches that packets for a LID pass, beginning at `from`, each with its egress port. Ends early
     /// where packets are dropped or loop.
     fn way(&self, tables: &Tables, lid: usize, from: u32) -> impl Iterator<Item = (u32, u8)> {
-        let home = self.home.get(lid).copied().unwrap_or(NOBODY);
+        let home = self.home.get(lid).copied().unwrap_or(NO_SWITCH);
         let mut at = from;
-        let hops = if home == NOBODY { 0 } else { self.behind.len() };
+        let hops = if home == NO_SWITCH { 0 } else { self.behind.len() };
         (0..hops).map_while(move |_| {
-            if at == home || at == NOBODY {
+            if at == home || at == NO_SWITCH {
                 return None;
             }
             let port = tables.get(SwitchIdx(at), lid_of(lid));
             let here = (at, port);
             at = self.behind[at as usize][usize::from(port)];
-            (at != NOBODY).then_some(here)
+            (at != NO_SWITCH).then_some(here)
         })
     }
 

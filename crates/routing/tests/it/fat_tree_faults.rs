@@ -179,9 +179,9 @@ fn a_fabric_is_taken_over_without_moving_an_entry() {
 }
 
 #[test]
-fn one_lost_link_loads_no_other_much() {
+fn after_one_lost_link_no_other_carries_more_than_some_link_must() {
     // (spec, hosts per leaf, hosts elsewhere, links up from a leaf, step between tested links): at two levels all
-    // links.
+    // links are tested. A leaf that has lost one must send as much over the others.
     let check = |spec: &str, hosts: u64, remote: u64, up: u64, step: usize| {
         let whole = make(spec);
         let lids = common::number(&whole, 0);
@@ -190,11 +190,7 @@ fn one_lost_link_loads_no_other_much() {
             let damaged = common::without(&whole, |l| l == lost);
             let what = format!("{spec} without link {lost}");
             let (_, minimal) = route(&what, &damaged, &lids, &Options::default());
-            assert!(
-                minimal.load.max * 100 <= bound * 115,
-                "{what}: {} > 1.15 × {bound}",
-                minimal.load.max
-            );
+            assert!(minimal.load.max <= bound, "{what}: {} > {bound}", minimal.load.max);
         }
     };
     check("sx6536", 18, 306, 18, 1);

@@ -61,7 +61,7 @@ fn is_as_even(what: &str, fabric: &Fabric) -> bool {
 
 #[test]
 fn first_plans_of_damaged_trees_are_as_even_as_rebalanced_ones() {
-    for spec in ["karytree:k=6,n=3", "mport:m=8,n=3"] {
+    for spec in ["karytree:k=6,n=3", "mport:m=8,n=3", "pgft:m=6x4,w=1x2,p=1x3"] {
         let whole = make(spec);
         for percent in [1, 3, 10] {
             let (mut links, mut switches) = (0, 0);

@@ -121,16 +121,16 @@ impl Known {
 
 /// By destination switch: the neighbours of one switch that lead there.
 struct Leads {
-    /// The place of the neighbour below behind which a switch is, [`NOBODY`] or [`SEVERAL`].
+    /// The place of the neighbour below behind which a switch is, [`NO_NEIGHBOUR`] or [`SEVERAL`].
     down: Vec<u16>,
     /// The position upwards of the only neighbour that is above the destination, or else of the only one that reaches
-    /// it. [`NOBODY`], [`SEVERAL`] or [`SEVERAL_FAR`] if there is not exactly one.
+    /// it. [`NO_NEIGHBOUR`], [`SEVERAL`] or [`SEVERAL_FAR`] if there is not exactly one.
     up: Vec<u16>,
     once: Vec<u64>,
     more: Vec<u64>,
 }
 
-const NOBODY: u16 = u16::MAX;
+const NO_NEIGHBOUR: u16 = u16::MAX;
 const SEVERAL: u16 = u16::MAX - 1;
 /// Several positions from which the switch is reached, none of which is above it.
 const SEVERAL_FAR: u16 = u16::MAX - 2;
@@ -140,8 +140,8 @@ impl Leads {
         let total = rule.net.total();
         let words = rule.below.row(0).len();
         Self {
-            down: vec![NOBODY; total],
-            up: vec![NOBODY; total],
+            down: vec![NO_NEIGHBOUR; total],
+            up: vec![NO_NEIGHBOUR; total],
             once: vec![0; words],
             more: vec![0; words],
         }
@@ -149,8 +149,8 @@ impl Leads {
 
     fn look_from(&mut self, rule: &Rule, s: usize) {
         let (mut down, mut up) = (core::mem::take(&mut self.down), core::mem::take(&mut self.up));
-        down.fill(NOBODY);
-        up.fill(NOBODY);
+        down.fill(NO_NEIGHBOUR);
+        up.fill(NO_NEIGHBOUR);
         self.look(rule.shape.down.get(s), &rule.below, SEVERAL, &mut down);
         // Positions directly above the destination come first, as in the rule.
         let slots = rule.shape.up.get(s);
@@ -202,8 +202,8 @@ fn draft(rule: &Rule, s: usize, leads: &Leads) -> Draft {
         let to = leaf as usize;
         let kind = match leads.down[to] {
             _ if to == s => None,
-            NOBODY if regular.has(to) => up,
-            NOBODY | SEVERAL => None,
+            NO_NEIGHBOUR if regular.has(to) => up,
+            NO_NEIGHBOUR | SEVERAL => None,
             child => *of_child[usize::from(child)].get_or_insert_with(|| {
                 let pattern = down_pattern(rule, s, &children[usize::from(child)])?;
                 patterns.push(pattern);
@@ -299,13 +299,13 @@ fn towards_uppers(rule: &Rule, targets: &Targets, s: usize, leads: &Leads, out: 
         let to = upper.switch as usize;
         match (leads.down[to], leads.up[to]) {
             _ if to == s => upper.egress,
-            (NOBODY, SEVERAL_FAR) => match rule.up(s, t, None, |p| rule.reach.has(p as usize, to), |_| true) {
+            (NO_NEIGHBOUR, SEVERAL_FAR) => match rule.up(s, t, None, |p| rule.reach.has(p as usize, to), |_| true) {
                 NO_PATH => rule.towards_upper(s, upper, t, None),
                 port => port,
             },
-            (NOBODY, NOBODY) if !rule.reach.has(s, to) && !rule.stranded[to] => NO_PATH,
-            (NOBODY, NOBODY | SEVERAL) | (SEVERAL, _) => rule.towards_upper(s, upper, t, None),
-            (NOBODY, slot) => rule.link(&above[usize::from(slot)], t / n, None),
+            (NO_NEIGHBOUR, NO_NEIGHBOUR) if !rule.reach.has(s, to) && !rule.stranded[to] => NO_PATH,
+            (NO_NEIGHBOUR, NO_NEIGHBOUR | SEVERAL) | (SEVERAL, _) => rule.towards_upper(s, upper, t, None),
+            (NO_NEIGHBOUR, slot) => rule.link(&above[usize::from(slot)], t / n, None),
             (child, _) => rule.link(&children[usize::from(child)], t / power, None),
         }
     }));

@@ -4,12 +4,13 @@
 //! of two levels so that fewer flows share a link. Then full channels are relieved: a switch with packets that cross a
 //! full channel sends them by another legal route, on which no channel then carries more than a limit. The limit is the
 //! load that some link must carry at least. If that cannot be reached, the least limit that can be reached is found by
-//! bisection.
+//! bisection. In small trees, exchanges of entries (`exchange`) then look for a lower one.
 //!
 //! Work: counting follows each destination's packets over the switches that they pass. Relief of a channel goes through
 //! the destinations behind it, and for each through the switches in front of it, nearest first, as most packets come
 //! through those.
 
+mod exchange;
 mod meet;
 mod relief;
 
@@ -24,7 +25,7 @@ use super::rule::Rule;
 use super::shape::by_level;
 use crate::error::EngineError;
 use meet::Meet;
-use relief::Source;
+use relief::{Move, Source};
 
 /// Destinations of one kind: LIDs of hosts with the same offset from their base LID. Each kind is spread on its own,
 /// because a host uses one of its LIDs at a time.
@@ -57,6 +58,10 @@ struct Spread<'a> {
     layer: Layer,
     /// Working memory: the sources of one destination.
     sources: Vec<Source>,
+    /// Sources found so far, as a measure of work.
+    work: usize,
+    /// Changes of entries that can be undone.
+    moves: Vec<Move>,
 }
 
 /// The entries of all switches for one destination.
@@ -194,6 +199,8 @@ impl<'a> Spread<'a> {
             order,
             layer,
             sources: Vec::new(),
+            work: 0,
+            moves: Vec::new(),
         }
     }
 

@@ -11,44 +11,67 @@ use super::{Column, NOWHERE, Spread};
 /// Precision of the least limit: one part in this number.
 const EXACT: u64 = 256;
 /// Number of entries from which a limit counts as out of reach as soon as one channel carries more. In smaller fabrics
-/// the remaining channels are tried as well.
-const ENTRIES_MAX: usize = 1_000_000;
+/// the remaining channels are tried as well, and exchanges.
+pub(super) const ENTRIES_MAX: usize = 1_000_000;
 
 /// A switch from which packets for a destination cross a channel.
 #[derive(Clone, Copy)]
 pub(super) struct Source {
-    switch: u32,
+    pub(super) switch: u32,
     /// Place in the list of the next switch on the route to the channel; the first switch has its own.
     next: u32,
     /// Host pairs that pass it.
-    pairs: u64,
+    pub(super) pairs: u64,
     /// Whether its packets take another route now.
     is_gone: bool,
 }
 
+/// A change of an entry, with what undoing it needs.
+#[derive(Clone, Copy)]
+pub(super) struct Move {
+    destination: u32,
+    switch: u32,
+    /// Host pairs that use the entry.
+    pairs: u64,
+    /// The egress before.
+    before: u8,
+}
+
 impl Spread<'_> {
-    /// Moves entries until no channel carries more than `floor`, or as little more as can be reached.
+    /// Moves entries until no channel carries more than `floor`, or as little more as can be reached: first one by one,
+    /// then by exchanges, which begin where single moves have ended.
     pub fn even_out(&mut self, floor: u64) {
-        let fullest = self.load.iter().copied().max().unwrap_or(0);
-        if fullest <= floor || self.relieve_all(floor) {
+        self.find_least(floor, Self::relieve_all);
+        let end = self.end_of_exchanges();
+        self.find_least(floor, |this, limit| this.exchange_all(limit, end));
+    }
+
+    /// Finds the least limit from `floor` on that `reach` reaches, by bisection.
+    fn find_least(&mut self, floor: u64, reach: impl Fn(&mut Self, u64) -> bool) {
+        let mut reached = self.fullest();
+        if reached <= floor || reach(self, floor) {
             return;
         }
-        let (mut too_low, mut reached) = (floor, fullest);
+        let mut too_low = floor;
         while reached - too_low > reached.div_ceil(EXACT) {
             let limit = too_low.midpoint(reached);
-            match self.relieve_all(limit) {
+            match reach(self, limit) {
                 true => reached = limit,
                 false => too_low = limit,
             }
         }
     }
 
+    /// Host pairs on the fullest channel.
+    pub(super) fn fullest(&self) -> u64 {
+        self.load.iter().copied().max().unwrap_or(0)
+    }
+
     /// Moves entries until no channel carries more than `limit`. Returns false if some channel still does. Entries
     /// moved off one channel may make room for another, so in small fabrics all channels are tried again as long as
     /// that helps.
-    fn relieve_all(&mut self, limit: u64) -> bool {
-        let entries = self.hosts.len() * self.layer.to.len();
-        let patience = (ENTRIES_MAX / entries.max(1)).max(1);
+    pub(super) fn relieve_all(&mut self, limit: u64) -> bool {
+        let patience = (ENTRIES_MAX / self.entries().max(1)).max(1);
         for _ in 0..patience {
             let loads = self.load.iter().enumerate();
             let mut full: Vec<_> = loads
@@ -71,8 +94,13 @@ impl Spread<'_> {
         false
     }
 
+    /// Entries of all switches for all destinations.
+    pub(super) fn entries(&self) -> usize {
+        self.hosts.len() * self.layer.to.len()
+    }
+
     /// Moves entries until a channel carries no more than `limit`; false if it still does in the end.
-    fn relieve(&mut self, channel: usize, limit: u64) -> bool {
+    pub(super) fn relieve(&mut self, channel: usize, limit: u64) -> bool {
         if self.load[channel] <= limit {
             return true;
         }
@@ -123,7 +151,7 @@ impl Spread<'_> {
 
     /// Lists the switches that send packets for a destination through switch `through`. That switch is the first of the
     /// list; each other switch stands after the next switch on its route.
-    fn find_sources(&mut self, d: usize, through: usize) {
+    pub(super) fn find_sources(&mut self, d: usize, through: usize) {
         let mut sources = std::mem::take(&mut self.sources);
         let column = self.column(d);
         sources.clear();
@@ -142,6 +170,7 @@ impl Spread<'_> {
             let Source { next, pairs, .. } = sources[i];
             sources[next as usize].pairs += pairs;
         }
+        self.work += sources.len();
         self.sources = sources;
     }
 
@@ -183,8 +212,27 @@ impl Spread<'_> {
         best.map(|(_, port)| port)
     }
 
-    /// Changes an entry that `pairs` host pairs use, and the loads.
-    fn take(&mut self, (d, s): (usize, usize), pairs: u64, egress: u8) {
+    /// Changes an entry that `pairs` host pairs use, and the loads; [`Self::undo`] can change them back.
+    pub(super) fn take(&mut self, (d, s): (usize, usize), pairs: u64, egress: u8) {
+        let column = self.column(d);
+        self.moves.push(Move {
+            destination: d as u32,
+            switch: s as u32,
+            pairs,
+            before: column.tile[s][column.place],
+        });
+        self.shift((d, s), pairs, egress);
+    }
+
+    /// Undoes the last changes, so that `moves` remain. Entries and loads are then what they were.
+    pub(super) fn undo(&mut self, moves: usize) {
+        for last in self.moves.split_off(moves).into_iter().rev() {
+            let place = (last.destination as usize, last.switch as usize);
+            self.shift(place, last.pairs, last.before);
+        }
+    }
+
+    fn shift(&mut self, (d, s): (usize, usize), pairs: u64, egress: u8) {
         let to = self.layer.to[d];
         let way = |at: &Self| Way::new(at.column(d), at.column(d).hop(s), to);
         let before = way(self);
@@ -199,7 +247,7 @@ impl Spread<'_> {
 
 /// The channels of a route: at most up and down all levels.
 #[derive(Clone, Copy, Default)]
-struct Way {
+pub(super) struct Way {
     channels: [usize; Self::HOPS_MAX],
     hops: usize,
 }
@@ -209,7 +257,7 @@ impl Way {
     const HOPS_MAX: usize = 16;
 
     /// The route that begins with a hop and leads to a switch; without channels if it does not arrive.
-    fn new(column: Column<'_>, first: Option<(usize, u32)>, to: u32) -> Self {
+    pub(super) fn new(column: Column<'_>, first: Option<(usize, u32)>, to: u32) -> Self {
         let mut way = Self::default();
         let mut next = first;
         while let (Some((channel, at)), Some(slot)) = (next, way.channels.get_mut(way.hops)) {
@@ -223,11 +271,11 @@ impl Way {
         Self::default()
     }
 
-    fn iter(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
         self.channels[..self.hops.min(Self::HOPS_MAX)].iter().copied()
     }
 
-    fn contains(&self, channel: usize) -> bool {
+    pub(super) fn contains(&self, channel: usize) -> bool {
         self.iter().any(|c| c == channel)
     }
 }
