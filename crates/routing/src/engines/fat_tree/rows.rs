@@ -124,8 +124,8 @@ struct Leads {
     /// The place of the neighbour below behind which a switch is, [`NO_NEIGHBOUR`] or [`SEVERAL`].
     down: Vec<u16>,
     /// The position of the upper neighbour that leads to the destination: of the only one that is above the
-    /// destination, or else of the only one that reaches it. [`NO_NEIGHBOUR`], [`SEVERAL`] or [`SEVERAL_FAR`] if there is not
-    /// exactly one.
+    /// destination, or else of the only one that reaches it. [`NO_NEIGHBOUR`], [`SEVERAL`] or [`SEVERAL_FAR`] if there
+    /// is not exactly one.
     up: Vec<u16>,
     once: Vec<u64>,
     more: Vec<u64>,

@@ -17,7 +17,11 @@ impl Spread<'_> {
     /// The number of found sources at which exchanges end. Large trees get none.
     pub(super) fn end_of_exchanges(&self) -> usize {
         let entries = self.entries();
-        let work = if entries > ENTRIES_MAX { 0 } else { entries.min(WORK_MAX) };
+        let work = if entries > ENTRIES_MAX {
+            0
+        } else {
+            entries.min(WORK_MAX)
+        };
         self.work + work
     }
 
@@ -34,7 +38,10 @@ impl Spread<'_> {
         while self.work < end {
             let full = (0..self.load.len()).filter(|&c| self.load[c] > limit);
             let full: Vec<usize> = full.collect();
-            let exchanges = full.into_iter().filter(|&channel| attempt.exchange(self, channel)).count();
+            let exchanges = full
+                .into_iter()
+                .filter(|&channel| attempt.exchange(self, channel))
+                .count();
             if self.relieve_all(limit) {
                 return true;
             }
@@ -125,6 +132,7 @@ impl Attempt {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
 mod tests {
     use selvedge_plan::{Lids, Tables};
     use selvedge_sim::Par;
