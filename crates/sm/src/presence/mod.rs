@@ -3,8 +3,9 @@
 //!
 //! A heavy sweep or a repair shows the nodes and links that are there ([`In::Swept`], [`In::Repaired`]). Known ones
 //! that are not there are gone from then on. What a repair shows is compared when the manager is idle ([`In::Idle`]),
-//! because the requests that check the repair must not wait for that. A node can be missing because no link leads there, because its agent does
-//! not answer, or because it is behind a node that does not answer; [`absent`] finds the reason.
+//! because the requests that check the repair must not wait for that. A node can be missing because no link leads
+//! there, because its agent does not answer, or because it is behind a node that does not answer; [`absent`] finds the
+//! reason.
 //!
 //! The list is for operators: no request of the manager depends on it.
 

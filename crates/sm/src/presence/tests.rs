@@ -219,7 +219,10 @@ fn a_repair_leaves_out_what_links_that_are_up_do_not_reach() {
     link.state = PortState::Down;
     fabric.set_port(at, link, settings);
     watched.hand(In::Repaired(Arc::new(inventory)));
-    assert!(watched.presence.is_behind(), "its check does not wait for the comparison");
+    assert!(
+        watched.presence.is_behind(),
+        "its check does not wait for the comparison"
+    );
     assert!(watched.presence.absent().nodes.is_empty());
     watched.hand(In::Idle);
     assert!(!watched.presence.is_behind());
