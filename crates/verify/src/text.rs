@@ -438,7 +438,10 @@ fn change_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         Fault::UnsafeWay { first } => write!(f, "the transition to the plan is not safe: {first}"),
         Fault::InheritedCycle { first } => {
-            write!(f, "the tables in force are not safe, and the change leads to safe ones: {first}")
+            write!(
+                f,
+                "the tables in force are not safe, and the change leads to safe ones: {first}"
+            )
         }
         _ => Ok(()),
     }

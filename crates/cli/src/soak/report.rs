@@ -371,7 +371,10 @@ pub fn show_real(out: &mut Out, report: &SoakReal) -> Result<(), CliError> {
     out.line(format!("manager  {}", report.manager))?;
     out.line(format!("program  {}", report.program))?;
     out.line(format!("machine  {}", report.machine))?;
-    out.line(format!("time     real: one second for {} s of a schedule", report.speed))?;
+    out.line(format!(
+        "time     real: one second for {} s of a schedule",
+        report.speed
+    ))?;
     out.line("")?;
     out.grid(&real_runs(report))?;
     out.line("")?;
