@@ -33,6 +33,7 @@ fn names(commands: &[Command]) -> Vec<&'static str> {
         Command::HoldBack => "hold back",
         Command::Ready => "ready",
         Command::Told(_) => "told",
+        Command::OutOfService(_) => "out of service",
         Command::Babbles { .. } => "babbles",
         _ => "other",
     };
@@ -130,7 +131,7 @@ fn a_standby_knows_levels_and_whom_to_ask_before_it_is_ready() {
     }
     assert_eq!(
         names(&standby.commands),
-        ["reregister these", "told", "registered", "ready"],
+        ["reregister these", "out of service", "told", "registered", "ready"],
         "{:?}",
         standby.commands
     );
@@ -138,8 +139,7 @@ fn a_standby_knows_levels_and_whom_to_ask_before_it_is_ready() {
     assert_eq!((members(&standby), members(&master)), (1, 1));
 }
 
-/// A subscriber gets a report of a trap that the manager received, but not of one outside its partitions.
-/// A driver hands such a datagram on directly.
+/// A driver hands an answer to the manager's own requests on directly, so the coordinator has no other output for it.
 #[test]
 fn an_answer_to_the_manager_has_no_other_output() {
     let mut bench = Bench::up(Policy::default());
@@ -161,6 +161,7 @@ fn an_answer_to_the_manager_has_no_other_output() {
     check(trap(Lid(2)), false);
 }
 
+/// A subscriber gets a report of a trap that the manager received.
 #[test]
 fn a_trap_that_the_master_takes_is_reported() {
     let mut bench = Bench::up(Policy::default());
