@@ -152,7 +152,7 @@ fn what_is_expected_is_compared() {
     let check = |args: &[&str]| lab.run(&[&TREE, args, &["--check-config"]].concat());
     check(&["--config", "fm.toml"]).exits(0);
     lab.write("foreign.net", "nonsense");
-    let error = "SLV-CONFIG-0012: fm.toml, line 2: fabric.expected: SLV-TOPOLOGY-";
+    let error = "fm.toml, line 2: fabric.expected: SLV-TOPOLOGY-";
     check(&["--config", "fm.toml"]).exits(2).says(error);
     check(&["--expected", "foreign.net"]).exits(2).says("SLV-TOPOLOGY-");
     check(&["--config", "fm.toml", "--expected", "mport:m=4,n=2"]).exits(0);
