@@ -51,10 +51,19 @@ fn drawn(rng: &mut Rng) -> Arc<Policy> {
     policy(engine, rng.below(2) as u8, 16 + rng.below(2) as u8)
 }
 
-/// The policy without its M_Key: ports keep theirs until another one is stored.
-fn without_key(policy: &Policy) -> Policy {
+/// The policy as the operator gave it: without its M_Key, because ports keep theirs until another one is stored, and
+/// without what a manager notes in the list of places (which ports it disabled, which places are back in service).
+fn as_given(policy: &Policy) -> Policy {
+    let mut list = OutOfService::default();
+    let out = policy.out_of_service.iter();
+    for (place, notice) in out.filter(|(_, notice)| notice.service != Service::Enable) {
+        let mut notice = notice.clone();
+        notice.disabled.clear();
+        list.insert(*place, notice);
+    }
     Policy {
         m_key: 0,
+        out_of_service: Arc::new(list),
         ..policy.clone()
     }
 }
@@ -235,8 +244,8 @@ impl World {
         };
         let want = accepted.map_or(began_with, |change| &change.policy);
         assert_eq!(
-            view.policy.as_deref().map(without_key),
-            Some(without_key(want)),
+            view.policy.as_deref().map(as_given),
+            Some(as_given(want)),
             "{told}: manager {which}: {:?}",
             view.policy_changes
         );
@@ -361,7 +370,9 @@ fn ends(world: &World, last: &Arc<Policy>, told: &str) -> [u64; 3] {
         }
         if view.role == Role::Master {
             assert!(view.is_up(), "{told}: {:?}", view.policy_changes);
-            assert_eq!(view.policy.as_ref(), Some(last), "{told}: {:?}", view.policy_changes);
+            let in_force = view.policy.as_ref().unwrap();
+            let is_as_wanted = in_force.m_key == last.m_key && as_given(in_force) == as_given(last);
+            assert!(is_as_wanted, "{told}: {in_force:?}, {last:?}: {:?}", view.policy_changes);
             let state = view.policy_changes.last().map(|change| change.state.name());
             assert_eq!(state, Some("kept"), "{told}");
             let emulator = world.rehearsal.emulator();
