@@ -402,7 +402,7 @@ impl PlanFabric {
     }
 
     /// Returns a port by which an entry leads over a link that is to be left out of service. The link is left out when
-    /// this plan is in force, as if it were lost: then nobody proves what packets over it can do.
+    /// this plan is in force, as if it were lost: then no proof considers packets that cross it.
     fn leads_out_of_service(&self, tables: &Tables, lids: &Lids) -> Option<PortRef> {
         let inventory = &self.basis.inventory;
         let fabric = &inventory.fabric;

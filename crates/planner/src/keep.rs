@@ -1,5 +1,5 @@
-//! Plans that keep tables: found ones, those of an interrupted plan, and those of the plan in force where no engine makes
-//! another one.
+//! Plans that keep tables: found ones, those of an interrupted plan, and those of the plan in force where no engine
+//! makes another one.
 
 use std::sync::Arc;
 

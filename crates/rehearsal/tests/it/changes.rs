@@ -372,7 +372,11 @@ fn ends(world: &World, last: &Arc<Policy>, told: &str) -> [u64; 3] {
             assert!(view.is_up(), "{told}: {:?}", view.policy_changes);
             let in_force = view.policy.as_ref().unwrap();
             let is_as_wanted = in_force.m_key == last.m_key && as_given(in_force) == as_given(last);
-            assert!(is_as_wanted, "{told}: {in_force:?}, {last:?}: {:?}", view.policy_changes);
+            assert!(
+                is_as_wanted,
+                "{told}: {in_force:?}, {last:?}: {:?}",
+                view.policy_changes
+            );
             let state = view.policy_changes.last().map(|change| change.state.name());
             assert_eq!(state, Some("kept"), "{told}");
             let emulator = world.rehearsal.emulator();

@@ -83,8 +83,8 @@ impl Sm {
         self.change_policy(change::In::HandedOut(job), out);
     }
 
-    /// Returns the plan in force, which stays if no engine's plan is accepted. `None` while a change waits for its plan:
-    /// if that one is refused, the change is rolled back first.
+    /// Returns the plan in force, which stays if no engine's plan is accepted. `None` while a change waits for its
+    /// plan: if that plan is refused, the change is rolled back first.
     fn plan_that_stays(&self) -> Option<Arc<Aim>> {
         let is_free = self.config.mode == Mode::Manage && !self.changes.awaits_plan();
         let in_force = is_free.then(|| self.in_force.as_aim(&self.config.policy));

@@ -1,16 +1,16 @@
 //! Exchanges: where single moves cannot relieve a full channel any more, an entry moves onto a route with one channel
 //! that becomes too full by it, and then other entries leave that channel.
 //!
-//! What a limit has moved in vain is undone, so no channel ever carries more than the fullest did before. Trees of up to
-//! [`ENTRIES_MAX`] entries get exchanges, with limited work.
+//! Moves for a limit that is not reached are undone, so no channel ever carries more than the fullest did before. Trees
+//! of up to [`ENTRIES_MAX`] entries get exchanges, with limited work.
 
 use super::Spread;
 use super::relief::{ENTRIES_MAX, Source, Way};
 
 /// Most sources that may be found for exchanges, and no more than the tree has entries. 1,000 take 0.3 to 0.6 ms.
 /// Measured on ten shapes with 3 % and 10 % of the links missing: where the least load was reached, exchanges needed
-/// 18,386 and 0.4 of the entries at most. More help tapered trees only: a hundred times as many make the fullest link of
-/// `xgft:m=8x8x6,w=1x4x4` 0.3 % less full.
+/// 18,386 and 0.4 of the entries at most. More work helps tapered trees only: a hundred times as much makes the fullest
+/// link of `xgft:m=8x8x6,w=1x4x4` 0.3 % less full.
 const WORK_MAX: usize = 20_000;
 
 impl Spread<'_> {
