@@ -199,8 +199,8 @@ fn disabled(fabric: &Fabric, notice: &Notice) -> Vec<PortRef> {
 }
 
 /// Brings the list up to date with the fabric that a sweep has found: ports that the plan for it disables (`disable`,
-/// of [`Withdrawn`]) are noted, as no sweep sees later what was behind them. Ports that are enabled again are not needed
-/// any more, nor is a place in service without such ports. Returns `None` if the list is up to date.
+/// of [`Withdrawn`]) are noted, as no sweep sees later what was behind them. Ports that are enabled again need no entry
+/// any more, nor does a place in service without such ports. Returns `None` if the list is up to date.
 #[must_use]
 pub fn settled(list: &OutOfService, fabric: &Fabric, disable: &BTreeSet<PortRef>) -> Option<OutOfService> {
     let mut settled = list.clone();
