@@ -364,7 +364,7 @@ fn take_forget(reader: &mut Reader<'_>) -> Option<RecordedInput> {
 }
 
 fn take_list(reader: &mut Reader<'_>) -> Result<Option<RecordedInput>, Bad> {
-    let list = reader.text().map(|text| OutOfService::parse(&text)).transpose();
+    let list = reader.text().map(OutOfService::parse).transpose();
     let list = list.map_err(|(_, fault)| Bad::Kind(fault.to_string()))?;
     Ok(list.map(|list| RecordedInput::OutOfService(Arc::new(list))))
 }
