@@ -50,6 +50,9 @@ struct Open {
     job: Option<JobId>,
     /// The SM_Key that was loaded with the proposed policy, until it is shown.
     sm_key: Option<SecretKey>,
+    /// This change or one that it superseded was kept for later. The M_Key did not wait: this manager uses it, but only
+    /// ports show which one the master that was there meanwhile gave them.
+    was_later: bool,
 }
 
 /// A proposed policy, and what has become of it.
@@ -160,6 +163,8 @@ pub enum In {
         why: Arc<str>,
         /// The judge's reason for the last plan that it refused.
         verdict: Option<Arc<Verdict>>,
+        /// The M_Key that ports hold, if it is one.
+        held: Option<SecretKey>,
     },
     /// Every Set of a plan has ended.
     Applied {
@@ -211,7 +216,7 @@ impl Changes {
                     take(ctx, policy, effects);
                 }
             }
-            In::Refused { why, verdict } => self.roll_back(ctx, why, verdict, effects),
+            In::Refused { why, verdict, held } => self.roll_back(ctx, (why, verdict), held, effects),
             In::Applied { failed } => match (self.list.last().map(state_of), failed) {
                 (Some(ChangeState::Judged | ChangeState::Applied { .. }), 0) if self.open.is_some() => {
                     self.keep(ctx, effects);
@@ -275,7 +280,7 @@ impl Changes {
 
     fn propose(&mut self, ctx: &Ctx<'_>, policy: Arc<Policy>, effects: &mut Vec<Effect>) {
         self.last += 1;
-        let sm_key = self.make_way(ctx, effects);
+        let superseded = self.make_way(ctx, effects);
         let list = Arc::make_mut(&mut self.list);
         list.drain(..(list.len() + 1).saturating_sub(LISTED_MAX));
         list.push(PolicyChange {
@@ -290,7 +295,8 @@ impl Changes {
         self.open = Some(Open {
             before: Arc::clone(ctx.in_force),
             job: None,
-            sm_key,
+            sm_key: superseded.as_ref().and_then(|open| open.sm_key),
+            was_later: superseded.is_some_and(|open| open.was_later),
         });
         if !is_change {
             self.keep(ctx, effects);
@@ -308,8 +314,8 @@ impl Changes {
     }
 
     /// Ends the open change because another one is proposed. A policy that was accepted stays the policy in force.
-    /// Returns the SM_Key that waited for the end of a superseded change: the operator still wants it.
-    fn make_way(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) -> Option<SecretKey> {
+    /// Returns the superseded change: the operator still wants the SM_Key that waited for its end.
+    fn make_way(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) -> Option<Open> {
         if self.wanted().is_none() {
             if self.open.is_some() {
                 self.keep(ctx, effects);
@@ -325,7 +331,7 @@ impl Changes {
             changed,
             by,
         });
-        open.sm_key
+        Some(open)
     }
 
     fn keep(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
@@ -347,6 +353,7 @@ impl Changes {
             return;
         }
         effects.extend(open.sm_key.take().map(Effect::Show));
+        open.was_later = true;
         self.enter(ctx, ChangeState::KeptForLater { why });
         if is_news {
             self.report(effects, |serial, changed| ChangeEvent::KeptForLater {
@@ -357,8 +364,18 @@ impl Changes {
         }
     }
 
-    fn roll_back(&mut self, ctx: &Ctx<'_>, why: Arc<str>, verdict: Option<Arc<Verdict>>, effects: &mut Vec<Effect>) {
-        let Some(open) = self.open.take() else { return };
+    /// The policy before the change is in force. If the change was kept for later, ports keep the M_Key that they hold.
+    fn roll_back(
+        &mut self,
+        ctx: &Ctx<'_>,
+        (why, verdict): (Arc<str>, Option<Arc<Verdict>>),
+        held: Option<SecretKey>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(mut open) = self.open.take() else { return };
+        if let Some(held) = held.filter(|_| open.was_later) {
+            Arc::make_mut(&mut open.before).m_key = held.expose();
+        }
         let state = ChangeState::RolledBack {
             why: Arc::clone(&why),
             verdict,

@@ -433,6 +433,8 @@ fn schedules_that_failed_once_have_one_outcome() {
         (TORUS, 238, Draw::Policies),
         (RING, 24, Draw::Policies),
         (RING, 245, Draw::All),
+        (RING, 831, Draw::All),
+        (TORUS, 1396, Draw::All),
     ] {
         one(spec, seed, draw);
     }

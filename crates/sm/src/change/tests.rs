@@ -74,7 +74,16 @@ fn refused() -> In {
     In::Refused {
         why: "credit loop".into(),
         verdict: None,
+        held: None,
     }
+}
+
+/// A change of the M_Key.
+fn rotates(m_key: u64) -> In {
+    In::Proposed(Arc::new(Policy {
+        m_key,
+        ..Policy::clone(&policy("second"))
+    }))
 }
 
 const KEPT: &str = "SLV-SM-0100";
@@ -186,6 +195,37 @@ fn a_manager_that_makes_no_plan_keeps_a_change_for_later() {
         assert_eq!(bench.hand(refused()), [ROLLED_BACK]);
         assert_eq!(bench.engine_in_force(), "first");
     }
+}
+
+#[test]
+fn ports_keep_their_m_key_if_a_change_that_was_kept_for_later_is_rolled_back() {
+    let check = |is_later: bool, is_superseded: bool, held: Option<u64>, want: u64| {
+        let mut bench = Bench::new();
+        bench.hand(rotates(7));
+        if is_later {
+            bench.hand(In::NotNow(Later::Standby));
+            // The key does not wait: the manager uses it.
+            Arc::make_mut(&mut bench.in_force).m_key = 7;
+        }
+        if is_superseded {
+            bench.hand(rotates(8));
+        }
+        bench.hand(In::HandedOut(JobId(1)));
+        let held = held.map(SecretKey::new);
+        let (why, verdict) = ("credit loop".into(), None);
+        assert_eq!(bench.hand(In::Refused { why, verdict, held }), [ROLLED_BACK]);
+        assert_eq!((bench.engine_in_force(), bench.in_force.m_key), ("first", want));
+    };
+    // The master refused it too, and nothing else has set a key.
+    check(true, false, Some(0), 0);
+    check(true, true, Some(0), 0);
+    // The master accepted the first change.
+    check(true, true, Some(7), 7);
+    // It was on its way: what this manager used then stays.
+    check(true, true, None, 7);
+    // A master knows what it gave: ports may not have got it yet.
+    check(false, false, Some(5), 0);
+    check(false, true, Some(5), 0);
 }
 
 #[test]

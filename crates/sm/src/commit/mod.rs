@@ -375,6 +375,12 @@ impl InForce {
         self.change.failed
     }
 
+    /// Returns true if agents hold the plan in force: no Set of it failed, and since then no sweep has interrupted
+    /// another plan, which the last complete snapshot would then belong to.
+    pub const fn is_whole(&self) -> bool {
+        self.plan.is_some() && self.change.failed == 0 && self.aim.is_none()
+    }
+
     /// Returns the settings that ports have declined.
     pub const fn declined(&self) -> &DeclinedByGuid {
         &self.declined

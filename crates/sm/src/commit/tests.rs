@@ -60,6 +60,29 @@ fn a_plan_that_was_left_half_way_is_aimed_at_until_one_is_applied_or_dropped() {
 }
 
 #[test]
+fn agents_hold_a_plan_in_force_unless_sets_failed_or_the_next_plan_was_interrupted() {
+    let outcome = outcome();
+    let (plan, fabric) = (&outcome.plan, &outcome.inventory.fabric);
+    let applied = |failed: usize| In::Applied {
+        outcome: &outcome,
+        fabric,
+        declined: BTreeMap::new(),
+        sent: (1, failed),
+    };
+    let mut in_force = InForce::default();
+    let mut is_whole_after = |input: In<'_>| {
+        told(&mut in_force, input);
+        in_force.is_whole()
+    };
+    assert!(is_whole_after(applied(0)));
+    assert!(!is_whole_after(In::LeftHalfWay { plan, fabric }));
+    assert!(!is_whole_after(In::Accepted(&outcome)), "no Set of it is sent");
+    assert!(is_whole_after(applied(0)));
+    assert!(!is_whole_after(applied(1)));
+    assert!(!is_whole_after(In::Dropped));
+}
+
+#[test]
 fn the_judge_is_heard_before_a_plan_is_in_force() {
     let outcome = outcome();
     let mut in_force = InForce::default();

@@ -1,5 +1,6 @@
 //! Routes between the key ring and the rest of the manager: what is stored, which key plans have, what sweeps found.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, Port, PortRef};
@@ -31,6 +32,17 @@ pub(super) fn with_m_key(mut policy: Arc<Policy>, key: SecretKey) -> Arc<Policy>
         Arc::make_mut(&mut policy).m_key = key.expose();
     }
     policy
+}
+
+/// Returns the M_Key that ports hold; 0: none. Ports without a key do not count if others have one, because ports that
+/// return have lost it. `None`: they hold several keys, or do not show them.
+pub(super) fn held_by_ports(fabric: &Fabric) -> Option<SecretKey> {
+    let in_use = fabric.end_ports().filter(report::is_in_use);
+    let settings = in_use.map(|(_, port)| &port.settings);
+    let shown = settings.filter(|settings| settings.m_key != 0 || settings.m_key_protect == 0);
+    let keys: BTreeSet<u64> = shown.map(|settings| settings.m_key).collect();
+    let is_one = keys.iter().filter(|key| **key != 0).count() <= 1;
+    keys.last().filter(|_| is_one).copied().map(SecretKey::new)
 }
 
 impl Sm {
@@ -168,5 +180,36 @@ impl Sm {
             Some(route) => self.keys.of_route(&route),
             None => self.keys.usual(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, Node};
+    use selvedge_types::NodeKind;
+
+    use super::*;
+
+    #[test]
+    fn the_key_of_ports_is_what_they_show_if_it_is_one() {
+        let check = |ports: &[(u64, u8)], want: Option<u64>| {
+            let mut b = FabricBuilder::new();
+            for (guid, &(m_key, m_key_protect)) in (1..).zip(ports) {
+                let mut node = Node::new(NodeKind::Switch, Guid(guid), 1, format!("s{guid}"));
+                let port = node.port_mut(PortNum::MANAGEMENT).unwrap();
+                (port.settings.m_key, port.settings.m_key_protect) = (m_key, m_key_protect);
+                b.add(node);
+            }
+            let held = held_by_ports(&b.finish().unwrap());
+            assert_eq!(held.map(SecretKey::expose), want, "{ports:?}");
+        };
+        check(&[(0, 0), (0, 0)], Some(0));
+        check(&[(7, 0), (7, 1)], Some(7));
+        // One has come back without its key.
+        check(&[(7, 0), (0, 0)], Some(7));
+        // The former master was changing it.
+        check(&[(7, 0), (8, 0)], None);
+        // It is hidden from other keys.
+        check(&[(0, 1)], None);
     }
 }

@@ -12,7 +12,7 @@ use selvedge_planner::{
 use selvedge_sim::Time;
 use selvedge_types::SecretKey;
 
-use super::Sm;
+use super::{Sm, keys};
 use crate::apply::Apply;
 use crate::change::{Later, PlansWith};
 use crate::commit::NoPlan;
@@ -223,7 +223,8 @@ impl Sm {
         let events = events.into_iter().filter(|event| *event != PlanEvent::NoPlan);
         out.extend(events.map(Event::Plan).map(Output::Event));
         let left_out = Arc::clone(&self.policy_to_plan().out_of_service);
-        self.change_policy(change::In::Refused { why, verdict }, out);
+        let held = keys::held_by_ports(&inventory.fabric);
+        self.change_policy(change::In::Refused { why, verdict, held }, out);
         if self.config.policy.out_of_service == left_out {
             return self.plan_whole(inventory, installed.clone(), false, out);
         }

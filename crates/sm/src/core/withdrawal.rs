@@ -34,7 +34,8 @@ impl Sm {
 
     /// Removes the links that the operator has taken out of service from the inventory of a sweep. A link that carries
     /// packets stays in it until the plan in force and its multicast trees no longer use the link, and packets of older
-    /// entries are gone.
+    /// entries are gone. The plan in force does so when it was made without the link and is applied: while a plan waits
+    /// for packets, entries of the one before it still lead over the link. A link that was left out before stays so.
     pub(super) fn take_out_of_service(&mut self, inventory: &mut Inventory) {
         let list = Arc::clone(&self.policy_to_plan().out_of_service);
         if list.is_empty() {
@@ -43,13 +44,14 @@ impl Sm {
         let has_packets = self.under_way(&inventory.fabric).is_some();
         let is_good = self.in_force.plan().is_some() && self.in_force.failed() == 0;
         let before = self.in_force.inventory().filter(|_| is_good);
+        let are_off = self.in_force.is_whole() && !has_packets;
         let copied_to = self.multicast.copies().ports(&inventory.fabric);
         let is_copied_to = |at: PortRef| {
             copied_to.contains(&at) || inventory.fabric.peer(at).is_some_and(|far| copied_to.contains(&far))
         };
         let free: BTreeSet<PortRef> = before.map_or_else(BTreeSet::new, |before| {
             let idle = before.withdrawn.idle.iter().copied();
-            let free = idle.filter(|&at| !has_packets || !before.fabric.link_is_up(at));
+            let free = idle.filter(|&at| are_off || !before.fabric.link_is_up(at));
             let free = free.filter_map(|at| find_port(&inventory.fabric, port_id(&before.fabric, at)));
             free.filter(|&at| !is_copied_to(at)).collect()
         });
