@@ -154,7 +154,9 @@ fn what_is_expected_is_compared() {
     lab.write("foreign.net", "nonsense");
     let error = "fm.toml, line 2: fabric.expected: SLV-TOPOLOGY-";
     check(&["--config", "fm.toml"]).exits(2).says(error);
-    check(&["--expected", "foreign.net"]).exits(2).says("foreign.net: no node in it");
+    check(&["--expected", "foreign.net"])
+        .exits(2)
+        .says("foreign.net: no node in it");
     check(&["--config", "fm.toml", "--expected", "mport:m=4,n=2"]).exits(0);
 }
 
