@@ -471,7 +471,7 @@ impl Driver {
                 let set = self.seat.desk().port.set_is_sm(is_sm);
                 self.is_sm_set(set);
             }
-            // Before a Set is sent that disables a port: nobody else would know why it is disabled.
+            // Stored before a Set disables a port: without the list, no later start knows why it is disabled.
             Output::Milestone(Milestone::OutOfService { before, after }) => {
                 if let Err(error) = self.roster.replace(&before, &after) {
                     self.notice(&Notice::NotStored(error));

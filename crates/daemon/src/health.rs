@@ -11,7 +11,7 @@ use selvedge_sim::Time;
 use crate::clock::Clock;
 use crate::names::Names;
 
-/// Largest number of conditions that one answer lists. All are counted.
+/// Largest number of conditions that one answer lists. Its counts are those of all conditions.
 const LISTED_MAX: usize = 10_000;
 
 /// The last facts, and the health that follows from them.

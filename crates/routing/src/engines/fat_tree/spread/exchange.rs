@@ -66,8 +66,9 @@ struct Attempt {
 }
 
 impl Attempt {
-    /// Moves an entry off a channel onto a route with one crowded channel, and entries off that one until it has room
-    /// again. Returns false, and leaves entries and loads as they were, if no such exchange is found.
+    /// Moves an entry from a full channel to a route on which one other channel becomes too full by it. Then moves
+    /// entries off the other channel until it is within the limit. Returns false, and leaves entries and loads as they
+    /// were, if no such exchange is found.
     fn exchange(&mut self, spread: &mut Spread<'_>, channel: usize) -> bool {
         let (from, egress) = (channel / spread.stride, channel % spread.stride);
         for d in 0..spread.layer.to.len() {
