@@ -107,14 +107,6 @@ impl Manager {
         if view.facts.duty != Duty::Manage && !request.dry_run {
             return Err(ErrorKind::NotMaster.error("this process only watches the subnet"));
         }
-        let mut changes = view.policy_changes.iter();
-        let open = changes.find(|of| matches!(of.state, ChangeState::Proposed | ChangeState::Planned));
-        if let Some(open) = open.filter(|_| !request.dry_run) {
-            return Err(ErrorKind::Busy.error(format!(
-                "change {} is being planned: try again when it has ended ('selvedge status changes')",
-                open.serial
-            )));
-        }
         let (Some(fabric), Some(inventory)) = (fabric, view.inventory.clone()) else {
             return Err(not_yet("snapshot of the fabric"));
         };
@@ -124,6 +116,15 @@ impl Manager {
             names: &self.shared.names,
         };
         let proposal = self.proposal(request, &names, &inventory)?;
+        // After the names: what is wrong with a request would still be wrong when the open change has ended.
+        let mut changes = view.policy_changes.iter();
+        let open = changes.find(|of| matches!(of.state, ChangeState::Proposed | ChangeState::Planned));
+        if let Some(open) = open.filter(|_| !request.dry_run) {
+            return Err(ErrorKind::Busy.error(format!(
+                "change {} is being planned: try again when it has ended ('selvedge status changes')",
+                open.serial
+            )));
+        }
         let effects = match proposal.service {
             Service::Enable => Effects::default(),
             Service::Drain | Service::Isolate => inventory.effects(&proposal.list, &proposal.places),
