@@ -301,11 +301,7 @@ fn what_a_reload_refuses_changes_nothing() {
     let check = |text: &str, code: i32, said: &str| {
         let other = lab.write("other.toml", text);
         // The signal of the check before may still be under way: one reload at a time.
-        let asked = |words: &[&str]| {
-            wait_for("answer", || {
-                Some(lab.run(words)).filter(|ran| !ran.err.contains("SLV-API-0027"))
-            })
-        };
+        let asked = |words: &[&str]| lab.run_in_turn(words);
         let against = ["config", "check", &other, "--against", &socket];
         asked(&against).exits(code).complains(said);
         lab.write("fm.toml", text);

@@ -92,10 +92,13 @@ fn a_spine_is_drained_isolated_kept_over_a_kill_and_enabled() {
     let process = daemon(&lab);
     let (spine, far) = spine(&lab);
 
-    let dry = lab.run(&["drain", &spine, "--dry-run"]).exits(0);
+    let dry = lab.run_in_turn(&["drain", &spine, "--dry-run"]).exits(0);
     dry.says("no host loses a connection").says("nothing was changed");
     assert_eq!(places(&lab), []);
-    let change = lab.run(&["drain", &spine, "--reason", "fan", "--json"]).exits(0).json();
+    let change = lab
+        .run_in_turn(&["drain", &spine, "--reason", "fan", "--json"])
+        .exits(0)
+        .json();
     assert_eq!(
         (&change["started"], &change["service"]),
         (&Value::Bool(true), &Value::from("drain"))
@@ -115,13 +118,15 @@ fn a_spine_is_drained_isolated_kept_over_a_kill_and_enabled() {
     lab.run(&["status", "out-of-service", "--csv"])
         .exits(0)
         .says("service,state,kind");
-    lab.run(&["drain", &spine])
+    lab.run_in_turn(&["drain", &spine])
         .exits(2)
         .complains("SLV-API-0012")
         .complains("already");
     assert!(lab.read("state/out-of-service.txt").contains("drain switch 0x"));
 
-    lab.run(&["isolate", &spine]).exits(0).says("ports to be disabled: ");
+    lab.run_in_turn(&["isolate", &spine])
+        .exits(0)
+        .says("ports to be disabled: ");
     wait_for("disabled ports", || {
         far.iter()
             .all(|far| port(&lab, far).0.to_lowercase().contains("disabled"))
@@ -137,13 +142,15 @@ fn a_spine_is_drained_isolated_kept_over_a_kill_and_enabled() {
     let _process = daemon(&lab);
     wait_for_places(&lab, &[("isolate", "out")]);
 
-    lab.run(&["enable", &spine]).exits(0).says("ports to be enabled: ");
+    lab.run_in_turn(&["enable", &spine])
+        .exits(0)
+        .says("ports to be enabled: ");
     wait_for_places(&lab, &[]);
     wait_for("the switch", || {
         let whole = links(&lab).iter().flatten().filter(|end| end.0 == spine).count();
         (whole == far.len() && lab.run(&["health"]).code == 0).then_some(())
     });
-    lab.run(&["enable", &spine]).exits(2).complains("SLV-API-0012");
+    lab.run_in_turn(&["enable", &spine]).exits(2).complains("SLV-API-0012");
 }
 
 #[test]
@@ -158,26 +165,29 @@ fn losses_are_named_and_bad_names_are_refused() {
     let last = host(15);
     let name = last.iter().find(|end| end.0.starts_with('H')).unwrap().0.clone();
     let leaf = last.iter().find(|end| !end.0.starts_with('H')).unwrap().clone();
-    lab.run(&["drain", &name])
+    lab.run_in_turn(&["drain", &name])
         .exits(2)
         .complains("SLV-API-0013")
         .complains("1 host would lose")
         .complains(&name)
         .complains("--force");
-    lab.run(&["drain", &leaf.0]).exits(2).complains("4 hosts would lose");
-    lab.run(&["drain", &name, "--dry-run"])
+    lab.run_in_turn(&["drain", &leaf.0])
+        .exits(2)
+        .complains("4 hosts would lose");
+    lab.run_in_turn(&["drain", &name, "--dry-run"])
         .exits(0)
         .says("1 host without any other connection");
-    lab.run(&["drain", &name, "--force"]).exits(0).says(&name);
+    lab.run_in_turn(&["drain", &name, "--force"]).exits(0).says(&name);
     wait_for_places(&lab, &[("drain", "out")]);
     lab.run(&["health"]).exits(0);
     // By the other end of its link.
-    lab.run(&["enable", &format!("{}[{}]", leaf.0, leaf.1)]).exits(0);
+    lab.run_in_turn(&["enable", &format!("{}[{}]", leaf.0, leaf.1)])
+        .exits(0);
     wait_for_places(&lab, &[]);
 
     let own = host(0).iter().find(|end| end.0.starts_with('H')).unwrap().0.clone();
     let check = |args: &[&str], words: &[&str]| {
-        let ran = lab.run(args).exits(2);
+        let ran = lab.run_in_turn(args).exits(2);
         words.iter().fold(ran, |ran, word| ran.complains(word));
     };
     check(&["isolate", &own, "--force"], &["SLV-API-0012", "manager's own"]);

@@ -54,6 +54,14 @@ impl Lab {
         Ran::of(self.command(args).output().unwrap())
     }
 
+    /// Runs a command that changes something. While a change before it is open, the manager asks to try again: then
+    /// it is run again.
+    pub fn run_in_turn(&self, args: &[&str]) -> Ran {
+        wait_for("turn", || {
+            Some(self.run(args)).filter(|ran| !ran.err.contains("SLV-API-0027"))
+        })
+    }
+
     pub fn run_with_input(&self, args: &[&str], input: &str) -> Ran {
         let mut command = self.command(args);
         command
