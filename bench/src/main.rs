@@ -20,6 +20,7 @@ mod report;
 mod routing;
 mod stats;
 mod tables;
+mod telemetry;
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -78,6 +79,8 @@ enum Command {
     /// The subnet administrator: paths asked for while 11,664 hosts are routed anew, beside OpenSM; questions and
     /// joins.
     Administration,
+    /// Full reads of all counters on ibsim: the manager beside a bare poller, ibqueryerrors and iblinkinfo.
+    Telemetry,
     /// How long our routing and judging take, one thread unless said; on a quiet machine only.
     RoutingSpeed,
 }
@@ -270,6 +273,7 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
     match cli.command {
         Some(Command::Formula) => return formula(options),
         Some(Command::Ceiling) => return ceilings(options),
+        Some(Command::Telemetry) => return telemetries(options),
         Some(Command::Bringup) => bringups(options, &mut results)?,
         Some(Command::Emulator) => emulators(options, &mut results)?,
         Some(Command::Model) => results.model = Some(model::measure(options.quick, options.repeats())?),
@@ -354,6 +358,14 @@ fn ceilings(options: &Options) -> Result<ExitCode, BenchError> {
                 println!("{}, {window}: {spread:.0}", case.spec);
             }
         }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn telemetries(options: &Options) -> Result<ExitCode, BenchError> {
+    let program = ours::program()?;
+    for case in options.cases(&FABRICS)? {
+        print!("{}", telemetry::measure(&case, &program, options.repeats())?);
     }
     Ok(ExitCode::SUCCESS)
 }

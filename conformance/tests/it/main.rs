@@ -29,5 +29,6 @@ mod served;
 mod soak;
 mod standby;
 mod support;
+mod telemetry;
 mod transport;
 mod trap_flood;

@@ -51,6 +51,8 @@ pub enum ErrorKind {
     LastPath,
     /// SLV-API-0014: nothing of that name is in the fabric.
     NoSuchPlace,
+    /// SLV-API-0015: this process samples no counters.
+    NoTelemetry,
     /// SLV-API-0020: the path does not support this method; the header Allow names the supported one.
     WrongMethod,
     /// SLV-API-0021: the head or body of a request did not arrive in time.
@@ -71,7 +73,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::NotFound,
         Self::BadRequest,
         Self::NoEmulator,
@@ -86,6 +88,7 @@ impl ErrorKind {
         Self::NotOutOfService,
         Self::LastPath,
         Self::NoSuchPlace,
+        Self::NoTelemetry,
         Self::WrongMethod,
         Self::TimedOut,
         Self::NoLength,
@@ -121,6 +124,7 @@ impl ErrorKind {
             Self::NotOutOfService => "SLV-API-0012",
             Self::LastPath => "SLV-API-0013",
             Self::NoSuchPlace => "SLV-API-0014",
+            Self::NoTelemetry => "SLV-API-0015",
             Self::WrongMethod => "SLV-API-0020",
             Self::TimedOut => "SLV-API-0021",
             Self::NoLength => "SLV-API-0022",
@@ -144,6 +148,7 @@ impl ErrorKind {
             | Self::NoManager
             | Self::NotMaster
             | Self::NoPlan
+            | Self::NoTelemetry
             | Self::NotMissing
             | Self::NotOutOfService
             | Self::LastPath => 409,
@@ -177,6 +182,7 @@ impl ErrorKind {
             Self::LastPath => "use --force if these hosts may lose their connection",
             Self::NoSuchPlace => "name a node as 'selvedge status nodes' shows it, or a port of it as 'NAME[PORT]'",
             Self::WrongMethod => "use the method that the header Allow names",
+            Self::NoTelemetry => "ask the process that runs 'selvedge run', with telemetry.enabled = true",
             Self::TimedOut => "send the whole request at once",
             Self::NoLength => "send a body with its Content-Length",
             Self::TooLarge => "send a shorter body; a fault has some 100 bytes",

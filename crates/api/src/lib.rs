@@ -26,6 +26,7 @@ mod select;
 mod simulation;
 mod soak;
 mod status;
+mod telemetry;
 mod transition;
 
 pub use administration::Administration;
@@ -63,5 +64,9 @@ pub use soak::{
 pub use status::{
     Application, ApplicationStep, ApplicationWait, FoundTables, LocalPort, MadCounts, MulticastGroup, NotStored,
     OwnTables, Progress, Role, Run, Stage, Status,
+};
+pub use telemetry::{
+    CounterQuery, MetricSetEntry, MetricSets, MetricsQuery, MissingReason, SetForm, SetQuery, SilentNode, Telemetry,
+    TelemetryClass, TelemetryCounter, TelemetryPort, TelemetryPorts, TelemetryRequests, TelemetrySlot, TelemetryState,
 };
 pub use transition::{Transition, TransitionStep};

@@ -8,7 +8,7 @@ use crate::exit::{CliError, Exit};
 use crate::out::note;
 use crate::{
     backups, bench, changes, compare, config, decode, demo, emulate, experiment, fault, headings, health, maintenance,
-    man, model, rebalance, replay, route, run, shell, simulate, soak, status, topology, transition, verify,
+    man, model, rebalance, replay, route, run, shell, simulate, soak, status, telemetry, topology, transition, verify,
 };
 
 /// Largest number of threads that a flag may request: more than the processors of any machine in use, but few enough to
@@ -33,6 +33,7 @@ enum Command {
     Watch(Box<run::WatchArgs>),
     Status(status::StatusArgs),
     Health(health::HealthArgs),
+    Telemetry(telemetry::TelemetryArgs),
     Forget(health::ForgetArgs),
     Drain(maintenance::DrainArgs),
     Isolate(maintenance::IsolateArgs),
@@ -101,6 +102,7 @@ impl Cli {
             Command::Watch(args) => args.json(),
             Command::Status(args) => args.json(),
             Command::Health(args) => args.json(),
+            Command::Telemetry(args) => args.json(),
             Command::Forget(args) => args.json(),
             Command::Drain(args) => args.json(),
             Command::Isolate(args) => args.json(),
@@ -136,6 +138,7 @@ impl Cli {
             Command::Watch(args) => run::watch(args),
             Command::Status(args) => status::run(args),
             Command::Health(args) => health::run(args),
+            Command::Telemetry(args) => telemetry::run(args),
             Command::Forget(args) => health::forget(args),
             Command::Drain(args) => maintenance::drain(args),
             Command::Isolate(args) => maintenance::isolate(args),

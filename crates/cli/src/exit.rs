@@ -210,6 +210,14 @@ pub enum CliError {
     /// A running process.
     #[error(transparent)]
     Http(#[from] HttpError),
+    /// A metric selection file.
+    #[error("{}: {cause}", path.display())]
+    Selection {
+        /// The file.
+        path: PathBuf,
+        /// Its mistake.
+        cause: selvedge_telemetry::selection::SelectionError,
+    },
     /// Too many LIDs.
     #[error(transparent)]
     Lids(#[from] OutOfLids),

@@ -7,6 +7,7 @@ mod exits;
 mod files;
 mod pages;
 mod settings;
+mod telemetry;
 
 use std::path::PathBuf;
 

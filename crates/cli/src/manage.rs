@@ -12,7 +12,7 @@ use selvedge_daemon::{
     Door, DumpSink, EmulationOptions, Expected, LogFile, LogSink, Options, Outcome, Running, Until, start,
 };
 use selvedge_fabric::Fabric;
-use selvedge_http::{Front, MANAGER_SOCKET, Socket, default_path};
+use selvedge_http::{Front, MANAGER_SOCKET, MetricsAddress, MetricsServer, Socket, default_path};
 use selvedge_sim::Seed;
 use selvedge_sm::{Mode, View};
 
@@ -221,14 +221,23 @@ pub fn run(
     let socket = settings.daemon.socket.clone();
     // Bind the socket first: without it, another manager may be at work, and the fabric must stay untouched.
     let bound = socket.as_deref().map(Socket::bind).transpose()?;
+    // A dry run beside the manager has the same settings.
+    let samples = mode == Mode::Manage && !args.once && settings.telemetry.enabled;
+    let listen = settings.telemetry.metrics_listen.filter(|_| samples);
+    let metrics = listen.map(MetricsAddress::bind).transpose()?;
+    let metrics_at = metrics.as_ref().and_then(MetricsAddress::local);
     if let Some(path) = &settings.daemon.log_file {
         note(format!("selvedge: log in {}", path.display()));
     }
     let bar = progress::bar();
     let running = begin(mode, door, (verdict, sources), args, &bar)?;
     let manager = running.manager.clone();
-    let front = match Front::open(bound, Arc::new(manager.clone())) {
-        Ok(front) => front,
+    let opened = Front::open(bound, Arc::new(manager.clone())).and_then(|front| {
+        let served = metrics.map(|address| MetricsServer::open(address, Arc::new(manager.clone())));
+        Ok((front, served.transpose()?))
+    });
+    let (front, _metrics) = match opened {
+        Ok(opened) => opened,
         Err(error) => {
             use selvedge_daemon::Service as _;
             manager.stop();
@@ -238,6 +247,9 @@ pub fn run(
     };
     if let Some(path) = &socket {
         note(format!("selvedge: API on {}", path.display()));
+    }
+    if let Some(address) = metrics_at {
+        note(format!("selvedge: metrics on http://{address}/metrics"));
     }
     background::started();
     progress::follow(&bar, &running, |_| false);

@@ -86,6 +86,23 @@ macro_rules! millis {
     };
 }
 
+/// Builds a `Key` for the interval of a sampling class, in milliseconds.
+macro_rules! interval {
+    ($name:literal, $field:ident, $doc:literal) => {
+        Key {
+            section: "telemetry",
+            name: $name,
+            want: "100 to 86400000 milliseconds",
+            doc: $doc,
+            set: |s, v| {
+                s.telemetry.$field = Duration::from_millis(v.int_up_to(DAY_MS).filter(|&ms| ms >= 100)?);
+                Some(())
+            },
+            show: |s| Some(millis(s.telemetry.$field)),
+        }
+    };
+}
+
 /// Builds a `Key` for a count that must not be zero.
 macro_rules! count {
     ($section:literal, $name:literal, $($field:ident).+, 1..=$max:literal, $want:literal, $doc:literal) => {

@@ -8,7 +8,7 @@ use selvedge_plan::RebalanceWhen;
 use selvedge_plan::partition::Partitions;
 use selvedge_types::{Mtu, SecretKey, Sl};
 
-use crate::{Key, Settings, Value, parse_engines, routing_keys};
+use crate::{Key, Settings, Value, parse_engines, routing_keys, telemetry_keys};
 
 impl Key {
     /// All keys, in the order of the printed file.
@@ -470,6 +470,16 @@ impl Key {
             "1 to 16383 multicast groups",
             "Multicast groups that one port may have joined; more are refused."
         ),
+        telemetry_keys::ENABLED,
+        telemetry_keys::INTERVAL,
+        telemetry_keys::ERRORS_INTERVAL,
+        telemetry_keys::DETAIL_INTERVAL,
+        telemetry_keys::ENDS,
+        telemetry_keys::WINDOW,
+        telemetry_keys::NODE_WINDOW,
+        telemetry_keys::TIMEOUT,
+        telemetry_keys::RETRIES,
+        telemetry_keys::METRICS_LISTEN,
         path!(
             "socket",
             socket,
@@ -527,7 +537,7 @@ impl Key {
     }
 }
 
-fn millis(duration: Duration) -> Value {
+pub(crate) fn millis(duration: Duration) -> Value {
     Value::Int(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 

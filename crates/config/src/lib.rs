@@ -20,6 +20,7 @@ mod probe;
 mod routing_keys;
 mod secret;
 mod settings;
+mod telemetry_keys;
 mod value;
 
 pub use admit::{Against, FlagFile, LidsRead, Overrule, Readers, SettingsFile, Sources, Verdict, admit};
@@ -33,5 +34,5 @@ pub use parse::{apply, parse};
 pub use partitions::{parse_partitions, read_partitions};
 pub use print::{print_defaults, print_settings, print_settings_with_keys};
 pub use secret::{KeyName, KeyText};
-pub use settings::{AdministratorOptions, DaemonOptions, ManagerOptions, Settings};
+pub use settings::{AdministratorOptions, DaemonOptions, ManagerOptions, Settings, TelemetryOptions};
 pub use value::Value;

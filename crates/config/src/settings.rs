@@ -1,5 +1,6 @@
 //! All settings of a configuration file, as values.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ pub struct Settings {
     pub manager: ManagerOptions,
     /// Limits of the subnet administrator.
     pub administrator: AdministratorOptions,
+    /// Sampling of counters.
+    pub telemetry: TelemetryOptions,
     /// Settings of the process.
     pub daemon: DaemonOptions,
 }
@@ -116,6 +119,48 @@ impl Default for AdministratorOptions {
             subscriptions_per_client: 64,
             groups: 1_024,
             groups_per_client: 512,
+        }
+    }
+}
+
+/// Sampling of the counters of all ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TelemetryOptions {
+    /// True if the master samples.
+    pub enabled: bool,
+    /// Interval of data, packets and PortXmitWait.
+    pub interval: Duration,
+    /// Interval of error counters.
+    pub errors_interval: Duration,
+    /// Interval of detailed counters; `None`: never.
+    pub detail_interval: Option<Duration>,
+    /// True if one end of each healthy link is read, and not both.
+    pub is_one_end: bool,
+    /// Most requests in flight.
+    pub window: usize,
+    /// Most requests in flight to one node.
+    pub node_window: usize,
+    /// Time after which a request is repeated.
+    pub timeout: Duration,
+    /// Repeats before a request has failed.
+    pub retries: u8,
+    /// TCP address at which `/metrics` is served; `None`: only on the Unix socket.
+    pub metrics_listen: Option<SocketAddr>,
+}
+
+impl Default for TelemetryOptions {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            interval: Duration::from_secs(30),
+            errors_interval: Duration::from_secs(30),
+            detail_interval: Some(Duration::from_secs(300)),
+            is_one_end: false,
+            window: 64,
+            node_window: 3,
+            timeout: Duration::from_millis(200),
+            retries: 1,
+            metrics_listen: None,
         }
     }
 }

@@ -171,7 +171,9 @@ impl Administration {
             | In::Command(_)
             | In::Persist { .. }
             | In::StateStored { .. }
-            | In::KnownStored { .. } => {}
+            | In::KnownStored { .. }
+            | In::Surveyed { .. }
+            | In::Clock(_) => {}
         }
         self.inform_manager(now, out);
     }

@@ -6,12 +6,14 @@ use selvedge_health::Known;
 use selvedge_sa::Sa;
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Input, Intake, IntakeOut, Milestone, PersistentState, Role};
+use selvedge_telemetry::Sampler;
 use selvedge_wire::{Class, Datagram, Method};
 
 use crate::administration::Administration;
 use crate::config::{Administrated, copy_config};
 use crate::io::{In, Out};
 use crate::retry::Retry;
+use crate::sampling::Sampling;
 use crate::saver::Saver;
 
 /// Connects a manager, its administrator, the port and the disk.
@@ -27,6 +29,7 @@ pub struct Coordinator {
     /// The number of the last request to store those.
     known_number: u64,
     administration: Option<Administration>,
+    sampling: Option<Sampling>,
 }
 
 /// Failures of storing since the last success.
@@ -58,7 +61,15 @@ impl Coordinator {
             known: Saver::default(),
             known_number: 0,
             administration,
+            sampling: None,
         }
+    }
+
+    /// Returns the coordinator with a sampler, which reads ports while the manager is master.
+    #[must_use]
+    pub fn sampling(mut self, sampler: Option<Sampler>) -> Self {
+        self.sampling = sampler.map(Sampling::new);
+        self
     }
 
     /// Handles one input. Appends the outputs.
@@ -73,6 +84,7 @@ impl Coordinator {
             In::Arrived(datagram) => self.arrived(now, datagram, out),
             // The administrator repeats requests by its own timers.
             In::Returned(datagram) if datagram.mad.class() == Class::SubnAdm => {}
+            In::Returned(datagram) if datagram.mad.class() == Class::PerfMgt => self.sample(now, input, out),
             In::Returned(datagram) => out.push(Out::Manager(Input::Returned(datagram))),
             In::Milestone(milestone) => self.reached(now, milestone, out),
             In::Command(command) => {
@@ -98,7 +110,11 @@ impl Coordinator {
                 self.known.saved(now, id, is_stored);
                 self.store_known(now, out);
             }
-            In::Wake => self.wake(now, out),
+            In::Wake => {
+                self.wake(now, out);
+                self.sample(now, In::Wake, out);
+            }
+            In::Surveyed { .. } | In::Clock(_) => self.sample(now, input, out),
             In::RegistrationsStored { .. } | In::MarkRemoved { .. } | In::MarkSet { .. } | In::Indexed(_) | In::End => {
                 if let Some(administration) = &mut self.administration {
                     administration.handle(now, input, out);
@@ -125,6 +141,7 @@ impl Coordinator {
             self.saver.next_wake(),
             self.known.next_wake(),
             administration,
+            self.sampling.as_ref().and_then(Sampling::next_wake),
         ];
         wakes.into_iter().flatten().min()
     }
@@ -141,6 +158,18 @@ impl Coordinator {
         self.administration.as_ref().map(Administration::administrator)
     }
 
+    /// Returns the sampler, if there is one.
+    #[must_use]
+    pub fn sampler(&self) -> Option<&Sampler> {
+        self.sampling.as_ref().map(Sampling::sampler)
+    }
+
+    /// True if the sampler reads ports at present.
+    #[must_use]
+    pub fn is_sampling(&self) -> bool {
+        self.sampling.as_ref().is_some_and(Sampling::is_reading)
+    }
+
     /// Returns the failures of storing since the last success.
     #[must_use]
     pub fn retries(&self) -> Retries {
@@ -154,7 +183,16 @@ impl Coordinator {
         }
     }
 
+    fn sample(&mut self, now: Time, input: In, out: &mut Vec<Out>) {
+        if let Some(sampling) = &mut self.sampling {
+            sampling.handle(now, input, out);
+        }
+    }
+
     fn arrived(&mut self, now: Time, datagram: Datagram, out: &mut Vec<Out>) {
+        if self.sampling.is_some() && Sampling::takes(&datagram) {
+            return self.sample(now, In::Arrived(datagram), out);
+        }
         let is_taken = self
             .administration
             .as_mut()
@@ -182,6 +220,9 @@ impl Coordinator {
                 self.store_known(now, out);
             }
             _ => {}
+        }
+        if matches!(milestone, Milestone::Committed(_) | Milestone::RoleChanged { .. }) && self.sampling.is_some() {
+            self.sample(now, In::Milestone(milestone.clone()), out);
         }
         if let Some(administration) = &mut self.administration {
             administration.reached(now, milestone, out);

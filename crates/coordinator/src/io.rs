@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_fabric::Fabric;
 use selvedge_health::Known;
+use selvedge_plan::{Generation, Plan};
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sm::{Command, Event, Input, Milestone, PersistentState};
+use selvedge_telemetry::{self as telemetry, Inventory, Sample, SlotReport, Wall};
 use selvedge_wire::Datagram;
 
 /// An input of a coordinator.
@@ -61,6 +64,16 @@ pub enum In {
     },
     /// [`Out::Index`] ended; `None` if indexing failed.
     Indexed(Option<Arc<Snapshot>>),
+    /// [`Out::Survey`] ended.
+    Surveyed {
+        /// Generation of the plan.
+        generation: Generation,
+        /// What [`crate::survey`] returned.
+        inventory: Arc<Inventory>,
+    },
+    /// The wall clock shows this now. To be handed in at the start, and about every second if there is a sampler: slots
+    /// are aligned to this clock.
+    Clock(Wall),
     /// [`crate::Coordinator::next_wake`] is due.
     Wake,
     /// The process ends: data that is not stored yet is stored now.
@@ -86,6 +99,19 @@ pub enum Out {
     Event(Event),
     /// Index a plan that is in force, then hand in [`In::Indexed`]. A newer one supersedes this one.
     Index(Sources),
+    /// Make the inventory of the sampler from a plan in force with [`crate::survey`], then hand in [`In::Surveyed`]. A
+    /// newer one supersedes this one.
+    Survey(Arc<Fabric>, Arc<Plan>),
+    /// Send a request of the sampler, after everything else that waits to be sent. The number of requests without an
+    /// answer is bounded by [`selvedge_telemetry::Config::window`].
+    Request {
+        /// The datagram.
+        datagram: Datagram,
+        /// How long the lower layer may wait for the response.
+        timeout: Duration,
+    },
+    /// What the sampler found.
+    Sampled(Sampled),
     /// Store the manager's state, then hand in [`In::StateStored`].
     StoreState {
         /// Number of the request.
@@ -115,4 +141,17 @@ pub enum Out {
         /// True at the end of the process: the mark must survive a crash of the machine.
         has_ended: bool,
     },
+}
+
+/// What the sampler found, for those that keep it, show it or judge it.
+#[derive(Clone, Debug)]
+pub enum Sampled {
+    /// The ports from now on; none while this manager is not master.
+    Inventory(Arc<Inventory>),
+    /// The counters of a port.
+    Sample(Box<Sample>),
+    /// A slot is complete.
+    Ended(Box<SlotReport>),
+    /// An event for operators.
+    Event(telemetry::Event),
 }

@@ -17,6 +17,8 @@
 //! - Groups, alias GUIDs, renamed ports and a standby's copy of registrations reach the manager as inputs.
 //! - State is stored one save at a time, and a failed save is retried. A registration is confirmed only when it is
 //!   certain that a restart either keeps it or asks the host again.
+//! - While the manager is master, the sampler reads the counters of all ports of the plan in force. Its requests and
+//!   samples are outputs; the manager does not wait for them.
 //!
 //! The coordinator does not contain the manager: the manager may compute for long, and hosts must be answered in that
 //! time.
@@ -27,9 +29,12 @@ mod coordinator;
 mod io;
 mod keeper;
 mod retry;
+mod sampling;
 mod saver;
+mod survey;
 
 pub use config::Administrated;
 pub use coordinator::{Coordinator, Retries};
-pub use io::{In, Out};
+pub use io::{In, Out, Sampled};
 pub use retry::Retry;
+pub use survey::survey;

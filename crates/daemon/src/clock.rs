@@ -32,6 +32,13 @@ impl Clock {
         Time(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
+    /// Returns the calendar's present setting, in nanoseconds since 1970-01-01 UTC.
+    #[must_use]
+    pub fn unix_ns(&self) -> u64 {
+        let now = (self.calendar)().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+    }
+
     /// Returns `time` in milliseconds since 1970-01-01 UTC, by the calendar's present setting.
     #[must_use]
     pub fn unix_ms(&self, time: Time) -> u64 {

@@ -5,6 +5,8 @@
 //! every millisecond while the manager is at work. If no thread has used the desk since, the clerk answers hosts' SA
 //! requests, and keeps all other arrivals, in order, for the manager.
 
+mod requests;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -21,10 +23,12 @@ use selvedge_transport::Turns;
 use selvedge_types::Lid;
 use selvedge_wire::{Arrival, Class, Datagram, MadPort, Method, PortError};
 
+use self::requests::Requests;
 use crate::DaemonError;
 use crate::administrator;
 use crate::shared::Shared;
 use crate::storing::Promise;
+use crate::telemetry::Gatherer;
 
 /// How often the clerk checks the desk. A request waits at most twice this time.
 const LOOK: Duration = Duration::from_millis(1);
@@ -54,6 +58,10 @@ pub(crate) struct Desk {
     pending: VecDeque<(Datagram, Duration)>,
     /// Messages to hosts, by LID. The LIDs take turns, so that a host with endless requests delays no other.
     pending_gmps: Turns<Lid, (Datagram, Duration)>,
+    /// Requests of the sampler: they go after everything else.
+    requests: Requests,
+    /// Gathers what the sampler found; `None`: there is no sampler.
+    gatherer: Option<Gatherer>,
     /// Outputs of the coordinator for the manager's thread, and their times.
     left: VecDeque<(Time, Out)>,
     /// Result of setting the mark, until it is reported.
@@ -70,6 +78,7 @@ impl Desk {
         port: Box<dyn MadPort>,
         coordinator: Coordinator,
         folder: Option<Arc<StateDir>>,
+        gatherer: Option<Gatherer>,
         shared: Arc<Shared>,
     ) -> Self {
         Self {
@@ -78,6 +87,8 @@ impl Desk {
             folder,
             pending: VecDeque::new(),
             pending_gmps: Turns::default(),
+            requests: Requests::default(),
+            gatherer,
             left: VecDeque::new(),
             mark_set: None,
             heard: None,
@@ -177,8 +188,8 @@ impl Desk {
     }
 
     /// Hands an input to the coordinator. Of its outputs, this function sends the datagrams, and sets or removes the
-    /// mark "all registrations are stored"; all others are left for the manager's thread. Returns false if the only
-    /// output was the answer to a trap.
+    /// mark "all registrations are stored"; all others are left for the manager's thread. Returns false if there are no
+    /// other outputs than answers to traps, and requests and samples of the sampler.
     pub(crate) fn handle(&mut self, input: In) -> Result<bool, PortError> {
         let now = self.shared.clock.now();
         let asked = match &input {
@@ -190,7 +201,8 @@ impl Desk {
         if let Some(datagram) = asked.filter(|datagram| is_ours(datagram, &out)) {
             self.hear(now, false, &datagram);
         }
-        let has_come = out.iter().any(|wanted| !matches!(wanted, Out::Repress(_)));
+        let is_done_here = |wanted: &Out| matches!(wanted, Out::Repress(_) | Out::Request { .. } | Out::Sampled(_));
+        let has_come = !out.iter().all(is_done_here);
         let carried_out = self.carry_out(now, &mut out);
         self.out = out;
         carried_out.map(|()| has_come)
@@ -209,6 +221,8 @@ impl Desk {
                     Err(PortError::Full) => {}
                     result => result?,
                 },
+                Out::Request { datagram, timeout } => self.request(now, datagram, timeout)?,
+                Out::Sampled(sampled) => self.gather(now, sampled),
                 Out::RemoveMark => self.remove_mark(now)?,
                 Out::SetMark { has_ended } => self.set_mark(has_ended)?,
                 wanted => self.leave(now, wanted),
@@ -281,6 +295,9 @@ impl Desk {
                 | Out::Repress(_)
                 | Out::Event(_)
                 | Out::Index(_)
+                | Out::Survey(..)
+                | Out::Request { .. }
+                | Out::Sampled(_)
                 | Out::StoreState { .. }
                 | Out::StoreKnown { .. }
                 | Out::RemoveMark => {}
@@ -313,15 +330,16 @@ impl Desk {
         while let Some((datagram, timeout)) = self.pending.front().or_else(|| self.pending_gmps.front()) {
             match self.port.send(datagram, *timeout) {
                 Ok(()) => drop(self.pending.pop_front().or_else(|| self.pending_gmps.pop())),
-                Err(PortError::Full) => break,
+                Err(PortError::Full) => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        self.send_requests()
     }
 
     /// Lets the coordinator serve its timers.
     pub(crate) fn wake(&mut self, now: Time) -> Result<(), PortError> {
+        self.show_clock(now)?;
         if self.coordinator.next_wake().is_some_and(|at| at <= now) {
             self.handle(In::Wake)?;
         }
@@ -349,7 +367,9 @@ impl Desk {
 /// True if a datagram is of subnet administration, or answers the copier: the manager does not get it.
 fn is_ours(datagram: &Datagram, out: &[Out]) -> bool {
     let is_managers = |wanted: &Out| matches!(wanted, Out::Manager(Input::Received(_)));
-    datagram.mad.class() == Class::SubnAdm || datagram.mad.method() == Method::GetResp && !out.iter().any(is_managers)
+    let class = datagram.mad.class();
+    let is_copiers = class.is_smp() && datagram.mad.method() == Method::GetResp && !out.iter().any(is_managers);
+    class == Class::SubnAdm || is_copiers
 }
 
 /// The desk, and which thread used it last.

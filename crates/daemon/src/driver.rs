@@ -30,6 +30,7 @@ use crate::out_of_service::Roster;
 use crate::record::Recorder;
 use crate::shared::Shared;
 use crate::systemd::Systemd;
+use crate::telemetry::{Gatherer, surveyor};
 use crate::worker::{Expected, Note, ToCompare, ToStore, Worker};
 use crate::worker::{backer, comparer, compute_in_place, expecter, indexer, planner, storer};
 
@@ -81,6 +82,8 @@ pub(crate) struct Driver {
     backer: Worker<Box<Job>>,
     /// Makes plans that are in force ready for the administrator.
     indexer: Worker<Sources>,
+    /// Makes the sampler's inventory of plans that are in force.
+    surveyor: Worker<(Arc<Fabric>, Arc<Plan>)>,
     storer: Worker<ToStore>,
     comparer: Worker<ToCompare>,
     dumper: Option<Worker<Dump>>,
@@ -134,6 +137,7 @@ pub(crate) struct Parts {
     pub(crate) expected: Option<Expected>,
     pub(crate) coordinator: Coordinator,
     pub(crate) roster: Arc<Roster>,
+    pub(crate) gatherer: Option<Gatherer>,
 }
 
 impl Driver {
@@ -144,16 +148,19 @@ impl Driver {
             parts.port,
             parts.coordinator,
             parts.folder.clone(),
+            parts.gatherer,
             Arc::clone(&parts.shared),
         );
         if parts.recorder.is_some() {
             desk.listen();
         }
+        let shared = parts.shared;
+        let surveyor = surveyor(sender.clone(), Arc::clone(&shared))?;
         Ok(Self {
             sm: parts.sm,
             seat: Seat::new(desk)?,
             until: parts.until,
-            shared: parts.shared,
+            shared,
             notes,
             recorder: parts.recorder,
             planner: planner("plan", sender.clone())?,
@@ -161,6 +168,7 @@ impl Driver {
             copier: planner("multicast", sender.clone())?,
             backer: backer(sender.clone())?,
             indexer: indexer(sender.clone())?,
+            surveyor,
             dumper: parts.dumps.map(|sink| dumper(sender.clone(), sink)).transpose()?,
             expecter: parts
                 .expected
@@ -350,6 +358,9 @@ impl Driver {
                     self.coordinate(In::Indexed(snapshot))?;
                     drop(before);
                 }
+                Note::Surveyed { generation, inventory } => {
+                    self.coordinate(In::Surveyed { generation, inventory })?;
+                }
                 Note::Superseded => {}
                 Note::Persisted { id, result } => self.state_stored(id, result)?,
                 Note::KnownStored { id, result } => self.known_stored(id, result)?,
@@ -409,10 +420,7 @@ impl Driver {
         self.sm.handle(now, input, &mut out);
         self.has_worked = true;
         self.changed = true;
-        self.fault_since = match self.sm.is_at_a_fault() {
-            true => self.fault_since.or(Some(now)),
-            false => None,
-        };
+        self.fault_is(now, self.sm.is_at_a_fault());
         if let Some(notice) = self.recorder.as_mut().and_then(|recorder| recorder.outputs(&out)) {
             self.notice(&notice);
         }
@@ -434,6 +442,15 @@ impl Driver {
         }
         self.out = out;
         Ok(())
+    }
+
+    /// Notes whether a fault is repaired now. Meanwhile no counter is read, as long as events wait, too.
+    fn fault_is(&mut self, now: Time, is_there: bool) {
+        if is_there != self.fault_since.is_some() {
+            self.fault_since = is_there.then_some(now);
+            let until = if is_there { now + HURRY } else { Time::ZERO };
+            self.seat.desk().hold_requests(until);
+        }
     }
 
     fn carry_out(&mut self, now: Time, output: Output) -> Result<(), DaemonError> {

@@ -47,6 +47,7 @@ mod signals;
 mod start;
 mod storing;
 mod systemd;
+mod telemetry;
 mod wanted;
 mod worker;
 
@@ -71,4 +72,5 @@ pub use service::{Manager, Service};
 pub use signals::obey;
 pub use start::{Door, Options, Running, manager_config, start};
 pub use storing::Promise;
+pub use telemetry::{Metrics, Snapshot as TelemetrySnapshot, Telemetry};
 pub use worker::Expected;

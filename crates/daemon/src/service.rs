@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use selvedge_api::{
-    Check, CheckRequest, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest, Forgotten,
-    Health, Links, LocalPort, Nodes, OutOfService, OutOfServiceChange, OutOfServiceRequest, Partitions, Plan,
-    PolicyChange, PolicyChanges, Ports, Progress, Rebalance, RebalanceRequest, RefusedPlan, Status, WouldSend,
-    WouldSet, links, nodes,
+    Check, CheckRequest, CounterQuery, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest,
+    Forgotten, Health, Links, LocalPort, MetricSets, MetricsQuery, Nodes, OutOfService, OutOfServiceChange,
+    OutOfServiceRequest, Partitions, Plan, PolicyChange, PolicyChanges, Ports, Progress, Rebalance, RebalanceRequest,
+    RefusedPlan, SetQuery, Status, Telemetry, TelemetryPorts, WouldSend, WouldSet, links, nodes,
 };
 use selvedge_config::{Against, Settings, SettingsFile, Sources, Verdict, admit};
 use selvedge_fabric::Fabric;
@@ -29,6 +29,7 @@ use crate::out_of_service::Roster;
 use crate::partitions::partitions;
 use crate::reload::Aside;
 use crate::shared::Shared;
+use crate::telemetry::Metrics;
 use crate::worker::Note;
 
 /// The requests of front ends to a running process. Each refusal has a code.
@@ -75,6 +76,31 @@ pub trait Service: Send + Sync {
     fn reopen_log(&self);
     /// Ends the process's work.
     fn stop(&self);
+
+    /// How sampling of counters goes.
+    fn telemetry(&self) -> Result<Telemetry, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// The counters of ports.
+    fn counters(&self, _query: &CounterQuery) -> Result<TelemetryPorts, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// The metrics that a query asks for, in the format of OpenMetrics or that of Prometheus.
+    fn metrics(&self, _query: &MetricsQuery, _is_open_metrics: bool) -> Result<Metrics, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// The metric sets that can be pulled.
+    fn metric_sets(&self) -> Result<MetricSets, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// The text of a metric set.
+    fn metric_set(&self, _query: &SetQuery) -> Result<String, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
 
     /// Returns a number for the state that lists, plan and findings are made from: as long as the number is the same,
     /// they do not change. `None` if they may differ at each request.
@@ -447,6 +473,26 @@ impl Service for Manager {
         let done = emulator.fault(request)?;
         self.shared.notice_of(at, &Notice::Fault { done: done.clone() });
         Ok(FaultReport { done, events_since })
+    }
+
+    fn telemetry(&self) -> Result<Telemetry, Error> {
+        Ok(self.shared.telemetry.shown())
+    }
+
+    fn counters(&self, query: &CounterQuery) -> Result<TelemetryPorts, Error> {
+        self.shared.telemetry.ports(query, self.shared.clock.unix_ns() / 1_000_000)
+    }
+
+    fn metrics(&self, query: &MetricsQuery, is_open_metrics: bool) -> Result<Metrics, Error> {
+        self.shared.telemetry.metrics(query, is_open_metrics)
+    }
+
+    fn metric_sets(&self) -> Result<MetricSets, Error> {
+        self.shared.telemetry.sets()
+    }
+
+    fn metric_set(&self, query: &SetQuery) -> Result<String, Error> {
+        self.shared.telemetry.set(query)
     }
 
     fn reopen_log(&self) {

@@ -19,6 +19,7 @@ use crate::health::{self, HealthDesk};
 use crate::names::Names;
 use crate::notice::Notice;
 use crate::storing::{Promise, Storing};
+use crate::telemetry::Telemetry;
 
 /// State of the core's thread that other threads show.
 pub(crate) struct Shared {
@@ -35,6 +36,8 @@ pub(crate) struct Shared {
     health: HealthDesk,
     /// What reloads have read.
     pub(crate) files: FilesDesk,
+    /// What the sampler found.
+    pub(crate) telemetry: Telemetry,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -51,6 +54,7 @@ impl Shared {
         names: Names,
         (capacity, sink): (usize, Box<dyn LogSink>),
         (port, local): (String, LocalPort),
+        telemetry: Telemetry,
     ) -> Self {
         Self {
             clock,
@@ -64,6 +68,7 @@ impl Shared {
             storing: Mutex::default(),
             health: HealthDesk::default(),
             files: FilesDesk::default(),
+            telemetry,
         }
     }
 

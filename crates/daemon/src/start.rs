@@ -14,6 +14,7 @@ use selvedge_health::Known;
 use selvedge_planner::{DefaultJudge, Judge};
 use selvedge_sm::{Config, Mode, PersistentState, Sm, View};
 use selvedge_store::{Disk, Found, StateDir, StateWarning, StoreError};
+use selvedge_telemetry::{Consumer, Sampler};
 use selvedge_transport::ibsim::IbsimServer;
 use selvedge_transport::{PortSpec, Role, open};
 use selvedge_types::Guid;
@@ -36,6 +37,7 @@ use crate::record::{Header, Recorder};
 use crate::reload::Aside;
 use crate::service::Manager;
 use crate::shared::Shared;
+use crate::telemetry::{self, Gatherer, Telemetry};
 use crate::worker::{Expected, Note};
 
 /// Access to the fabric.
@@ -103,6 +105,8 @@ pub struct Options {
     pub judge: Arc<dyn Judge>,
     /// The disk of the state folder; `None` for the operating system's.
     pub disk: Option<Arc<dyn Disk>>,
+    /// Take every slot of the sampler.
+    pub consumers: Vec<Box<dyn Consumer>>,
 }
 
 impl Options {
@@ -122,6 +126,7 @@ impl Options {
             expected: None,
             judge: Arc::new(DefaultJudge::default()),
             disk: None,
+            consumers: Vec::new(),
         }
     }
 }
@@ -209,6 +214,29 @@ impl Loaded {
     }
 }
 
+fn create_record(path: Option<&Path>, header: &Header) -> Result<Option<Recorder>, DaemonError> {
+    let create = |path| Recorder::create(path, header, Recorder::LIMIT_BYTES);
+    path.map(create).transpose()
+}
+
+/// Returns the parameters of the sampler. A process that sets a fabric up once has none, and neither has one that only
+/// watches.
+fn sampling(mode: Mode, until: Until, settings: &Settings) -> Option<selvedge_telemetry::Config> {
+    let samples = settings.telemetry.enabled && mode == Mode::Manage && until == Until::Stopped;
+    samples.then(|| telemetry::config(&settings.telemetry))
+}
+
+fn administrated(settings: &Settings, found: Found, has_folder: bool, until: Until) -> Administrated {
+    Administrated {
+        administrator: administrator::config(&settings.administrator),
+        registrations: found.registrations,
+        is_lost: found.is_lost,
+        has_folder,
+        // No host comes to a process that sets a fabric up once.
+        has_hosts: until == Until::Stopped,
+    }
+}
+
 /// Opens the port, takes the state folder and starts the manager.
 pub fn start(options: Options) -> Result<Running, DaemonError> {
     let clock = Clock::start();
@@ -232,12 +260,15 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         state: state.clone(),
         known: Arc::clone(&known),
     };
-    let record = options.record.as_deref();
-    let recorder = record
-        .map(|path| Recorder::create(path, &header, Recorder::LIMIT_BYTES))
-        .transpose()?;
-    let log = (settings.daemon.event_ring, options.log);
-    let shared = Arc::new(Shared::new(clock, Names::new(options.names), log, (name, local)));
+    let recorder = create_record(options.record.as_deref(), &header)?;
+    let sampling = sampling(options.mode, options.until, &settings);
+    let shared = Arc::new(Shared::new(
+        clock,
+        Names::new(options.names),
+        (settings.daemon.event_ring, options.log),
+        (name, local),
+        Telemetry::new(sampling.clone()),
+    ));
     for doubt in doubts {
         shared.notice(&Notice::StateDoubtful(doubt));
     }
@@ -251,16 +282,13 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         roster: Arc::clone(&roster),
     };
     let config = manager_config(options.mode, local, &settings);
-    let administrated = Administrated {
-        administrator: administrator::config(&settings.administrator),
-        registrations: found.registrations,
-        is_lost: found.is_lost,
-        has_folder: folder.is_some(),
-        // No host comes to a process that sets a fabric up once.
-        has_hosts: options.until == Until::Stopped,
-    };
+    let administrated = administrated(&settings, found, folder.is_some(), options.until);
     let driver = Driver::new(Parts {
-        coordinator: Coordinator::new(clock.now(), &config, Some(administrated)),
+        coordinator: Coordinator::new(clock.now(), &config, Some(administrated))
+            .sampling(sampling.clone().map(Sampler::new)),
+        gatherer: sampling
+            .map(|_| Gatherer::start(Arc::clone(&shared), options.consumers))
+            .transpose()?,
         sm: Sm::new(config, options.judge, state).remembering(known),
         port,
         until: options.until,

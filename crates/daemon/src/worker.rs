@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use selvedge_api::Reroute;
 use selvedge_fabric::Fabric;
 use selvedge_health::{Deviation, Known};
-use selvedge_plan::{OutOfService, Plan, Policy};
+use selvedge_plan::{Generation, OutOfService, Plan, Policy};
 use selvedge_planner::{Job, JobId, JobResult, Warm};
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
 use selvedge_sm::{Command, PersistentState, PolicyChange};
 use selvedge_store::{StateDir, StoreError};
+use selvedge_telemetry::Inventory;
 use selvedge_transport::{put_this_thread_last, use_huge_pages};
 use selvedge_types::SecretKey;
 
@@ -32,6 +33,11 @@ pub(crate) enum Note {
     BackedUp { id: JobId, result: Box<JobResult> },
     /// A committed plan is ready for questions; none, if indexing it failed.
     Indexed(Option<Arc<Snapshot>>),
+    /// The sampler's inventory of a committed plan.
+    Surveyed {
+        generation: Generation,
+        inventory: Arc<Inventory>,
+    },
     /// Work that waited was dropped for newer work.
     Superseded,
     /// State is stored, or could not be.
@@ -67,6 +73,7 @@ impl Note {
         match self {
             Self::Computed { .. }
             | Self::Indexed(_)
+            | Self::Surveyed { .. }
             | Self::Superseded
             | Self::Persisted { .. }
             | Self::KnownStored { .. }
@@ -131,7 +138,7 @@ impl<T> Drop for Worker<T> {
 }
 
 /// Returns the newest waiting item; each superseded one is reported as done.
-fn newest<T>(mut item: T, queue: &Receiver<T>, notes: &Sender<Note>) -> T {
+pub(crate) fn newest<T>(mut item: T, queue: &Receiver<T>, notes: &Sender<Note>) -> T {
     while let Ok(newer) = queue.try_recv() {
         item = newer;
         // If the counter has gone, nothing counts.

@@ -83,7 +83,7 @@ struct Shared {
 /// The memory of an answer. Large answers have memory pages of their own, which are returned to the system after the
 /// last client has read the answer.
 enum Stored {
-    Small(String),
+    Small(Vec<u8>),
     Large(Pages),
 }
 
@@ -95,7 +95,7 @@ struct Reader(Arc<Shared>);
 impl AsRef<[u8]> for Reader {
     fn as_ref(&self) -> &[u8] {
         match &self.0.bytes {
-            Stored::Small(text) => text.as_bytes(),
+            Stored::Small(bytes) => bytes,
             Stored::Large(pages) => pages.as_ref(),
         }
     }
@@ -151,7 +151,8 @@ impl Answers {
             return Ok(bytes);
         }
         let (state, begun) = (question.state(&*self.service), Instant::now());
-        let shared = Arc::new(self.make(move |service| question.answer(service)).await?);
+        let made = self.make(move |service| question.answer(service).map(String::into_bytes));
+        let shared = Arc::new(made.await?);
         let bytes = Bytes::from_owner(Reader(Arc::clone(&shared)));
         *self.lock(question) = Some(Kept {
             question,
@@ -177,8 +178,16 @@ impl Answers {
         &self,
         question: impl FnOnce(&dyn Service) -> Result<T, Error> + Send + 'static,
     ) -> Result<Bytes, Error> {
-        let made = self.make(move |service| Ok(Document::new(question(service)?).to_json()));
-        Ok(Bytes::from_owner(Reader(Arc::new(made.await?))))
+        self.made(move |service| Ok(Document::new(question(service)?).to_json().into_bytes()))
+            .await
+    }
+
+    /// Returns bytes that only this client asks for. Few of these are built at a time.
+    pub(crate) async fn made(
+        &self,
+        answer: impl FnOnce(&dyn Service) -> Result<Vec<u8>, Error> + Send + 'static,
+    ) -> Result<Bytes, Error> {
+        Ok(Bytes::from_owner(Reader(Arc::new(self.make(answer).await?))))
     }
 
     /// Runs `request` on a thread where it may block.
@@ -219,7 +228,7 @@ impl Answers {
 
     async fn make(
         &self,
-        answer: impl FnOnce(&dyn Service) -> Result<String, Error> + Send + 'static,
+        answer: impl FnOnce(&dyn Service) -> Result<Vec<u8>, Error> + Send + 'static,
     ) -> Result<Shared, Error> {
         // The semaphore is never closed.
         let _maker = self.makers.acquire().await;
@@ -227,13 +236,13 @@ impl Answers {
         self.ask(move |service| {
             // Building an answer briefly takes several times its size.
             let _given_back = GiveBack::begin();
-            let text = answer(service)?;
-            let kib = u32::try_from(text.len().div_ceil(1_024).min(UNREAD_KIB_MAX)).unwrap_or(u32::MAX);
+            let made = answer(service)?;
+            let kib = u32::try_from(made.len().div_ceil(1_024).min(UNREAD_KIB_MAX)).unwrap_or(u32::MAX);
             let unread = unread.try_acquire_many_owned(kib);
             let unread = unread.map_err(|_| ErrorKind::Busy.error("too many answers are still unread"))?;
-            let bytes = match text.len() {
-                LARGE.. => Pages::copy_of(text.as_bytes()).map_or(Stored::Small(text), Stored::Large),
-                _ => Stored::Small(text),
+            let bytes = match made.len() {
+                LARGE.. => Pages::copy_of(&made).map_or(Stored::Small(made), Stored::Large),
+                _ => Stored::Small(made),
             };
             Ok(Shared { bytes, _unread: unread })
         })
@@ -257,7 +266,7 @@ mod tests {
             begun,
             asked_at: begun,
             shared: Arc::new(Shared {
-                bytes: Stored::Small("{}".to_owned()),
+                bytes: Stored::Small(b"{}".to_vec()),
                 _unread: unread,
             }),
         };

@@ -73,6 +73,14 @@ impl Client {
         self.get(&format!("{what}?{query}"))
     }
 
+    /// `GET /api/v1/<what>` with the parameters of a query, answered with a text.
+    pub fn text(&self, what: &str, parameters: &[(String, String)]) -> Result<String, HttpError> {
+        // Pairs of texts always have an encoded form.
+        let query = serde_urlencoded::to_string(parameters).unwrap_or_default();
+        let bytes = self.exchange(Method::GET, &format!("{what}?{query}"), Bytes::new())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// `POST /api/v1/<what>`, answered without a body.
     pub fn post(&self, what: &str) -> Result<(), HttpError> {
         self.exchange(Method::POST, what, Bytes::new()).map(drop)

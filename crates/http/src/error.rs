@@ -63,6 +63,14 @@ pub enum HttpError {
         /// The file or folder.
         path: PathBuf,
     },
+    /// SLV-HTTP-0008: metrics cannot be served at a TCP address.
+    #[error("SLV-HTTP-0008: cannot listen on {address}: {cause}; name another address (telemetry.metrics_listen)")]
+    BindTcp {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Error of the operating system.
+        cause: io::Error,
+    },
     /// The process there refused.
     #[error(transparent)]
     Refused(#[from] selvedge_api::Error),

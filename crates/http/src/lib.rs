@@ -8,6 +8,11 @@
 //! | `GET /api/v1/plan` | [`Plan`](selvedge_api::Plan) |
 //! | `GET /api/v1/findings` | [`Findings`](selvedge_api::Findings) |
 //! | `GET /api/v1/events?since=N` | [`Events`](selvedge_api::Events) after number N |
+//! | `GET /api/v1/telemetry` | [`Telemetry`](selvedge_api::Telemetry): how sampling goes |
+//! | `GET /api/v1/telemetry/counters` | [`TelemetryPorts`](selvedge_api::TelemetryPorts): counters of ports |
+//! | `GET /api/v1/telemetry/sets` | [`MetricSets`](selvedge_api::MetricSets) that can be pulled |
+//! | `GET /api/v1/telemetry/set?name=NAME` | the text of one, as `ldms_ls -l` prints it, or as LDMS CSV |
+//! | `GET /metrics` | metrics for Prometheus, as text 0.0.4 or OpenMetrics, compressed if the client accepts that |
 //! | `POST /api/v1/sweep` | 202: a heavy sweep follows |
 //! | `POST /api/v1/policy/reload` | 202 and [`PolicyChange`](selvedge_api::PolicyChange): every file was read again |
 //! | `POST /api/v1/policy/preview` | [`WouldSend`](selvedge_api::WouldSend): the Sets of a reload; nothing changes |
@@ -28,6 +33,7 @@
 mod answers;
 mod client;
 mod error;
+mod exposition;
 mod front;
 mod guarded;
 mod limits;
@@ -35,9 +41,11 @@ mod routes;
 mod seats;
 mod server;
 mod socket;
+mod telemetry;
 
 pub use client::Client;
 pub use error::HttpError;
+pub use exposition::{MetricsAddress, MetricsServer};
 pub use front::Front;
 pub use routes::router;
 pub use socket::{EMULATOR_SOCKET, MANAGER_SOCKET, Socket, default_path, default_paths, existing_path};

@@ -19,9 +19,10 @@ use selvedge_daemon::Service;
 use tokio::time::timeout;
 
 use crate::answers::{Answers, Question};
+use crate::telemetry;
 use crate::limits::{BODY_BYTES_MAX, BODY_MAX, CONFIGURATION_BYTES_MAX, URI_BYTES_MAX};
 
-type Shared = State<Arc<Answers>>;
+pub(crate) type Shared = State<Arc<Answers>>;
 
 /// Returns a router of all paths, answered by `service`.
 pub fn router(service: Arc<dyn Service>) -> Router {
@@ -31,7 +32,7 @@ pub fn router(service: Arc<dyn Service>) -> Router {
 /// Returns a router of all paths.
 pub(crate) fn routes(answers: Arc<Answers>) -> Router {
     let whole = |question| get(move |State(answers): Shared| async move { show(answers.of(question).await) });
-    Router::new()
+    let router = Router::new()
         .route(
             "/api/v1/status",
             get(async |State(answers): Shared| show(answers.small(|s| s.status()).await)),
@@ -69,10 +70,16 @@ pub(crate) fn routes(answers: Arc<Answers>) -> Router {
         )
         .route("/api/v1/policy/check", post(check))
         .route("/api/v1/fault", post(fault))
+        .merge(telemetry::routes());
+    refuse_others(router).with_state(answers)
+}
+
+/// Returns a router that refuses every other path and method.
+pub(crate) fn refuse_others(router: Router<Arc<Answers>>) -> Router<Arc<Answers>> {
+    router
         .fallback(async || refusal(&ErrorKind::NotFound.error("there is no such path")))
         .method_not_allowed_fallback(async || refusal(&ErrorKind::WrongMethod.error("this path has another method")))
         .layer(middleware::from_fn(short_enough))
-        .with_state(answers)
 }
 
 /// Refuses paths that are too long.
@@ -85,7 +92,7 @@ async fn short_enough(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-fn show(answer: Result<Bytes, Error>) -> Response {
+pub(crate) fn show(answer: Result<Bytes, Error>) -> Response {
     match answer {
         Ok(json) => json_response(StatusCode::OK, json),
         Err(error) => refusal(&error),
@@ -100,9 +107,9 @@ fn accept(answer: Result<(), Error>) -> Response {
 }
 
 /// The parameters of a query, in order; a name may come several times.
-type Parameters = Result<Query<Vec<(String, String)>>, QueryRejection>;
+pub(crate) type Parameters = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
-fn parameters(query: Parameters) -> Result<Vec<(String, String)>, Error> {
+pub(crate) fn parameters(query: Parameters) -> Result<Vec<(String, String)>, Error> {
     query
         .map(|Query(parameters)| parameters)
         .map_err(|error| ErrorKind::BadRequest.error(error.body_text()))
@@ -257,7 +264,7 @@ fn is_taken(kind: &str) -> bool {
     taken.iter().any(|taken| kind.eq_ignore_ascii_case(taken))
 }
 
-fn refusal(error: &Error) -> Response {
+pub(crate) fn refusal(error: &Error) -> Response {
     let status = StatusCode::from_u16(ErrorKind::status_of(&error.code)).unwrap_or(StatusCode::BAD_REQUEST);
     json_response(status, Document::new(error.clone()).to_json().into())
 }

@@ -42,6 +42,8 @@ pub(crate) struct Manager {
     pub disk: Option<Arc<MemoryDisk>>,
     /// The administrator beside it, if there is one.
     pub administers: Option<Administers>,
+    /// What its sampler reads, if it has one.
+    pub samples: Option<selvedge_telemetry::Config>,
     pub life: Option<Life>,
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_chassis::PortIdx;
-use selvedge_coordinator::{Coordinator, In};
+use selvedge_coordinator::{Coordinator, In, Sampled};
 use selvedge_emulator::{ClientId, Delivery, Emulator, EmulatorConfig, Fault};
 use selvedge_fabric::Fabric;
 use selvedge_plan::Policy;
@@ -23,6 +23,7 @@ use selvedge_plan::multicast::MulticastGroup;
 use selvedge_planner::Judge;
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Command, Config, Event, Input, Milestone, Output, PersistentState, Sm, StageName, View};
+use selvedge_telemetry::Sampler;
 use selvedge_types::SecretKey;
 use selvedge_wire::Datagram;
 
@@ -89,6 +90,8 @@ struct Queues {
     milestones: VecDeque<(ManagerId, Milestone)>,
     /// Datagrams that administrators sent and clients have not taken yet.
     administered: VecDeque<(ManagerId, Datagram)>,
+    /// What samplers found and nobody has taken yet.
+    sampled: Vec<(ManagerId, Sampled)>,
     /// Outputs of a manager that are being carried out; empty between inputs.
     outputs: Vec<Output>,
 }
@@ -169,6 +172,7 @@ impl Rehearsal {
             known: Arc::default(),
             disk: None,
             administers: None,
+            samples: None,
             life: None,
         });
         ManagerId(self.managers.len() - 1)
@@ -203,7 +207,8 @@ impl Rehearsal {
             started: self.now,
             number: self.counts.lives_begun,
             sm,
-            coordinator: Coordinator::new(self.now, &manager.config, administrated),
+            coordinator: Coordinator::new(self.now, &manager.config, administrated)
+                .sampling(manager.samples.clone().map(Sampler::new)),
             hurry: Duration::ZERO,
             pending: Vec::new(),
             looks: Looks::default(),
@@ -212,7 +217,8 @@ impl Rehearsal {
             has_indexed: false,
             folder,
         });
-        self.coordinate(id, In::Start)
+        self.coordinate(id, In::Start)?;
+        self.begin_sampling(id)
     }
 
     /// Ends a manager as `kill -9` does: only its stored state remains, and the kernel clears IsSM.

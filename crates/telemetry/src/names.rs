@@ -1,6 +1,6 @@
 //! Names of metrics elsewhere.
 
-use crate::Metric;
+use crate::{Group, Metric};
 
 impl Metric {
     /// Returns its name in LDMS and in sysfs of Linux. Source: the metric selection file of Sandia's fabric sampler
@@ -92,6 +92,31 @@ impl Metric {
         }
     }
 
+    /// Returns what it counts.
+    #[must_use]
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::XmitData | Self::RcvData => "4-byte words",
+            Self::XmitPackets
+            | Self::RcvPackets
+            | Self::UnicastXmitPackets
+            | Self::UnicastRcvPackets
+            | Self::MulticastXmitPackets
+            | Self::MulticastRcvPackets => "packets",
+            Self::XmitWait => "ticks",
+            _ => "events",
+        }
+    }
+
+    /// Returns the metric of this name: in the standard, in LDMS, or of the exporter. Case does not matter.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|metric| {
+            let names = [metric.iba_name(), metric.ldms_name(), metric.exporter_name()];
+            names.iter().any(|known| known.eq_ignore_ascii_case(name))
+        })
+    }
+
     /// Returns a total in the unit of the exporter: data in bytes, everything else as counted.
     #[must_use]
     pub const fn exported(self, total: u64) -> u128 {
@@ -101,6 +126,46 @@ impl Metric {
         }
     }
 }
+
+impl Group {
+    /// Returns the name of a counter: in the standard, or the attribute with the counter's number, which is that of a
+    /// lane or of a service level.
+    #[must_use]
+    pub fn counter_name(self, counter: usize) -> String {
+        let known = match self {
+            Self::Base | Self::Extended => self.metric(counter).map(Metric::iba_name),
+            Self::RcvErrors => RCV_ERROR_DETAILS.get(counter).map(|(_, name)| *name),
+            Self::XmitDiscards => XMIT_DISCARD_DETAILS.get(counter).copied(),
+            _ => None,
+        };
+        known.map_or_else(|| format!("{}[{counter}]", self.name()), str::to_owned)
+    }
+
+    /// Returns what a counter counts.
+    #[must_use]
+    pub fn unit(self, counter: usize) -> &'static str {
+        match self {
+            Self::Base | Self::Extended => self.metric(counter).map_or("events", Metric::unit),
+            Self::VlData | Self::SlXmitData | Self::SlRcvData => "4-byte words",
+            Self::VlPackets => "packets",
+            Self::VlXmitWait | Self::TimeCongested | Self::VlTimeCongested => "ticks",
+            Self::RcvErrors
+            | Self::XmitDiscards
+            | Self::VlCongestion
+            | Self::Marks
+            | Self::SlFecn
+            | Self::SlBecn => "events",
+        }
+    }
+}
+
+/// The counters of PortXmitDiscardDetails. Source: IBA vol 1 §16.1.4.2.
+const XMIT_DISCARD_DETAILS: [&str; 4] = [
+    "PortInactiveDiscards",
+    "PortNeighborMTUDiscards",
+    "PortSwLifetimeLimitDiscards",
+    "PortSwHOQLifetimeLimitDiscards",
+];
 
 /// What comes after the prefix for PortRcvErrorDetails, in the order of the attribute. Source: as above; `dli` is the
 /// exporter's spelling.
@@ -112,3 +177,30 @@ pub(crate) const RCV_ERROR_DETAILS: [(&str, &str); 6] = [
     ("vl_mapping_errors_total", "PortVLMappingErrors"),
     ("looping_errors_total", "PortLoopingErrors"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_is_found_by_each_of_its_names() {
+        for metric in Metric::ALL {
+            for name in [metric.iba_name(), metric.ldms_name(), metric.exporter_name()] {
+                assert_eq!(Metric::of_name(&name.to_uppercase()), Some(metric));
+            }
+        }
+        assert_eq!(Metric::of_name("PortXmitDate"), None);
+    }
+
+    #[test]
+    fn counters_have_names_of_their_own() {
+        for group in Group::ALL {
+            let names: std::collections::BTreeSet<String> =
+                (0..group.counters()).map(|counter| group.counter_name(counter)).collect();
+            assert_eq!(names.len(), group.counters(), "{group:?}");
+        }
+        assert_eq!(Group::VlXmitWait.counter_name(3), "PortVLXmitWaitCounters[3]");
+        assert_eq!(Group::XmitDiscards.counter_name(3), "PortSwHOQLifetimeLimitDiscards");
+        assert_eq!(Group::XmitDiscards.counters(), XMIT_DISCARD_DETAILS.len());
+    }
+}

@@ -65,19 +65,149 @@ impl Side {
     }
 }
 
+/// A kind of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Data, packets and PortXmitWait.
+    Data,
+    /// Error counters of PortCounters.
+    Errors,
+    /// Counters of PortRcvErrorDetails.
+    Detail,
+    /// Rates of links, names of nodes, states and ends of links.
+    Info,
+}
+
+impl Part {
+    /// All parts.
+    pub const ALL: [Self; 4] = [Self::Data, Self::Errors, Self::Detail, Self::Info];
+
+    /// Returns its name in a query.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::Errors => "errors",
+            Self::Detail => "detail",
+            Self::Info => "info",
+        }
+    }
+
+    const fn of(metric: Metric) -> Self {
+        match metric.is_error() {
+            true => Self::Errors,
+            false => Self::Data,
+        }
+    }
+}
+
+/// One of several shards: each node is in exactly one of them, and stays in it when other nodes come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Its number, from 1.
+    pub number: u32,
+    /// How many there are.
+    pub of: u32,
+}
+
+impl Shard {
+    /// True if a node is in it.
+    #[must_use]
+    pub const fn has(self, node: Guid) -> bool {
+        // GUIDs of one vendor differ in few bits: Fibonacci hashing spreads them over the upper half.
+        let mixed = (node.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as u32;
+        self.of == 0 || mixed % self.of == self.number.wrapping_sub(1)
+    }
+}
+
+/// Which metrics are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Which kinds.
+    pub parts: Vec<Part>,
+    /// Of which nodes; `None`: of all.
+    pub shard: Option<Shard>,
+}
+
+impl Default for Wanted {
+    /// Returns everything.
+    fn default() -> Self {
+        Self {
+            parts: Part::ALL.to_vec(),
+            shard: None,
+        }
+    }
+}
+
+impl Wanted {
+    fn has(&self, part: Part) -> bool {
+        self.parts.contains(&part)
+    }
+
+    fn has_node(&self, node: Guid) -> bool {
+        self.shard.is_none_or(|shard| shard.has(node))
+    }
+}
+
 /// Writes all metrics of a fabric.
 pub fn write(out: &mut impl Write, format: TextFormat, inventory: &Inventory, latest: &Latest) -> fmt::Result {
+    write_wanted(out, format, &Wanted::default(), inventory, latest)?;
+    end(out, format)
+}
+
+/// Writes some metrics of a fabric. [`end`] is to follow.
+pub fn write_wanted(
+    out: &mut impl Write,
+    format: TextFormat,
+    wanted: &Wanted,
+    inventory: &Inventory,
+    latest: &Latest,
+) -> fmt::Result {
     for side in [Side::Switch, Side::Hca] {
         let page = Page {
             format,
             side,
+            wanted,
             inventory,
         };
         page.counters(out, latest)?;
-        page.rates(out)?;
-        page.joins(out)?;
+        if wanted.has(Part::Info) {
+            page.rates(out)?;
+            page.joins(out)?;
+        }
     }
-    states(out, format, inventory)?;
+    match wanted.has(Part::Info) {
+        true => states(out, format, wanted, inventory),
+        false => Ok(()),
+    }
+}
+
+/// Writes a gauge without labels.
+pub fn gauge(out: &mut impl Write, format: TextFormat, name: &str, help: &str, value: impl fmt::Display) -> fmt::Result {
+    declare(out, format, Kind::Gauge, name, help)?;
+    writeln!(out, "{name} {value}")
+}
+
+/// Writes a counter with at most one label, which has these values.
+pub fn counter(
+    out: &mut impl Write,
+    format: TextFormat,
+    (name, help): (&str, &str),
+    label: &str,
+    values: &[(String, u64)],
+) -> fmt::Result {
+    declare(out, format, Kind::Counter, name, help)?;
+    for (of, value) in values {
+        match label.is_empty() {
+            true => writeln!(out, "{name} {value}")?,
+            false => writeln!(out, "{name}{{{label}=\"{}\"}} {value}", Quoted(of))?,
+        }
+    }
+    Ok(())
+}
+
+/// Writes the end of the text.
+pub fn end(out: &mut impl Write, format: TextFormat) -> fmt::Result {
     match format {
         TextFormat::Prometheus => Ok(()),
         TextFormat::OpenMetrics => writeln!(out, "# EOF"),
@@ -88,22 +218,24 @@ pub fn write(out: &mut impl Write, format: TextFormat, inventory: &Inventory, la
 struct Page<'a> {
     format: TextFormat,
     side: Side,
+    wanted: &'a Wanted,
     inventory: &'a Inventory,
 }
 
 impl<'a> Page<'a> {
     fn nodes(&self) -> impl Iterator<Item = (Guid, &'a NodeEntry)> {
-        let side = self.side;
+        let (side, wanted) = (self.side, self.wanted);
         let nodes = self.inventory.nodes.iter().map(|(guid, node)| (*guid, node));
-        nodes.filter(move |(_, node)| Side::of(node.kind) == Some(side))
+        nodes.filter(move |(guid, node)| Side::of(node.kind) == Some(side) && wanted.has_node(*guid))
     }
 
     fn counters(&self, out: &mut impl Write, latest: &Latest) -> fmt::Result {
-        for metric in Metric::ALL {
+        for metric in Metric::ALL.into_iter().filter(|metric| self.wanted.has(Part::of(*metric))) {
             let value = |node, port| latest.metric(node, port, metric).map(|total| metric.exported(total));
             self.counter(out, (metric.exporter_name(), metric.iba_name()), value)?;
         }
-        for (counter, name) in RCV_ERROR_DETAILS.into_iter().enumerate() {
+        let details = RCV_ERROR_DETAILS.into_iter().filter(|_| self.wanted.has(Part::Detail));
+        for (counter, name) in details.enumerate() {
             let group = Group::RcvErrors;
             let value = |node, port| latest.counter(SampleKey { node, port, group }, counter).map(u128::from);
             self.counter(out, name, value)?;
@@ -223,11 +355,12 @@ impl<'a> Page<'a> {
 }
 
 /// Writes the state of every port, of those that are down too.
-fn states(out: &mut impl Write, format: TextFormat, inventory: &Inventory) -> fmt::Result {
+fn states(out: &mut impl Write, format: TextFormat, wanted: &Wanted, inventory: &Inventory) -> fmt::Result {
     let name = "infiniband_port_state";
     let help = "Link state: 1 DOWN, 2 INIT, 3 ARMED, 4 ACTIVE";
     declare(out, format, Kind::Gauge, name, help)?;
-    for (guid, node) in &inventory.nodes {
+    let nodes = inventory.nodes.iter();
+    for (guid, node) in nodes.filter(|(guid, _)| wanted.has_node(**guid)) {
         let kind = match node.kind {
             NodeKind::Ca => "hca",
             NodeKind::Switch => "switch",
@@ -273,7 +406,8 @@ impl fmt::Display for Quoted<'_> {
 }
 
 /// Returns what a link carries without its coding. Source: IBA vol 2 §5; 8b/10b up to QDR, 64b/66b from FDR10 on.
-fn data_bytes_per_s(rate: Rate) -> u64 {
+#[must_use]
+pub fn data_bytes_per_s(rate: Rate) -> u64 {
     let lane_kbit_per_s: u64 = match rate.speed {
         LinkSpeed::Sdr => 2_000_000,
         LinkSpeed::Ddr => 4_000_000,

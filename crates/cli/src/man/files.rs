@@ -56,6 +56,11 @@ pub const GUID2LID: File = file(
     "guid2lid",
     "LIDs by port GUID, as OpenSM writes them: 0xGUID 0xMIN 0xMAX.",
 );
+/// A metric selection file.
+pub const SELECTION: File = file(
+    "metrics.conf",
+    "Names of metrics, one a line, as in LDMS; # disables a line.",
+);
 /// Names of nodes.
 pub const NAMES: File = file("node-name-map", "Names of nodes: lines of 0xGUID \"name\".");
 /// Manual pages.

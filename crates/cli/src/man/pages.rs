@@ -5,6 +5,7 @@ use super::files::{
     EMULATOR, EXPECTED, FABRIC, File, GUID2LID, LFTS, LOG, NAMES, NO_FILE, OPENSM, OPTIONS, PAGES, RECORD, SOCKET,
     STATE, TOML, file,
 };
+use super::telemetry::PAGES_OF_TELEMETRY;
 
 /// The parts of a page beside the definition of its command.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +24,7 @@ const SERVICE: &[&str] = &["selvedge(1)", "selvedge-status(1)", "selvedge-rebala
 /// Files of selvedge.toml(5).
 pub const CONFIGURATION: &[File] = &[TOML, OPTIONS, STATE, LOG];
 const MANAGER: &[File] = &[TOML, OPTIONS, OPENSM, STATE, LOG, SOCKET];
-const ASKED: &[File] = &[SOCKET];
+pub const ASKED: &[File] = &[SOCKET];
 const APPROVED: &[File] = &[EXPECTED, SOCKET];
 const OFFLINE: &[File] = &[FABRIC, LFTS, GUID2LID, NAMES];
 
@@ -42,7 +43,7 @@ const OF_TESTS: &[&str] = &[
     "selvedge-replay(1)",
 ];
 
-const fn page(
+pub const fn page(
     files: &'static [File],
     see: &'static [&'static str],
     examples: &'static [(&'static str, &'static str)],
@@ -57,7 +58,8 @@ const fn page(
 
 /// Returns the parts of the page with this title; empty for a command without an entry.
 pub fn of(title: &str) -> Page {
-    let known = PAGES_OF_COMMANDS.iter().find(|(of, _)| *of == title);
+    let mut all = PAGES_OF_COMMANDS.iter().chain(PAGES_OF_TELEMETRY);
+    let known = all.find(|(of, _)| *of == title);
     known.map_or(page(&[], &[], &[]), |(_, page)| *page)
 }
 

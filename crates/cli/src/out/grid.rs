@@ -173,6 +173,11 @@ impl Grid {
         self.rows.push(cells.into());
     }
 
+    /// Adds a row with as many cells as there are columns.
+    pub fn row_of(&mut self, cells: Vec<Cell>) {
+        self.rows.push(cells);
+    }
+
     /// Returns true if the table has no row.
     pub const fn is_empty(&self) -> bool {
         self.rows.is_empty()

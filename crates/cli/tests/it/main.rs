@@ -23,3 +23,4 @@ mod secrets;
 mod simulate;
 mod support;
 mod tables;
+mod telemetry;

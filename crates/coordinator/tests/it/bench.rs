@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_coordinator::{Administrated, Coordinator, In, Out};
+use selvedge_coordinator::{Administrated, Coordinator, In, Out, Sampled, survey};
 use selvedge_emulator::{ClientId, Emulator, EmulatorConfig};
 use selvedge_plan::Policy;
 use selvedge_plan::multicast::MulticastGroup;
@@ -13,6 +13,7 @@ use selvedge_planner::DefaultJudge;
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::{Par, Seed, Time};
 use selvedge_sm::{Command, Config, Input, Mode, Output, PersistentState, Role, Sm};
+use selvedge_telemetry::{Sampler, Wall};
 use selvedge_topology::Spec;
 use selvedge_types::{Lid, Sl, TransactionId};
 use selvedge_wire::sa::records;
@@ -47,6 +48,8 @@ pub struct Bench {
     pub indexes: bool,
     /// The mark cannot be removed.
     pub mark_is_stuck: bool,
+    /// What the sampler found.
+    pub sampled: Vec<Sampled>,
     transaction: u64,
 }
 
@@ -84,8 +87,18 @@ impl Bench {
             sources: Vec::new(),
             indexes: true,
             mark_is_stuck: false,
+            sampled: Vec::new(),
             transaction: 0,
         }
+    }
+
+    /// Returns a bench with a sampler. The wall clock began with the bench.
+    pub fn sampling(config: selvedge_telemetry::Config) -> Self {
+        let mut bench = Self::new(Policy::default());
+        bench.coordinator = bench.coordinator.sampling(Some(Sampler::new(config)));
+        bench.hand(In::Start);
+        bench.hand(In::Clock(Wall(0)));
+        bench
     }
 
     /// A master with a plan in force.
@@ -152,6 +165,12 @@ impl Bench {
             Out::Event(_) => {}
             Out::Index(sources) if !self.indexes => self.sources.push(sources),
             Out::Index(sources) => self.hand(In::Indexed(Some(Arc::new(Snapshot::new(sources))))),
+            Out::Survey(fabric, plan) => self.hand(In::Surveyed {
+                generation: plan.generation,
+                inventory: Arc::new(survey(&fabric, &plan)),
+            }),
+            Out::Request { datagram, .. } => self.emulator.send(self.now, self.client, &datagram),
+            Out::Sampled(sampled) => self.sampled.push(sampled),
             Out::StoreState { id, .. } => {
                 self.did.push(Did::StoredState(id));
                 self.hand(In::StateStored { id, is_stored: true });

@@ -2,4 +2,5 @@
 
 mod bench;
 mod between;
+mod sampling;
 mod storing;

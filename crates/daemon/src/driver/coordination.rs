@@ -41,6 +41,10 @@ impl Driver {
                 self.busy += 1;
                 self.indexer.hand(sources);
             }
+            Out::Survey(fabric, plan) => {
+                self.busy += 1;
+                self.surveyor.hand((fabric, plan));
+            }
             Out::StoreState { id, state } => {
                 self.busy += 1;
                 self.storer.hand(ToStore::State(id, state));
@@ -54,7 +58,12 @@ impl Driver {
                 registrations,
             } => self.storer.hand(ToStore::Registrations(revision, registrations)),
             // The desk has done these.
-            Out::Send { .. } | Out::Repress(_) | Out::RemoveMark | Out::SetMark { .. } => {}
+            Out::Send { .. }
+            | Out::Request { .. }
+            | Out::Sampled(_)
+            | Out::Repress(_)
+            | Out::RemoveMark
+            | Out::SetMark { .. } => {}
         }
         Ok(())
     }

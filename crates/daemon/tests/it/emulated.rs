@@ -13,7 +13,7 @@ use selvedge_types::PortState;
 /// Longest time to wait for anything here.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn fabric(spec: &str) -> Arc<Fabric> {
+pub(crate) fn fabric(spec: &str) -> Arc<Fabric> {
     match spec.parse().unwrap() {
         Spec::Generated(recipe) => Arc::new(recipe.fabric().unwrap()),
         Spec::File(_) => unreachable!("generators only"),

@@ -5,3 +5,4 @@
 mod emulated;
 mod odd_hardware;
 mod storing;
+mod telemetry;

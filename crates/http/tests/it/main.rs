@@ -5,3 +5,4 @@
 mod refusals;
 mod shared;
 mod socket;
+mod telemetry;

@@ -8,16 +8,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_chassis::PortIdx;
-use selvedge_coordinator::{Administrated, In, Out};
+use selvedge_coordinator::{Administrated, In, Out, Sampled, survey};
 use selvedge_sa::{Config, Registrations, Sa, Snapshot, Sources};
 use selvedge_sm::{Command, Input, Milestone, Output, Role};
 use selvedge_store::{Found, StateDir, StoreError};
+use selvedge_telemetry::Wall;
 use selvedge_wire::{Attribute, Datagram, Mad, Method, PortInfo};
 
 use super::{LogEntry, PERSIST_COST, Rehearsal};
 use crate::RehearsalError;
 use crate::checkers::Seen;
 use crate::manager::{Administers, DeskDefect, Folder, Life, ManagerId, Pending, asks_host};
+
+/// The wall clock at the start of a rehearsal: 2020-09-13 12:26:40 UTC.
+const WALL_AT_START: Wall = Wall::from_secs(1_600_000_000);
 
 /// The most timers of a coordinator that are served at one instant.
 const WAKES_MAX: u32 = 1_000;
@@ -29,6 +33,26 @@ impl Rehearsal {
             manager.administers = Some(Administers { defect });
             manager.disk.get_or_insert_default();
         }
+    }
+
+    /// Gives a manager a sampler of counters, from its next start on.
+    pub fn give_sampler(&mut self, id: ManagerId, config: selvedge_telemetry::Config) {
+        if let Some(manager) = self.managers.get_mut(id.0) {
+            manager.samples = Some(config);
+        }
+    }
+
+    /// Returns what samplers found since the last call.
+    pub fn take_sampled(&mut self) -> Vec<(ManagerId, Sampled)> {
+        std::mem::take(&mut self.queues.sampled)
+    }
+
+    /// Shows a sampler the wall clock, which goes as the virtual clock does.
+    pub(super) fn begin_sampling(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
+        if self.managers[id.0].samples.is_none() {
+            return Ok(());
+        }
+        self.coordinate(id, In::Clock(Wall(WALL_AT_START.0 + self.now.0)))
     }
 
     /// Returns the administrator beside a running manager.
@@ -132,6 +156,7 @@ impl Rehearsal {
                 let snapshot = index(defect, life, sources);
                 return self.coordinate(id, In::Indexed(snapshot));
             }
+            Out::Survey(..) | Out::Request { .. } | Out::Sampled(_) => return self.do_sampling(id, wanted),
             Out::StoreState { id: number, state } => {
                 life.pending
                     .push((now + PERSIST_COST, Pending::Saved { id: number, state }));
@@ -169,6 +194,25 @@ impl Rehearsal {
                     .is_none_or(|of| of.dir.mark_stored(has_ended).is_ok());
                 return self.coordinate(id, In::MarkSet { is_done });
             }
+        }
+        Ok(())
+    }
+
+    /// Carries out an output of a sampler. Its requests are not in the wire digest, which is of what manages the fabric.
+    fn do_sampling(&mut self, id: ManagerId, wanted: Out) -> Result<(), RehearsalError> {
+        match wanted {
+            Out::Survey(fabric, plan) => {
+                let inventory = Arc::new(survey(&fabric, &plan));
+                let generation = plan.generation;
+                return self.coordinate(id, In::Surveyed { generation, inventory });
+            }
+            Out::Request { datagram, .. } => {
+                if let Some(client) = self.life(id).map(|life| life.client) {
+                    self.emulator.send(self.now, client, &datagram);
+                }
+            }
+            Out::Sampled(sampled) => self.queues.sampled.push((id, sampled)),
+            _ => {}
         }
         Ok(())
     }

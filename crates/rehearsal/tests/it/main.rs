@@ -18,5 +18,6 @@ mod out_of_service;
 mod proof;
 mod quick_succession;
 mod random_faults;
+mod sampling;
 mod scenarios;
 mod soak;

@@ -11,6 +11,7 @@ mod rounds;
 mod silence;
 mod traffic;
 
+use selvedge_mad::Counters;
 use selvedge_sim::Time;
 use selvedge_types::Lid;
 use selvedge_wire::{Class, Datagram};
@@ -19,7 +20,7 @@ use crate::clock::{Slot, Tick};
 use crate::config::{Config, Triage};
 use crate::group::{Group, Row};
 use crate::io::{How, In, Out, Sample, SampleKey, SlotReport, Why};
-use crate::{Event, Metric, PortSet};
+use crate::{Event, PortSet};
 use ask::{Answer, Ask, What};
 use books::{Books, Told};
 use node::{Abilities, Sum, SumSupport};
@@ -55,6 +56,18 @@ impl Sampler {
     pub fn next_wake(&self) -> Option<Time> {
         let slot = self.books.rounds.next().and_then(|wall| self.books.clock.when(wall));
         [slot, self.traffic.next_wake()].into_iter().flatten().min()
+    }
+
+    /// Returns the counts of requests and answers so far, for display.
+    #[must_use]
+    pub const fn counters(&self) -> Counters {
+        self.traffic.counters()
+    }
+
+    /// Returns the parameters.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
     }
 
     /// The only way in.
@@ -297,15 +310,15 @@ impl Sampler {
 
     /// Decides by the sum of all ports of a switch whether its ports are asked.
     fn read_sum(&mut self, now: Time, ask: Ask, (group, decides): (Group, bool), row: Row, out: &mut Vec<Out>) {
-        let errors = group.mask_of(Metric::is_error);
         let pending = self.books.pending(ask.node, ask.class, group);
         let at = self.books.node_mut(ask.node);
+        let watched = at.watched(group);
         let node = at.guid;
         let sum = at.sums.entry(group).or_insert(Sum { last: None, slots: 0 });
         let last = sum.last.replace(row);
         let is_full = |i: usize| row[i] == u64::MAX >> (64 - group.bits(i));
         let has_moved = (0..group.counters())
-            .filter(|i| errors >> i & 1 != 0)
+            .filter(|i| watched >> i & 1 != 0)
             .any(|i| is_full(i) || last.is_none_or(|last| last[i] != row[i]));
         let held = pending.iter().filter(|port| at.is_in_sum(*port, group));
         let own = held.filter(|port| !at.waits_for_peer(ask.class, group, *port));
@@ -318,7 +331,7 @@ impl Sampler {
                     let told = Told {
                         how: How::Unchanged,
                         rtt_us: 0,
-                        mask: errors,
+                        mask: watched,
                     };
                     self.books.report(now, ask.class, key, told, out);
                 }

@@ -213,6 +213,13 @@ impl Node {
         }
     }
 
+    /// Returns the counters of a group for which the sum of all ports says whether ports are read: errors, and
+    /// PortXmitWait if PortCountersExtended does not have it.
+    pub(super) fn watched(&self, group: Group) -> u32 {
+        let has_wait = self.known(Group::Extended) >> Metric::XmitWait as u32 & 1 != 0;
+        group.mask_of(|metric| metric.is_error() || metric == Metric::XmitWait && !has_wait)
+    }
+
     /// True if a port of the node is read itself in the slot of a class.
     pub(super) fn reads(&self, class: u8) -> bool {
         !self.read_in(class).is_empty()

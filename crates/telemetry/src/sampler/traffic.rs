@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use selvedge_mad::{AgentId, Exchange, ExchangeConfig};
+use selvedge_mad::{AgentId, Counters, Exchange, ExchangeConfig};
 use selvedge_sim::Time;
 use selvedge_types::{Lid, Sl};
 use selvedge_wire::{Address, Datagram, Mad};
@@ -144,6 +144,11 @@ impl Traffic {
     pub(super) fn expired(&mut self, now: Time) -> Option<Ask> {
         let ask = self.exchange.expired(now);
         self.ended(ask)
+    }
+
+    /// Returns the counts of requests and answers so far.
+    pub(super) const fn counters(&self) -> Counters {
+        self.exchange.counters()
     }
 
     /// Returns when something is due.

@@ -1,0 +1,513 @@
+//! Sampling of counters: how it goes, and the counters of ports.
+
+use selvedge_types::{Guid, NodeKind, PortState};
+use serde::{Deserialize, Serialize};
+
+use crate::{Body, End, Error, ErrorKind};
+
+/// Whether counters are sampled at present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TelemetryState {
+    /// Not by this process: `telemetry.enabled` is false, or it only emulates a fabric.
+    #[default]
+    Off,
+    /// Not yet, or not any more: this manager is not master, or has no plan in force.
+    Waiting,
+    /// Yes.
+    Sampling,
+}
+
+impl std::fmt::Display for TelemetryState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Off => "off",
+            Self::Waiting => "waiting",
+            Self::Sampling => "sampling",
+        })
+    }
+}
+
+/// How sampling goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Telemetry {
+    /// Whether counters are sampled.
+    pub state: TelemetryState,
+    /// Number of the sampler.
+    pub agent: u32,
+    /// Nodes of the fabric.
+    pub nodes: u64,
+    /// Ports that are read: those with a link.
+    pub ports_up: u64,
+    /// Ports that are known to be down, so that they are not read.
+    pub ports_down: u64,
+    /// Requests since the start.
+    pub requests: TelemetryRequests,
+    /// How often the wall clock was set since the start.
+    pub clock_sets: u64,
+    /// Slots that were dropped since the start, because stores and exporters were too slow.
+    pub slots_lost: u64,
+    /// The sampling classes.
+    pub classes: Vec<TelemetryClass>,
+    /// Nodes without samples in the last slot of a class, because their agents did not answer.
+    pub silent: Vec<SilentNode>,
+}
+
+impl Body for Telemetry {
+    const SCHEMA: &'static str = "selvedge.telemetry";
+}
+
+/// Requests of the sampler since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TelemetryRequests {
+    /// Sent, repeats included.
+    pub sent: u64,
+    /// Repeats among them.
+    pub repeats: u64,
+    /// Answered.
+    pub answered: u64,
+    /// Not answered, repeats included.
+    pub timeouts: u64,
+    /// Late or foreign answers.
+    pub stray: u64,
+}
+
+/// A sampling class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TelemetryClass {
+    /// Its name.
+    pub name: String,
+    /// Its interval.
+    pub interval_ms: u64,
+    /// Its attributes.
+    pub groups: Vec<String>,
+    /// `both` or `one`: the ends of healthy links that are read.
+    pub ends: String,
+    /// Slots that ended since the start.
+    pub slots: u64,
+    /// Slots that ended with the beginning of the next one: the interval is too short, or agents were silent.
+    pub overruns: u64,
+    /// Slots in which nothing was sampled, because the process was late or the clock was set.
+    pub skipped: u64,
+    /// True if the last slot began in time and ended before the next one.
+    pub in_step: bool,
+    /// The last slot that ended.
+    pub last: Option<TelemetrySlot>,
+}
+
+/// A slot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TelemetrySlot {
+    /// Its number: intervals since 1970-01-01 UTC.
+    pub number: u64,
+    /// How often numbers began again, because the clock was set back.
+    pub epoch: u32,
+    /// Its beginning, in milliseconds since 1970-01-01 UTC.
+    pub begin_ms: u64,
+    /// From the first request to the last sample.
+    pub took_us: u64,
+    /// From its beginning, by the wall clock, to the last sample.
+    pub last_sample_us: u64,
+    /// Ports and groups that were read.
+    pub read: u64,
+    /// Ports and groups whose sum did not change.
+    pub unchanged: u64,
+    /// Ports and groups derived from the other end of the link.
+    pub derived: u64,
+    /// Ports and groups that are down.
+    pub down: u64,
+    /// Requests, without repeats.
+    pub requests: u64,
+    /// Ports and groups without a sample.
+    pub missing: u64,
+    /// The reasons.
+    pub missing_by: Vec<MissingReason>,
+}
+
+/// Ports and groups without a sample for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissingReason {
+    /// The reason: `silent`, `back_off`, `refused`, `status`, `late` or `moved`.
+    pub why: String,
+    /// How many.
+    pub samples: u64,
+}
+
+/// A node with an agent that does not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SilentNode {
+    /// The node.
+    pub node_guid: Guid,
+    /// Its name.
+    pub node_name: String,
+    /// Its ports without a sample.
+    pub ports: u64,
+}
+
+/// A counter of a port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TelemetryCounter {
+    /// Its name in the standard, as `PortXmitData`; detailed counters have their number behind the attribute, as
+    /// `PortVLXmitWaitCounters[3]`.
+    pub name: String,
+    /// What it counts: `4-byte words`, `packets`, `ticks` or `events`.
+    pub unit: String,
+    /// What it counted since the sampler began, resets left out.
+    pub total: u64,
+    /// Its growth in a second, between the last two samples.
+    pub per_s: Option<u64>,
+}
+
+/// The counters of a port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TelemetryPort {
+    /// GUID of the node.
+    pub node_guid: Guid,
+    /// Name of the node.
+    pub node_name: String,
+    /// The kind of the node.
+    pub kind: NodeKind,
+    /// Number of the port.
+    pub port: u8,
+    /// LID by which it is read; 0: none.
+    pub lid: u16,
+    /// State of its link, as the manager knows it.
+    pub state: PortState,
+    /// The other end.
+    pub peer: Option<End>,
+    /// Width and speed, as `4xHDR`.
+    pub rate: Option<String>,
+    /// What the link carries in one direction.
+    pub capacity_bytes_per_s: Option<u64>,
+    /// How the last sample was known: `read`, `unchanged`, `derived` or `down`; none: it has no sample.
+    pub how: Option<String>,
+    /// When that was, in milliseconds since 1970-01-01 UTC.
+    pub sampled_ms: Option<u64>,
+    /// The time since then.
+    pub age_ms: Option<u64>,
+    /// Data sent in a second: four times the words.
+    pub xmit_bytes_per_s: Option<u64>,
+    /// Data received in a second.
+    pub rcv_bytes_per_s: Option<u64>,
+    /// The larger of both in parts of a million of the capacity.
+    pub load_ppm: Option<u64>,
+    /// PortXmitWait in a second, in ticks.
+    pub wait_per_s: Option<u64>,
+    /// Errors in a second, all error counters together.
+    pub errors_per_s: Option<u64>,
+    /// All errors.
+    pub errors: Option<u64>,
+    /// The counters that were asked for.
+    pub counters: Vec<TelemetryCounter>,
+}
+
+/// The counters of ports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TelemetryPorts {
+    /// Ports that fit the question, listed or not.
+    pub found: u64,
+    /// The ports.
+    pub ports: Vec<TelemetryPort>,
+}
+
+impl Body for TelemetryPorts {
+    const SCHEMA: &'static str = "selvedge.telemetry_ports";
+}
+
+/// The counters of whole links of which one end was named come with both ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CounterQuery {
+    /// Name or GUID of the node; none: all.
+    pub node: Option<String>,
+    /// Number of the port; none: all of the node.
+    pub port: Option<u8>,
+    /// Order of the ports, highest first: `xmit`, `rcv`, `load`, `wait`, `errors`, or the name of a counter. None: by
+    /// node and port.
+    pub by: Option<String>,
+    /// How many ports are listed at most.
+    pub limit: Option<u64>,
+    /// True if each port comes with all of its counters.
+    pub counters: bool,
+    /// True if the other end of each link comes too.
+    pub peers: bool,
+}
+
+impl CounterQuery {
+    /// Reads the parameters of a query. An unknown name is refused.
+    pub fn of(parameters: &[(String, String)]) -> Result<Self, Error> {
+        let mut query = Self::default();
+        for (name, value) in parameters {
+            query
+                .take(name, value)
+                .map_err(|what| ErrorKind::BadRequest.error(what))?;
+        }
+        match query.port.is_some() && query.node.is_none() {
+            true => Err(ErrorKind::BadRequest.error("port without node: say of which node, as node=leaf-1")),
+            false => Ok(query),
+        }
+    }
+
+    fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let wrong = |want: &str| format!("{name}={value}: want {want}");
+        let flag = || value.parse().map_err(|_| wrong("true or false"));
+        match name {
+            "node" => self.node = Some(value.to_owned()),
+            "port" => self.port = Some(value.parse().map_err(|_| wrong("the number of a port, 1 to 254"))?),
+            "by" => self.by = Some(value.to_owned()),
+            "limit" => self.limit = Some(value.parse().map_err(|_| wrong("a number of ports"))?),
+            "counters" => self.counters = flag()?,
+            "peers" => self.peers = flag()?,
+            other => {
+                return Err(format!(
+                    "counters are not selected by '{other}': there are node, port, by, limit, counters and peers"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the query as parameters.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<(String, String)> {
+        let pair = |name: &str, value: Option<String>| value.map(|value| (name.to_owned(), value));
+        let yes = |name: &str, is_set: bool| pair(name, is_set.then(|| "true".to_owned()));
+        let all = [
+            pair("node", self.node.clone()),
+            pair("port", self.port.map(|port| port.to_string())),
+            pair("by", self.by.clone()),
+            pair("limit", self.limit.map(|limit| limit.to_string())),
+            yes("counters", self.counters),
+            yes("peers", self.peers),
+        ];
+        all.into_iter().flatten().collect()
+    }
+}
+
+/// The metric sets that can be pulled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricSets {
+    /// Name of the machine that samples.
+    pub producer: String,
+    /// The sets.
+    pub sets: Vec<MetricSetEntry>,
+}
+
+impl Body for MetricSets {
+    const SCHEMA: &'static str = "selvedge.metric_sets";
+}
+
+/// A metric set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricSetEntry {
+    /// Its name: `ibfabric` has all ports, `ibfabric/NODE` those of a node.
+    pub name: String,
+    /// Ports in it.
+    pub ports: u64,
+}
+
+/// The form of a metric set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetForm {
+    /// As `ldms_ls -l` prints it.
+    #[default]
+    Ldms,
+    /// LDMS CSV: the header and a row.
+    Csv,
+    /// The row alone.
+    CsvRow,
+}
+
+/// Which metric set is wanted: the query of `GET /api/v1/telemetry/set`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SetQuery {
+    /// Its name.
+    pub name: String,
+    /// Names of metrics, separated by commas; none: all.
+    pub metrics: Option<String>,
+    /// Its form.
+    pub form: SetForm,
+    /// The number of a job, which the set has as `job_id`.
+    pub job_id: u64,
+}
+
+impl SetQuery {
+    /// Reads the parameters of a query. An unknown name is refused.
+    pub fn of(parameters: &[(String, String)]) -> Result<Self, Error> {
+        let mut query = Self::default();
+        for (name, value) in parameters {
+            query
+                .take(name, value)
+                .map_err(|what| ErrorKind::BadRequest.error(what))?;
+        }
+        match query.name.is_empty() {
+            true => Err(ErrorKind::BadRequest.error("name is missing: say which metric set, as name=ibfabric")),
+            false => Ok(query),
+        }
+    }
+
+    fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "name" => value.clone_into(&mut self.name),
+            "metrics" => self.metrics = Some(value.to_owned()),
+            "job_id" => {
+                let number = value.parse();
+                self.job_id = number.map_err(|_| format!("job_id={value}: want the number of a job"))?;
+            }
+            "form" => {
+                self.form = match value {
+                    "ldms" => SetForm::Ldms,
+                    "csv" => SetForm::Csv,
+                    "csv-row" => SetForm::CsvRow,
+                    _ => return Err(format!("form={value}: want ldms, csv or csv-row")),
+                }
+            }
+            other => {
+                let known = "there are name, metrics, form and job_id";
+                return Err(format!("metric sets are not selected by '{other}': {known}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the query as parameters.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<(String, String)> {
+        let pair = |name: &str, value: String| (name.to_owned(), value);
+        let form = match self.form {
+            SetForm::Ldms => "ldms",
+            SetForm::Csv => "csv",
+            SetForm::CsvRow => "csv-row",
+        };
+        let mut all = vec![pair("name", self.name.clone()), pair("form", form.to_owned())];
+        all.extend(self.metrics.clone().map(|metrics| pair("metrics", metrics)));
+        all.push(pair("job_id", self.job_id.to_string()));
+        all
+    }
+}
+
+/// Parts of the metrics: the values of `collect`.
+const PARTS: [&str; 4] = ["data", "errors", "detail", "info"];
+
+/// Which metrics are wanted: the query of `GET /metrics`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetricsQuery {
+    /// Parts that are wanted; empty: all.
+    pub collect: Vec<String>,
+    /// The number of a shard, from 1, and how many there are.
+    pub shard: Option<(u32, u32)>,
+}
+
+impl MetricsQuery {
+    /// Reads the parameters of a query. An unknown name is refused.
+    pub fn of(parameters: &[(String, String)]) -> Result<Self, Error> {
+        let mut query = Self::default();
+        for (name, value) in parameters {
+            query
+                .take(name, value)
+                .map_err(|what| ErrorKind::BadRequest.error(what))?;
+        }
+        Ok(query)
+    }
+
+    fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "collect" | "collect[]" => {
+                for part in value.split(',') {
+                    if !PARTS.contains(&part) {
+                        return Err(format!("collect={part}: want data, errors, detail or info"));
+                    }
+                    self.collect.push(part.to_owned());
+                }
+            }
+            "shard" => {
+                let shard = value
+                    .split_once('/')
+                    .and_then(|(number, of)| Some((number.parse::<u32>().ok()?, of.parse::<u32>().ok()?)));
+                let is_one = |&(number, of): &(u32, u32)| number >= 1 && number <= of;
+                let shard = shard.filter(is_one);
+                self.shard = Some(shard.ok_or_else(|| format!("shard={value}: want I/N, I from 1 to N, as 1/4"))?);
+            }
+            other => {
+                return Err(format!("metrics are not selected by '{other}': there are collect and shard"));
+            }
+        }
+        Ok(())
+    }
+
+    /// True if a part is wanted.
+    #[must_use]
+    pub fn has(&self, part: &str) -> bool {
+        self.collect.is_empty() || self.collect.iter().any(|wanted| wanted == part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_is_named() {
+        let query = SetQuery {
+            name: "ibfabric/leaf 1".to_owned(),
+            metrics: Some("port_xmit_data,port_rcv_data".to_owned()),
+            form: SetForm::CsvRow,
+            job_id: 533,
+        };
+        assert_eq!(SetQuery::of(&query.parameters()), Ok(query));
+        let error = SetQuery::of(&[]).unwrap_err();
+        assert!(error.message.contains("name=ibfabric"), "{error}");
+        let wrong = [("name", "a", ""), ("form", "xml", "want ldms"), ("nam", "a", "there are name")];
+        for (name, value, want) in wrong {
+            let parsed = SetQuery::of(&[(name.to_owned(), value.to_owned())]);
+            assert!(parsed.err().is_none_or(|error| error.message.contains(want)), "{name}");
+        }
+    }
+
+    #[test]
+    fn metrics_are_selected_by_part_and_shard() {
+        let query = |text: &str| {
+            let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+            let pairs: Vec<(String, String)> = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+            MetricsQuery::of(&pairs)
+        };
+        let all = query("").unwrap();
+        assert!(PARTS.iter().all(|part| all.has(part)));
+        let some = query("collect=data,info&shard=2/4").unwrap();
+        let had = PARTS.map(|part| some.has(part));
+        assert_eq!((had, some.shard), ([true, false, false, true], Some((2, 4))));
+        for (text, want) in [
+            ("collect=date", "want data, errors"),
+            ("shard=0/4", "want I/N"),
+            ("shard=5/4", "want I/N"),
+            ("shard=all", "want I/N"),
+            ("shards=1/4", "there are collect and shard"),
+        ] {
+            let error = query(text).unwrap_err();
+            assert!(error.message.contains(want), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_query_comes_back_from_its_parameters() {
+        let query = CounterQuery {
+            node: Some("leaf 1".to_owned()),
+            port: Some(7),
+            by: Some("wait".to_owned()),
+            limit: Some(20),
+            counters: true,
+            peers: true,
+        };
+        assert_eq!(CounterQuery::of(&query.parameters()), Ok(query));
+        assert_eq!(CounterQuery::of(&[]), Ok(CounterQuery::default()));
+        let check = |name: &str, value: &str, want: &str| {
+            let error = CounterQuery::of(&[(name.to_owned(), value.to_owned())]).unwrap_err();
+            assert_eq!(error.code, "SLV-API-0002");
+            assert!(error.message.contains(want), "{error}");
+        };
+        check("port", "300", "want the number of a port");
+        check("port", "3", "port without node");
+        check("limit", "few", "want a number of ports");
+        check("peers", "1", "want true or false");
+        check("nod", "leaf", "there are node, port, by");
+    }
+}

@@ -1,0 +1,92 @@
+//! Parts of the manual pages of `selvedge telemetry`.
+
+use super::files::{SELECTION, SOCKET};
+use super::pages::{ASKED, Page, page};
+
+const TELEMETRY: &[&str] = &["selvedge(1)", "selvedge-telemetry(1)", "selvedge-status(1)", "selvedge.toml(5)"];
+
+/// The pages.
+pub const PAGES_OF_TELEMETRY: &[(&str, Page)] = &[
+    (
+        "selvedge-telemetry",
+        page(
+            ASKED,
+            TELEMETRY,
+            &[
+                ("How sampling goes, and which nodes are silent:", "selvedge telemetry status"),
+                ("The ports with the highest load:", "selvedge telemetry top"),
+            ],
+        ),
+    ),
+    (
+        "selvedge-telemetry-status",
+        page(
+            ASKED,
+            TELEMETRY,
+            &[(
+                "For a script; the exit code says whether every port has its samples:",
+                "selvedge telemetry status --json",
+            )],
+        ),
+    ),
+    (
+        "selvedge-telemetry-top",
+        page(
+            ASKED,
+            TELEMETRY,
+            &[
+                ("The 20 ports with the longest waits:", "selvedge telemetry top wait"),
+                (
+                    "The five ports with the most discards, for a program:",
+                    "selvedge telemetry top PortXmitDiscards --top 5 --csv",
+                ),
+            ],
+        ),
+    ),
+    (
+        "selvedge-telemetry-port",
+        page(
+            ASKED,
+            TELEMETRY,
+            &[
+                ("Both ends of a link:", "selvedge telemetry port 'leaf 1' 7"),
+                (
+                    "Every counter of every port of a switch, zeros too:",
+                    "selvedge telemetry port 'leaf 1' --all --csv",
+                ),
+            ],
+        ),
+    ),
+    (
+        "selvedge-telemetry-watch",
+        page(
+            ASKED,
+            TELEMETRY,
+            &[
+                ("The busiest ports, again with every slot:", "selvedge telemetry watch"),
+                (
+                    "Ten slots of the ports with the most errors, as lines of JSON:",
+                    "selvedge telemetry watch errors --slots 10 --json",
+                ),
+            ],
+        ),
+    ),
+    (
+        "selvedge-telemetry-sets",
+        page(
+            &[SOCKET, SELECTION],
+            TELEMETRY,
+            &[
+                ("Which sets there are:", "selvedge telemetry sets"),
+                (
+                    "The ports of a switch as ldms_ls -l prints a set, with the metrics that a file selects:",
+                    "selvedge telemetry sets 'ibfabric/leaf 1' --metrics metrics.conf",
+                ),
+                (
+                    "A row of LDMS CSV of all ports, for a job:",
+                    "selvedge telemetry sets ibfabric --csv --no-header --job-id 533",
+                ),
+            ],
+        ),
+    ),
+];

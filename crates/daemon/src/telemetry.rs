@@ -1,0 +1,98 @@
+//! Telemetry beside the manager: what the sampler found goes from the desk to a thread of its own, which keeps the last
+//! totals for readers and hands every slot to the consumers.
+//!
+//! ```text
+//!   desk: Coordinator ── Sampled ──► Gatherer ── slots ──► thread "telemetry" ──► Telemetry (readers)
+//!                                                                     └─────────► Consumer, Consumer, …
+//! ```
+//! Neither the manager nor the sampler waits for that thread. If it falls behind by [`BACKLOG_MAX`] slots, slots are
+//! dropped and counted.
+
+mod counters;
+mod gather;
+mod metrics;
+mod reports;
+mod sets;
+mod shown;
+mod state;
+mod survey;
+
+use std::time::Duration;
+
+use selvedge_config::TelemetryOptions;
+use selvedge_telemetry::{Config, Ends, Group, SamplingClass, Triage};
+
+pub(crate) use self::gather::Gatherer;
+pub use self::metrics::Metrics;
+pub use self::state::{Snapshot, Telemetry};
+pub(crate) use self::survey::surveyor;
+
+/// Slots that may wait for the thread. One of 5,832 hosts takes 20 MB.
+const BACKLOG_MAX: usize = 8;
+/// How long both ends of a link are read after an error, if else one end is.
+const BOTH_AFTER_ERROR: Duration = Duration::from_secs(600);
+/// Slots of error counters from one in which every port is read to the next.
+const FULL_READ_EVERY: u32 = 20;
+
+/// Returns the parameters of the sampler that these options stand for.
+pub(crate) fn config(options: &TelemetryOptions) -> Config {
+    let ends = match options.is_one_end {
+        true => Ends::One {
+            both_after_error: BOTH_AFTER_ERROR,
+        },
+        false => Ends::Both,
+    };
+    let data = SamplingClass {
+        ends,
+        ..SamplingClass::new("data", options.interval, &[Group::Extended])
+    };
+    // Errors are counted by the receiver, so both ends are read.
+    let errors = SamplingClass {
+        triage: Triage::BySum {
+            full_read_every: FULL_READ_EVERY,
+        },
+        ..SamplingClass::new("errors", options.errors_interval, &[Group::Base])
+    };
+    let details = [
+        Group::RcvErrors,
+        Group::XmitDiscards,
+        Group::VlXmitWait,
+        Group::VlCongestion,
+    ];
+    let detail = options
+        .detail_interval
+        .map(|interval| SamplingClass::new("detail", interval, &details));
+    Config {
+        window: options.window,
+        node_window: u8::try_from(options.node_window).unwrap_or(u8::MAX),
+        timeout: options.timeout,
+        retries: options.retries,
+        ..Config::new([data, errors].into_iter().chain(detail).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_settings_are_the_samplers_defaults() {
+        let ours = config(&TelemetryOptions::default());
+        let defaults = Config::new(ours.classes.clone());
+        assert_eq!(ours, defaults);
+        let names: Vec<&str> = ours.classes.iter().map(|class| class.name.as_str()).collect();
+        assert_eq!(names, ["data", "errors", "detail"]);
+    }
+
+    #[test]
+    fn one_end_is_of_data_only() {
+        let options = TelemetryOptions {
+            is_one_end: true,
+            detail_interval: None,
+            ..TelemetryOptions::default()
+        };
+        let config = config(&options);
+        let both: Vec<bool> = config.classes.iter().map(|class| class.ends == Ends::Both).collect();
+        assert_eq!(both, [false, true]);
+    }
+}

@@ -1,0 +1,262 @@
+//! The counters of ports as the API shows them.
+
+use std::cmp::Reverse;
+
+use selvedge_api as api;
+use selvedge_api::{CounterQuery, Error, ErrorKind};
+use selvedge_config::closest;
+use selvedge_telemetry::prometheus::data_bytes_per_s;
+use selvedge_telemetry::{Group, How, Latest, Metric, NodeEntry, PortEntry, SampleKey, Shown};
+use selvedge_types::Guid;
+
+use super::state::{Snapshot, Telemetry};
+
+/// Most ports in an answer that has all their counters.
+const PORTS_MAX: usize = 4_096;
+
+impl Telemetry {
+    /// Returns the counters that a query asks for. `unix_ms` is the present time.
+    pub(crate) fn ports(&self, query: &CounterQuery, unix_ms: u64) -> Result<api::TelemetryPorts, Error> {
+        let snapshot = self.sampled()?;
+        let reader = Reader {
+            snapshot: &snapshot,
+            unix_ms,
+            counters: query.counters,
+        };
+        let mut found = reader.find(query)?;
+        if let Some(by) = &query.by {
+            let order = Order::of(by)?;
+            found.sort_by_cached_key(|at| Reverse(reader.rank(at, order)));
+        }
+        let count = found.len() as u64;
+        let most = if query.counters { PORTS_MAX } else { usize::MAX };
+        let limit = query.limit.and_then(|limit| usize::try_from(limit).ok());
+        found.truncate(limit.unwrap_or(most).min(most));
+        let mut ports = Vec::new();
+        for at in &found {
+            ports.push(reader.port(at));
+            let peer = at.port.peer.filter(|_| query.peers);
+            ports.extend(peer.and_then(|end| reader.at(end.node, end.port)).map(|at| reader.port(&at)));
+        }
+        Ok(api::TelemetryPorts { found: count, ports })
+    }
+
+    /// Returns the present state if counters are sampled, or were.
+    pub(crate) fn sampled(&self) -> Result<Snapshot, Error> {
+        if !self.has_sampler() {
+            let what = "this process samples no counters: telemetry.enabled is false, or it only watches";
+            return Err(ErrorKind::NoTelemetry.error(what));
+        }
+        let snapshot = self.snapshot();
+        match snapshot.inventory.nodes.is_empty() {
+            true => Err(ErrorKind::NotYet.error("no counters are sampled: this manager is not master, or has no plan yet")),
+            false => Ok(snapshot),
+        }
+    }
+}
+
+/// What ports are ordered by.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    Xmit,
+    Rcv,
+    Load,
+    Errors,
+    Counter(Metric),
+}
+
+impl Order {
+    fn of(name: &str) -> Result<Self, Error> {
+        match name {
+            "xmit" => Ok(Self::Xmit),
+            "rcv" => Ok(Self::Rcv),
+            "load" => Ok(Self::Load),
+            "errors" => Ok(Self::Errors),
+            "wait" => Ok(Self::Counter(Metric::XmitWait)),
+            name => Metric::of_name(name).map(Self::Counter).ok_or_else(|| {
+                let short = ["xmit", "rcv", "load", "errors", "wait"];
+                let known = short.into_iter().chain(Metric::ALL.map(Metric::iba_name));
+                let hint = closest(name, known).map_or_else(String::new, |name| format!("; did you mean {name}?"));
+                ErrorKind::BadRequest.error(format!("there is no counter '{name}'{hint}"))
+            }),
+        }
+    }
+}
+
+/// A port of the inventory.
+struct At<'a> {
+    guid: Guid,
+    node: &'a NodeEntry,
+    port: &'a PortEntry,
+}
+
+struct Reader<'a> {
+    snapshot: &'a Snapshot,
+    unix_ms: u64,
+    counters: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn latest(&self) -> &'a Latest {
+        &self.snapshot.latest
+    }
+
+    fn at(&self, guid: Guid, port: u8) -> Option<At<'a>> {
+        let node = self.snapshot.inventory.nodes.get(&guid)?;
+        let port = node.port(port)?;
+        Some(At { guid, node, port })
+    }
+
+    /// Returns the ports that a query names.
+    fn find(&self, query: &CounterQuery) -> Result<Vec<At<'a>>, Error> {
+        let nodes = &self.snapshot.inventory.nodes;
+        let ports = |guid: Guid, node: &'a NodeEntry| node.ports.iter().map(move |port| At { guid, node, port });
+        let Some(name) = &query.node else {
+            return Ok(nodes.iter().flat_map(|(guid, node)| ports(*guid, node)).collect());
+        };
+        let guid: Option<Guid> = name.parse().ok();
+        let named = nodes.iter().filter(|(of, node)| node.description == *name || Some(**of) == guid);
+        let named: Vec<_> = named.collect();
+        let (guid, node) = match named[..] {
+            [(guid, node)] => (*guid, node),
+            [] => {
+                let known = nodes.values().map(|node| node.description.as_str());
+                let hint = closest(name, known).map_or_else(String::new, |name| format!("; did you mean {name}?"));
+                return Err(ErrorKind::NoSuchPlace.error(format!("there is no node '{name}'{hint}")));
+            }
+            _ => {
+                let guids: Vec<String> = named.iter().map(|(guid, _)| guid.to_string()).collect();
+                let what = format!("several nodes are named '{name}'; name one by GUID: {}", guids.join(", "));
+                return Err(ErrorKind::NoSuchPlace.error(what));
+            }
+        };
+        let Some(number) = query.port else {
+            return Ok(ports(guid, node).collect());
+        };
+        match self.at(guid, number) {
+            Some(at) => Ok(vec![at]),
+            None => {
+                let what = format!("node '{name}' has {} ports, and no port {number}", node.ports.len());
+                Err(ErrorKind::NoSuchPlace.error(what))
+            }
+        }
+    }
+
+    fn rank(&self, at: &At<'_>, order: Order) -> (u64, u64) {
+        match order {
+            Order::Xmit => self.growth(at, Metric::XmitData),
+            Order::Rcv => self.growth(at, Metric::RcvData),
+            Order::Load => (self.load_ppm(at).unwrap_or_default(), 0),
+            Order::Errors => {
+                let (per_s, total) = self.errors(at);
+                (per_s.unwrap_or_default(), total.unwrap_or_default())
+            }
+            Order::Counter(metric) => self.growth(at, metric),
+        }
+    }
+
+    /// Returns how much a metric grows in a second, and its total.
+    fn growth(&self, at: &At<'_>, metric: Metric) -> (u64, u64) {
+        let total = self.latest().metric(at.guid, at.port.num, metric);
+        (self.per_s(at, metric).unwrap_or_default(), total.unwrap_or_default())
+    }
+
+    fn per_s(&self, at: &At<'_>, metric: Metric) -> Option<u64> {
+        self.latest().per_s(at.guid, at.port.num, metric)
+    }
+
+    fn bytes_per_s(&self, at: &At<'_>, metric: Metric) -> Option<u64> {
+        self.per_s(at, metric).map(|words| words.saturating_mul(4))
+    }
+
+    fn load_ppm(&self, at: &At<'_>) -> Option<u64> {
+        let capacity = at.port.rate.map(data_bytes_per_s).filter(|capacity| *capacity > 0)?;
+        let (xmit, rcv) = (
+            self.bytes_per_s(at, Metric::XmitData)?,
+            self.bytes_per_s(at, Metric::RcvData)?,
+        );
+        let ppm = u128::from(xmit.max(rcv)) * 1_000_000 / u128::from(capacity);
+        u64::try_from(ppm).ok()
+    }
+
+    /// Returns errors in a second, and all errors.
+    fn errors(&self, at: &At<'_>) -> (Option<u64>, Option<u64>) {
+        let errors = || Metric::ALL.into_iter().filter(|metric| metric.is_error());
+        let per_s = errors().filter_map(|metric| self.per_s(at, metric));
+        let totals = errors().filter_map(|metric| self.latest().metric(at.guid, at.port.num, metric));
+        let sum = |values: Vec<u64>| (!values.is_empty()).then(|| values.into_iter().fold(0, u64::saturating_add));
+        (sum(per_s.collect()), sum(totals.collect()))
+    }
+
+    /// Returns the last samples of a port.
+    fn samples(&self, at: &At<'_>) -> impl Iterator<Item = (Group, &'a Shown)> {
+        let (node, port, latest) = (at.guid, at.port.num, self.latest());
+        let keys = Group::ALL.into_iter().map(move |group| SampleKey { node, port, group });
+        keys.filter_map(move |key| Some((key.group, latest.get(key)?)))
+    }
+
+    fn port(&self, at: &At<'_>) -> api::TelemetryPort {
+        let newest = self.samples(at).map(|(_, shown)| shown).max_by_key(|shown| shown.at());
+        let sampled_ms = newest.and_then(Shown::at).map(|wall| wall.0 / 1_000_000);
+        let (errors_per_s, errors) = self.errors(at);
+        let peer = at.port.peer.and_then(|end| self.at(end.node, end.port));
+        api::TelemetryPort {
+            node_guid: at.guid,
+            node_name: at.node.description.clone(),
+            kind: at.node.kind,
+            port: at.port.num,
+            lid: at.port.lid.0,
+            state: at.port.state,
+            peer: peer.map(|peer| api::End {
+                node_guid: peer.guid,
+                node_name: peer.node.description.clone(),
+                port: peer.port.num,
+            }),
+            rate: at.port.rate.map(|rate| rate.to_string()),
+            capacity_bytes_per_s: at.port.rate.map(data_bytes_per_s),
+            how: newest.map(|shown| how(shown.how).to_owned()),
+            sampled_ms,
+            age_ms: sampled_ms.map(|at| self.unix_ms.saturating_sub(at)),
+            xmit_bytes_per_s: self.bytes_per_s(at, Metric::XmitData),
+            rcv_bytes_per_s: self.bytes_per_s(at, Metric::RcvData),
+            load_ppm: self.load_ppm(at),
+            wait_per_s: self.per_s(at, Metric::XmitWait),
+            errors_per_s,
+            errors,
+            counters: if self.counters { self.counters(at) } else { Vec::new() },
+        }
+    }
+
+    fn counters(&self, at: &At<'_>) -> Vec<api::TelemetryCounter> {
+        let metrics = Metric::ALL.into_iter().filter_map(|metric| {
+            Some(api::TelemetryCounter {
+                name: metric.iba_name().to_owned(),
+                unit: metric.unit().to_owned(),
+                total: self.latest().metric(at.guid, at.port.num, metric)?,
+                per_s: self.per_s(at, metric),
+            })
+        });
+        let details = self
+            .samples(at)
+            .filter(|(group, _)| !matches!(group, Group::Base | Group::Extended));
+        let details = details.flat_map(|(group, shown)| {
+            let known = (0..group.counters()).filter(|counter| shown.known >> counter & 1 != 0);
+            known.map(move |counter| api::TelemetryCounter {
+                name: group.counter_name(counter),
+                unit: group.unit(counter).to_owned(),
+                total: shown.totals[counter],
+                per_s: shown.growth.map(|growth| growth.per_s(counter)),
+            })
+        });
+        metrics.chain(details).collect()
+    }
+}
+
+const fn how(how: How) -> &'static str {
+    match how {
+        How::Read => "read",
+        How::Unchanged => "unchanged",
+        How::Derived => "derived",
+        How::Down => "down",
+    }
+}

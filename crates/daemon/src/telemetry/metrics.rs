@@ -1,0 +1,104 @@
+//! The text of `GET /metrics`.
+
+use std::fmt::{self, Write};
+
+use selvedge_api::{Error, MetricsQuery};
+use selvedge_telemetry::prometheus::{self, Part, Shard, TextFormat, Wanted};
+use selvedge_telemetry::{Missing, Why};
+
+use super::state::{Snapshot, Telemetry};
+
+/// A page of metrics: everything that it is written from.
+pub struct Metrics {
+    snapshot: Snapshot,
+    /// Names of the classes.
+    classes: Vec<String>,
+    wanted: Wanted,
+    format: TextFormat,
+}
+
+impl Telemetry {
+    /// Returns the page that a query asks for.
+    pub(crate) fn metrics(&self, query: &MetricsQuery, is_open_metrics: bool) -> Result<Metrics, Error> {
+        let snapshot = self.sampled()?;
+        let parts = Part::ALL.into_iter().filter(|part| query.has(part.name()));
+        Ok(Metrics {
+            snapshot,
+            classes: self.config().classes.into_iter().map(|class| class.name).collect(),
+            wanted: Wanted {
+                parts: parts.collect(),
+                shard: query.shard.map(|(number, of)| Shard { number, of }),
+            },
+            format: match is_open_metrics {
+                true => TextFormat::OpenMetrics,
+                false => TextFormat::Prometheus,
+            },
+        })
+    }
+}
+
+impl Metrics {
+    /// Writes the page.
+    pub fn write(&self, mut out: &mut dyn Write) -> fmt::Result {
+        let Snapshot { inventory, latest, .. } = &self.snapshot;
+        prometheus::write_wanted(&mut out, self.format, &self.wanted, inventory, latest)?;
+        // One shard has what is of no node.
+        if self.wanted.shard.is_none_or(|shard| shard.number == 1) {
+            self.collector(&mut out)?;
+        }
+        prometheus::end(&mut out, self.format)
+    }
+
+    /// Writes the health of the collector: the exporter's names, and those of slots.
+    fn collector(&self, out: &mut impl Write) -> fmt::Result {
+        let snapshot = &self.snapshot;
+        let by_class = |value: &dyn Fn(usize) -> u64| -> Vec<(String, u64)> {
+            let classes = self.classes.iter().enumerate();
+            classes.map(|(at, name)| (name.clone(), value(at))).collect()
+        };
+        let class = |at: usize| snapshot.classes.get(at).cloned().unwrap_or_default();
+        let missing = |is_counted: &dyn Fn(&Missing) -> bool| {
+            let last = snapshot.classes.iter().filter_map(|class| class.last.as_ref());
+            last.flat_map(|report| &report.missing).filter(|missing| is_counted(missing)).count()
+        };
+        let is_timeout = |missing: &Missing| matches!(missing.why, Why::Silent | Why::BackOff | Why::Late);
+        prometheus::gauge(
+            out,
+            self.format,
+            "infiniband_exporter_collect_timeouts",
+            "Ports and counter groups without a sample in the last slots, because agents did not answer",
+            missing(&is_timeout),
+        )?;
+        prometheus::gauge(
+            out,
+            self.format,
+            "infiniband_exporter_collect_errors",
+            "Ports and counter groups without a sample in the last slots for another reason",
+            missing(&|of| !is_timeout(of)),
+        )?;
+        let counters: [(&str, &str, &dyn Fn(usize) -> u64); 3] = [
+            ("infiniband_sampler_slots_total", "Slots that ended", &|at| class(at).slots),
+            (
+                "infiniband_sampler_overruns_total",
+                "Slots that ended with the beginning of the next",
+                &|at| class(at).overruns,
+            ),
+            (
+                "infiniband_sampler_skipped_total",
+                "Slots in which nothing was sampled",
+                &|at| class(at).skipped,
+            ),
+        ];
+        for (name, help, value) in counters {
+            prometheus::counter(out, self.format, (name, help), "class", &by_class(value))?;
+        }
+        let requests = snapshot.requests;
+        for (name, help, value) in [
+            ("infiniband_sampler_requests_total", "Requests sent, repeats included", requests.sent),
+            ("infiniband_sampler_timeouts_total", "Requests without an answer", requests.failed),
+        ] {
+            prometheus::counter(out, self.format, (name, help), "", &[(String::new(), value)])?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,33 @@
+//! Makes the sampler's inventory on a thread of its own: with 5,832 hosts it takes a few milliseconds.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use selvedge_coordinator::survey;
+use selvedge_fabric::Fabric;
+use selvedge_plan::Plan;
+
+use crate::DaemonError;
+use crate::shared::Shared;
+use crate::worker::{Note, Worker, newest};
+
+/// Starts the thread. A newer plan supersedes those that wait. Nodes have the operator's names.
+pub(crate) fn surveyor(
+    notes: Sender<Note>,
+    shared: Arc<Shared>,
+) -> Result<Worker<(Arc<Fabric>, Arc<Plan>)>, DaemonError> {
+    let dropped = notes.clone();
+    Worker::start("survey", notes, move |item: (Arc<Fabric>, Arc<Plan>), queue| {
+        let (fabric, plan) = newest(item, queue, &dropped);
+        let mut inventory = survey(&fabric, &plan);
+        for (guid, node) in &mut inventory.nodes {
+            if let Some(name) = shared.names.of(*guid) {
+                node.description = name;
+            }
+        }
+        Note::Surveyed {
+            generation: plan.generation,
+            inventory: Arc::new(inventory),
+        }
+    })
+}
