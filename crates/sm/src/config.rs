@@ -1,4 +1,4 @@
-//! How a manager behaves; values only.
+//! The settings of a manager; plain values only.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub enum Mode {
 pub struct Config {
     /// The mode: what the manager is allowed to do.
     pub mode: Mode,
-    /// The port it sits at.
+    /// The port that the manager runs at.
     pub local: LocalPort,
     /// The operator's policy.
     pub policy: Arc<Policy>,
@@ -55,7 +55,7 @@ pub struct Config {
     pub backups_after: Option<Duration>,
     /// Polls without an answer after which the master is gone. Default 2: each is repeated like any request.
     pub poll_misses: u32,
-    /// The port of a host that babbles is disabled. Default: it is only reported.
+    /// True if the port of a host that babbles is disabled. Default false: the port is only reported.
     pub disable_babbling_ports: bool,
 }
 

@@ -5,7 +5,8 @@ use selvedge_plan::{ArbBlock, HeldLanes, LaneRows, LaneTable, Op};
 use selvedge_types::{PortNum, Sl, Vl};
 use selvedge_wire::{Attribute, AttributeId, SlToVl, SmpData, VlArbBlock, VlArbEntry, VlArbitration};
 
-/// The modifier of rows. A channel adapter has one row a port, that of the port asked. Source: IBA vol 1 §14.2.5.8.
+/// Returns the attribute modifier of rows. A channel adapter has one row a port, that of the port asked. Source: IBA
+/// vol 1 §14.2.5.8.
 pub fn rows_modifier(node: &Node, egress: PortNum, rows: LaneRows) -> u32 {
     match rows {
         _ if !node.is_switch() => 0,
@@ -33,7 +34,7 @@ pub fn block(turns: &ArbBlock) -> VlArbitration {
     }
 }
 
-/// What a Get of a table asks for: attribute and modifier.
+/// Returns attribute and modifier of a Get of a table.
 pub fn question(fabric: &Fabric, table: LaneTable) -> (AttributeId, u32) {
     let node = fabric.node(table.port().node);
     match table {

@@ -19,7 +19,7 @@ mod row;
 
 pub use row::*;
 
-/// A port of an inventory by the position that its node had.
+/// Returns a port of an inventory, by the position of its node.
 pub fn place(inventory: &Inventory, at: usize, num: u8) -> PortRef {
     let node = inventory.fabric.find(guid(at)).unwrap();
     PortRef { node, port: port(num) }

@@ -13,7 +13,7 @@ pub enum AliasEvent {
     InForce {
         /// Ports that have aliases.
         ports: usize,
-        /// Sets that it took.
+        /// Number of acknowledged Sets of the change.
         sets: usize,
     },
     /// The judge refuses the planned change of alias GUIDs: no Set was sent.
@@ -45,7 +45,7 @@ pub enum AliasEvent {
 }
 
 impl AliasEvent {
-    /// Its stable code.
+    /// Returns the stable code of this event.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl AliasEvent {
         }
     }
 
-    /// Its severity.
+    /// Returns the severity of this event.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

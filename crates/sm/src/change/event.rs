@@ -7,7 +7,7 @@ use selvedge_planner::Severity;
 
 use super::Later;
 
-/// What has become of a change of policy.
+/// The outcome of a change of policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeEvent {
     /// A change of policy is kept: its plan is in force, or nothing changed.
@@ -41,13 +41,13 @@ pub enum ChangeEvent {
         serial: u64,
         /// The keys that changed.
         changed: Arc<[&'static str]>,
-        /// Number of the other one.
+        /// Number of the change that superseded it.
         by: u64,
     },
 }
 
 impl ChangeEvent {
-    /// Returns its stable code.
+    /// Returns the stable code of this event.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl ChangeEvent {
         }
     }
 
-    /// Returns its severity.
+    /// Returns the severity of this event.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

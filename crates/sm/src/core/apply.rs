@@ -1,4 +1,4 @@
-//! Routes between the executor of Sets and the rest of the manager: sends its requests, and hands on the results.
+//! Connects the executor of Sets with the rest of the manager: sends its requests, and hands on the results.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::stage::{MftWork, Stage, Token};
 use crate::{aliases, commit, multicast, readback};
 
 impl Sm {
-    /// Gives an input to the executor; returns its effects, and the request to send.
+    /// Gives an input to the executor. Returns its effects, and the request to send.
     fn tell_apply(&mut self, input: In<'_>) -> (Vec<Effect>, Option<(SetId, Request)>) {
         let ctx = Ctx {
             now: self.now,
@@ -81,12 +81,12 @@ impl Sm {
         }
     }
 
-    /// A Set is not sent, as its directed route gives no answers.
+    /// Leaves out a Set, because no agent answers by its directed route.
     pub(crate) fn leave_set_out(&mut self, id: SetId) {
         self.tell_apply(In::LeftOut(id));
     }
 
-    /// A block holds this: it was read, or a Set was acknowledged.
+    /// Hands on the contents of a block that was read, or written and acknowledged.
     fn block_holds(&mut self, block: Block, acknowledged: bool, out: &mut Vec<Output>) {
         let table = match block {
             Block::Mft { switch, place, holds } => {

@@ -1,4 +1,4 @@
-//! Routes between the election and the rest of the manager: carries out its effects.
+//! Connects the election with the rest of the manager: carries out its effects.
 
 use std::sync::Arc;
 

@@ -37,7 +37,7 @@ impl Sm {
         }
     }
 
-    /// Compares what a repair has left with the known nodes and links, if the manager is idle.
+    /// If the manager is idle, compares the fabric after a repair with the known nodes and links.
     pub(super) fn note_presence_if_idle(&mut self, out: &mut Vec<Output>) {
         if self.presence.is_behind() && matches!(self.stage, Stage::Idle) && self.exchange.open() == 0 {
             self.note_presence(In::Idle, out);

@@ -68,7 +68,7 @@ impl Bench {
         place(&self.inventory, FAR, 1)
     }
 
-    /// What the election reads.
+    /// Returns the state that the election reads.
     pub fn ctx(&self) -> Ctx<'_> {
         Ctx {
             now: self.now,
