@@ -39,7 +39,7 @@ pub enum PortReason {
 }
 
 impl PortReason {
-    /// Returns its stable code.
+    /// Returns the stable code of the reason.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
