@@ -11,11 +11,11 @@ use crate::{Lists, number};
 /// One direction of a link between two switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// The switch it leads to.
+    /// The switch at the end of the channel.
     pub to: u32,
-    /// The port it leaves by.
+    /// The port by which packets leave the first switch.
     pub egress: u8,
-    /// The port it arrives at.
+    /// The port by which packets enter the other switch.
     pub ingress: u8,
 }
 
@@ -97,7 +97,7 @@ impl Graph {
         reverses
     }
 
-    /// Switches beside a switch, ascending, each once however many links there are.
+    /// Returns the neighbours of a switch, ascending, each once however many links there are.
     #[must_use]
     pub fn neighbours(&self, switch: usize) -> &[u32] {
         self.neighbours.get(switch)
@@ -122,7 +122,8 @@ impl Graph {
         self.system[switch]
     }
 
-    /// The part of the fabric a switch belongs to: parts are numbered by their lowest switch.
+    /// Returns the part of the fabric to which a switch belongs. Parts are numbered in the order of their lowest
+    /// switches.
     #[must_use]
     pub fn component(&self, switch: usize) -> usize {
         self.component[switch] as usize

@@ -51,7 +51,7 @@ impl<T> Lists<T> {
         self.start(i)..self.start(i + 1)
     }
 
-    /// One item, by its number among all.
+    /// Returns one item, by its number among all items.
     #[must_use]
     pub fn item(&self, number: usize) -> &T {
         &self.items[number]
@@ -76,7 +76,7 @@ impl<T> Lists<T> {
 }
 
 impl Lists<u32> {
-    /// Puts the positions of `keys` into `lists` lists by their key, ascending in each.
+    /// Puts the positions of `keys` into `lists` lists by key, ascending in each list.
     #[must_use]
     pub fn grouped(lists: usize, keys: impl Iterator<Item = u32> + Clone) -> Self {
         let mut first = vec![0; lists + 1];

@@ -20,7 +20,7 @@ use crate::engines::sssp::NONE;
 /// Dependencies that a lane did not have before.
 pub(crate) type Added = Vec<(u32, u32)>;
 
-/// The lanes with their dependencies.
+/// The lanes, with the dependencies on each.
 pub(crate) struct Lanes<'a> {
     graph: &'a Graph,
     /// Switches with hosts.
@@ -48,7 +48,7 @@ impl<'a> Lanes<'a> {
         self
     }
 
-    /// Lanes in use; at least one.
+    /// Returns the number of lanes in use; at least one.
     pub fn used(&self) -> u8 {
         u8::try_from(self.lanes.len().max(1)).unwrap_or(u8::MAX)
     }
@@ -178,7 +178,7 @@ impl Lane {
         }
     }
 
-    /// Adds all of the dependencies, or none if one closes a cycle.
+    /// Adds all of the dependencies, or none if one of them closes a cycle.
     fn add_all(&mut self, dependencies: &[(u32, u32)]) -> bool {
         let mut added = Vec::new();
         let fits = dependencies
@@ -190,7 +190,7 @@ impl Lane {
         fits
     }
 
-    /// Whether the dependency is there.
+    /// True if the lane has this dependency.
     pub fn has(&self, held: u32, wanted: u32) -> bool {
         self.waits.has(held, wanted)
     }

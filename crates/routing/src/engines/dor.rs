@@ -37,7 +37,7 @@ impl RoutingEngine for Dor {
     }
 }
 
-/// Shortest paths in the order of dimensions; `turn` is the place of a port in the order of its switch.
+/// Returns shortest paths in the order of dimensions. `turn` gives the rank of a port in the order of its switch.
 fn paths(graph: &Graph, turn: impl Fn(usize, u8) -> u8 + Sync + Send, par: Par) -> Paths {
     /// All that count are equal.
     const GOOD: u8 = 1;

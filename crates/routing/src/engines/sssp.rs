@@ -100,7 +100,7 @@ fn route(fabric: &Fabric, graph: &Graph, lids: &Lids, destinations: &Destination
     routed(graph, &targets, tables, &Spread::new(graph, destinations))
 }
 
-/// Hosts first. Switches receive next to nothing, so they are spread on their own.
+/// Routes hosts first. Switches receive almost no packets, so paths to them are balanced separately.
 fn routed(graph: &Graph, targets: &[Target], mut tables: Tables, empty: &Spread<'_>) -> Tables {
     let (hosts, switches): (Vec<Target>, Vec<Target>) = targets.iter().partition(|target| target.egress != 0);
     let mut spread = empty.clone();
@@ -186,7 +186,8 @@ fn route_on_lanes(
     Some(with_room.unwrap_or(best))
 }
 
-/// Switches, those farthest from hosts first: a tree that begins at the top of a fat tree goes up, then down.
+/// Returns the switches, those farthest from hosts first. A tree that begins at the top of a fat tree goes up, then
+/// down.
 fn far_from_hosts(graph: &Graph, spread: &Spread<'_>) -> Vec<usize> {
     let channels = graph.channels();
     let mut distance: Vec<Option<u32>> = spread.hosts.iter().map(|&hosts| (hosts > 0).then_some(0)).collect();
@@ -295,7 +296,7 @@ impl Placing<'_> {
         Some(())
     }
 
-    /// Assigns the routes of the other switches to the same lane, or all routes to another lane.
+    /// Assigns the routes from the other switches to the same lane, or all routes to another lane.
     fn complete(&mut self, target: Target) -> Option<()> {
         let on_the_way = self.of_hosts(target);
         let mut next = on_the_way.clone();

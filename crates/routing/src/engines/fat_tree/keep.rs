@@ -52,7 +52,7 @@ impl FatTree {
         (0..BLOCK_LIDS).map(|i| self.target(lids, of(i))).collect()
     }
 
-    /// Whether an entry of switch `s` still leads to a destination; `behind` returns the entries of other switches.
+    /// True if an entry of switch `s` still leads to a destination. `behind` returns the entries of other switches.
     fn is_right(&self, s: usize, target: Target, egress: u8, behind: impl Fn(u32) -> u8) -> bool {
         let rule = &self.rule;
         let Some(to) = self.switch_of(target).filter(|&to| to != s) else {

@@ -1,4 +1,4 @@
-//! Destinations on several lanes: the tables stay, a blocked packet holds up fewer others.
+//! Puts destinations on several lanes. The tables stay the same, and a blocked packet holds up fewer others.
 
 use selvedge_plan::{Lids, ServiceLevels};
 use selvedge_types::{Lid, Sl};

@@ -87,7 +87,7 @@ impl FatTree {
     }
 }
 
-/// LIDs of an end port: a switch has one.
+/// Returns the number of LIDs of an end port; a switch has one.
 fn lids_of(at: PortRef, lmc: Lmc) -> usize {
     if at.port == PortNum::MANAGEMENT {
         1
@@ -104,7 +104,8 @@ struct Groups {
 }
 
 impl Groups {
-    /// Returns the groups for a number of LIDs. `beside`: switches beside the lower end of a lost link to the top.
+    /// Returns the groups for a number of LIDs. `beside`: the number of switches beside the lower end of a lost link to
+    /// the top.
     fn new(lids: usize, beside: u32) -> Self {
         let blocks = lids as f64 / BLOCK_LIDS as f64;
         let planes = (blocks / f64::from(beside)).sqrt().ceil().max(1.0);
@@ -116,9 +117,9 @@ impl Groups {
     }
 }
 
-/// Parts of the tree that only its top level joins.
+/// Parts of the tree that are joined only by its top level.
 struct Pods {
-    /// By switch; [`NONE`] for the top level.
+    /// Pod of each switch; [`NONE`] at the top level.
     of: Vec<u32>,
     count: u32,
 }
@@ -194,7 +195,7 @@ impl Places<'_> {
         (power[level + 1] / power[level].max(1)).max(1)
     }
 
-    /// Levels that have one above them.
+    /// Returns the levels that have a level above them.
     fn levels(&self) -> std::ops::Range<usize> {
         0..self.tree.shape.levels - 1
     }

@@ -18,7 +18,7 @@ pub(crate) struct Climb {
     tree: Tree,
     hops: Vec<u16>,
     egress: Vec<u8>,
-    /// A real destination; links inside a rank are not tried for one that is made up.
+    /// True for a real destination. For a dummy one, links inside a rank are not tried.
     real: bool,
 }
 
@@ -147,7 +147,7 @@ impl Climb {
         Some(self::step(to, Some(step.at), hops))
     }
 
-    /// Lets everything below come up, and switches beside it; true if that reaches a host.
+    /// Lets the paths of everything below, and of switches beside it, come up; returns true if that reaches a host.
     fn gather(&mut self, step: Step) -> bool {
         let mut made = self.tree.hosts_of(step.at).next().is_some();
         if step.hops >= HOPS_MAX || (self.tree.down[step.at].is_empty() && !made) {
@@ -175,7 +175,7 @@ impl Climb {
         made
     }
 
-    /// Least used groups first, by place among equals.
+    /// Sorts groups: the least used first, then by place.
     fn sort(&mut self, switch: usize, side: Side) {
         let Tree {
             groups,
@@ -194,7 +194,7 @@ impl Climb {
     }
 }
 
-/// Which groups are sorted, and by which counter.
+/// The groups to sort, and the counter that decides.
 enum Side {
     Up,
     Down,

@@ -64,7 +64,8 @@ impl Ranking {
     }
 }
 
-/// The switch a GUID means: its own, or that of the host node or host port with this GUID.
+/// Returns the switch that a GUID names: the switch with this GUID, or the switch of the host node or host port with
+/// it.
 pub(crate) fn switch_of(fabric: &Fabric, guid: Guid) -> Option<SwitchIdx> {
     if let Some(node) = fabric.find(guid) {
         if let Some(switch) = fabric.switch_index(node) {
@@ -77,7 +78,7 @@ pub(crate) fn switch_of(fabric: &Fabric, guid: Guid) -> Option<SwitchIdx> {
     fabric.switch_index(port.node).or_else(|| beside(fabric, port))
 }
 
-/// The switch at the other end of a live link.
+/// Returns the switch at the other end of a live link.
 fn beside(fabric: &Fabric, port: PortRef) -> Option<SwitchIdx> {
     let peer = fabric.peer(port).filter(|_| fabric.link_is_up(port))?;
     fabric.switch_index(peer.node)
@@ -200,7 +201,7 @@ impl<'a> Finder<'a> {
             .collect()
     }
 
-    /// Switches with nothing above them, if all links join neighbouring levels above the hosts.
+    /// Returns the switches with no switch above them, if all links join neighbouring levels above the hosts.
     fn by_level(&self, members: &[u32]) -> Option<Vec<u32>> {
         let level = |s: u32| self.level[s as usize];
         let near = |s: u32| self.graph.neighbours(s as usize).iter().map(move |&n| level(n));

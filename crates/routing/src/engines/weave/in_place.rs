@@ -45,10 +45,10 @@ use super::order::Order;
 use crate::destinations::Destinations;
 use rehang::Scratch;
 
-/// A LID, and switches that sent it over a lost link.
+/// A LID, and the switches that sent it over a lost link.
 type Victim = (Lid, Vec<u32>);
 
-/// A turn of a lane: the lane, the channel it comes from, and the one it goes to.
+/// A turn on a lane: the lane, the channel that the turn comes from, and the channel that it goes to.
 type Turn = (u8, u32, u32);
 
 /// An entry that a repair changes.
@@ -58,15 +58,15 @@ pub struct Rehung {
     pub switch: SwitchIdx,
     /// The LID.
     pub lid: Lid,
-    /// Its egress port from now on.
+    /// The new egress port.
     pub egress: u8,
-    /// Its egress port until now.
+    /// The former egress port.
     pub before: u8,
-    /// From 1: to be written when all entries of the LID with a lower step are in force.
+    /// The step, from 1. The entry is written when all entries of the LID with a lower step are in force.
     pub step: u16,
 }
 
-/// Tables in force and the order that keeps them free of deadlock, for repairs.
+/// Tables in force, and the order that keeps them free of deadlock, for repairs.
 #[derive(Clone, Debug)]
 pub struct WeaveMender {
     net: Arc<Net>,
@@ -76,7 +76,7 @@ pub struct WeaveMender {
     alive: Vec<bool>,
     /// Switches without a live channel.
     gone: Vec<bool>,
-    /// By LID.
+    /// The data of each LID, by LID.
     trips: Vec<Trip>,
     orders: Vec<Order>,
     /// Host pairs on each channel, by first LIDs; not exact after several links were lost at once.
@@ -91,10 +91,10 @@ pub struct WeaveMender {
 /// The destination of a LID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Trip {
-    /// Its switch; [`NONE`]: no port has the LID, or the port is absent.
+    /// The switch of the LID; [`NONE`] if no port has the LID, or the port is absent.
     at: u32,
     lane: u8,
-    /// Host pairs are counted on it.
+    /// True for a base LID: host pairs are counted on it.
     is_base: bool,
 }
 
@@ -413,7 +413,7 @@ impl Loss<'_> {
     }
 }
 
-/// Switches of one column, each after the one it sends to.
+/// Switches of one column, each after the switch that it sends to.
 #[derive(Debug)]
 struct Column {
     order: Vec<u32>,
