@@ -47,7 +47,7 @@ impl<W: Workload> Simulation<W> {
         self.lanes[lane].has(blocks, self.now, &mut self.far, lane)
     }
 
-    /// An output waits for credits: schedules an event for their arrival.
+    /// Schedules an event for the arrival of the credits that an output waits for.
     pub(crate) fn wait_for_credits(&mut self, port: u32, vl: u8, blocks: u8) {
         let index = port as usize * usize::from(self.settings.vls) + usize::from(vl);
         if !self.ports[port as usize].waits {

@@ -1,4 +1,4 @@
-//! Accepted load over time, and when it becomes steady.
+//! Accepted load over time, and the time from which it is steady.
 
 use crate::units::Ps;
 

@@ -18,7 +18,7 @@ use crate::watch::Change;
 /// One agent's queue. The requests themselves are in the event queue: each has the time when it will be served.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Agent {
-    /// When all waiting requests will be served.
+    /// When the agent will have served all waiting requests.
     busy_until: Time,
     /// Number of requests waiting or in service.
     waiting: u16,
@@ -68,7 +68,7 @@ impl Emulator {
         }
     }
 
-    /// The agents of a node stop answering, and their queues fill.
+    /// Lets the agents of a node stop answering, so that their queues fill.
     pub(crate) fn hang(&mut self, node: NodeIdx) {
         self.hung.entry(node).or_default();
     }

@@ -69,7 +69,7 @@ impl DropReason {
         Self::Crowded,
     ];
 
-    /// Returns its code.
+    /// Returns the code of the reason.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -216,13 +216,13 @@ impl MadTable {
 pub struct Counts {
     /// Sent by clients.
     pub sent: MadTable,
-    /// Requests that agents carried out: answered with status 0, or acknowledgements of traps.
+    /// Requests that agents carried out: they were answered with status 0, or they acknowledged a trap.
     pub accepted: MadTable,
     /// Requests that agents answered with another status.
     pub refused: MadTable,
-    /// Delivered to clients.
+    /// MADs delivered to clients.
     pub delivered: MadTable,
-    /// Dropped, for any reason.
+    /// MADs dropped, for any reason.
     pub dropped: MadTable,
     /// Responses that agents sent.
     pub answers: u64,

@@ -1,4 +1,4 @@
-//! Lanes as the hardware puts packets on them.
+//! The lanes on which the hardware puts packets.
 
 use selvedge_chassis::{Chassis, PortIdx, VlArbitration};
 use selvedge_fabric::{NodeIdx, PortCapability, PortRef};
@@ -7,7 +7,8 @@ use selvedge_types::{PortNum, PortState, Vl};
 
 use crate::manager::AcceptedPlan;
 
-/// Lanes that packets are put on, level by level in turn, and the one of copies, if they have one of their own.
+/// The number of lanes that service levels take in turn, and the lane of multicast copies, if they have one of their
+/// own.
 type Wanted = (u8, Option<Vl>);
 
 /// The expected lanes as a script writes them: their number, and with `+1` one more for copies.

@@ -7,7 +7,7 @@ use selvedge_types::{IdxVec, PhysState, PortNum};
 /// be in different groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Subnets {
-    /// Group of each port: its smallest port.
+    /// Group of each port, named by the smallest port in it.
     group: IdxVec<PortIdx, PortIdx>,
     /// End ports that can be reached: port 0 of switches with power, ports of others with a trained link.
     live: Vec<PortIdx>,

@@ -71,7 +71,7 @@ impl Rng {
 /// A probability as an integer ratio, so that decisions need no floating point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratio {
-    /// Number of cases in which it happens.
+    /// Number of cases in which the event happens.
     pub numerator: u32,
     /// Number of all cases; never 0.
     pub denominator: u32,

@@ -27,7 +27,7 @@ use super::taken::Taken;
 use crate::Violation;
 use crate::manager::{Life, Manager, ManagerId};
 
-/// How old a program's view of the fabric may be: its sweep and its plan take less.
+/// How old a program's view of the fabric may be: its sweep and its plan take less time.
 const LOOKED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The evidence, by subject.
@@ -54,7 +54,7 @@ impl Evidence {
         }
     }
 
-    /// From now on managers are programs.
+    /// Records that managers are programs from now on.
     pub const fn set_outside(&mut self) {
         self.is_outside = true;
     }
@@ -159,7 +159,7 @@ impl Evidence {
         }
     }
 
-    /// The rule that excuses harm done by a Set that was taken just now.
+    /// Returns the rule that excuses harm done by a Set that an agent has just executed.
     fn excuse_of(&self, now: Time, by: Option<(ManagerId, Option<Time>)>, life: Option<&Life>) -> Option<Rule> {
         let (Some((manager, looked_at)), Some(life)) = (by, life) else {
             // A flipped bit changed its transaction id, or its manager does not run any more.

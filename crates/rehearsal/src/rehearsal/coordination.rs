@@ -19,7 +19,7 @@ use crate::RehearsalError;
 use crate::checkers::Seen;
 use crate::manager::{Administers, DeskDefect, Folder, Life, ManagerId, Pending, asks_host};
 
-/// The most timers of a coordinator that are served at one instant.
+/// The largest number of timers of a coordinator that are served at one instant.
 const WAKES_MAX: u32 = 1_000;
 
 impl Rehearsal {
@@ -173,7 +173,7 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// Sends a datagram of a manager, which the wire digest has taken in.
+    /// Sends a datagram of a manager; the wire digest already includes it.
     pub(super) fn send(&mut self, id: ManagerId, datagram: Datagram, timeout: Duration) -> Result<(), RehearsalError> {
         let now = self.now;
         let Some(life) = &self.managers[id.0].life else {
@@ -260,7 +260,7 @@ fn found(dir: &StateDir) -> Result<Found, StoreError> {
     Ok(found)
 }
 
-/// True if an administrator with a defect keeps an input from its manager.
+/// True if an administrator with a defect withholds an input from its manager.
 fn keeps(defect: Option<DeskDefect>, life: &Life, input: &Input) -> bool {
     match input {
         Input::Groups(_) => defect == Some(DeskDefect::KeepsGroups),
@@ -278,7 +278,7 @@ fn index(defect: Option<DeskDefect>, life: &mut Life, sources: Sources) -> Optio
     (!stays).then(|| Arc::new(Snapshot::new(sources)))
 }
 
-/// Removes the mark. Returns true if the coordinator is to believe that it is removed.
+/// Removes the mark. Returns true if the coordinator is told that it was removed.
 fn remove_mark(defect: Option<DeskDefect>, folder: Option<&Folder>) -> bool {
     if defect == Some(DeskDefect::StoresNothing) {
         return true;

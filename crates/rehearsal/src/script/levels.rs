@@ -38,7 +38,7 @@ impl Runner<'_> {
         Ok(masters.flat_map(|view| told(&view)).collect())
     }
 
-    /// Senders get the same levels as at the last mark.
+    /// Checks that senders get the same levels as at the last mark.
     pub(super) fn levels_unchanged(
         &self,
         name: &str,

@@ -288,7 +288,7 @@ fn with_wildcards(fabric: &Fabric) -> Fabric {
     changed(fabric, |_, switch| switch.optimized_sl2vl = true)
 }
 
-/// The same fabric with other switches.
+/// Returns the same fabric with changed switches.
 fn changed(fabric: &Fabric, change: impl Fn(NodeIdx, &mut SwitchAttributes)) -> Fabric {
     let mut builder = FabricBuilder::new();
     let keys: Vec<_> = fabric.nodes().iter().map(|node| builder.add(node.clone())).collect();

@@ -19,7 +19,7 @@ use crate::{LogEntry, ManagerId};
 
 /// Characters of an event that are shown.
 const LINE_MAX: usize = 180;
-/// Lines of one kind that are shown before the rest is counted.
+/// Number of lines of one kind that are shown; the others are only counted.
 const SHOWN_MAX: usize = 40;
 
 impl Runner<'_> {
@@ -96,7 +96,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The verdict and the conditions, as `selvedge status` prints them.
+    /// Prints the verdict and the conditions as `selvedge status` does.
     fn health(&self, name: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let health = assess(&self.view(name)?.facts, Since::Run(self.world()?.now()));
         out.push(health.summary());
@@ -192,7 +192,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Traps since the last `mark`: a trap is repeated until it is acknowledged.
+    /// Prints the traps since the last `mark`. A trap is repeated until it is acknowledged.
     fn traps(&self, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let (now, before) = (self.world()?.emulator().counts(), &self.mark.counts);
         let repressed = now.accepted.of_method(Method::TrapRepress) - before.accepted.of_method(Method::TrapRepress);
@@ -203,7 +203,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// How often each event happened since the last `mark`.
+    /// Prints how often each event happened since the last `mark`.
     fn counts(&self, name: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let id = self.id(name)?;
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ScriptError;
 
-/// Splits at spaces outside quotes; quotes stay, since names are read with them.
+/// Splits at spaces outside quotes. Quotes stay, because names are read with them.
 pub fn split(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;

@@ -1,4 +1,4 @@
-//! From a seed to a schedule.
+//! Draws a schedule from a seed.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ const CHANGES: (usize, usize) = (8, 14);
 /// In one of this many seeds, most events are bound to stages of a manager (such as "while it applies a plan") instead
 /// of times. So short stages get as many events as long ones, and each kind of event occurs as often as any other.
 const AMID_EVERY: u64 = 4;
-/// One seed in this number has managers that compute backups: that costs as much as all repairs.
+/// One seed in this number has managers that compute backups: that takes as much time as all repairs.
 const BACKUPS_ONE_IN: u64 = 4;
 
 impl Schedule {
@@ -123,7 +123,7 @@ fn pick(rng: &mut Rng, count: usize) -> usize {
     usize::try_from(rng.below(count.max(1) as u64)).unwrap_or(0)
 }
 
-/// At least five kinds; with each that breaks something, the one that mends it.
+/// Returns at least five kinds of events; with each that breaks something, the one that mends it.
 fn subset(rng: &mut Rng) -> Vec<(Kind, u64)> {
     let mut all = WEIGHTS.to_vec();
     rng.shuffle(&mut all);

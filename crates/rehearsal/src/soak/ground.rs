@@ -14,7 +14,7 @@ impl<'a> Ground<'a> {
         Self { fabric, links }
     }
 
-    /// The name of a cable, by one of its ends.
+    /// Returns the name of a cable, by one of its ends.
     pub fn link(&self, pick: u32) -> String {
         let count = self.links.len().max(1);
         let link = self.links.get(pick as usize % count);
@@ -38,7 +38,8 @@ impl<'a> Ground<'a> {
         format!("\"{}\"", self.fabric.node(node).description)
     }
 
-    /// Names of the cables between two parts: one bit of a hash of each switch decides its part.
+    /// Returns the names of the cables between two parts of the fabric. One bit of a hash of each switch decides its
+    /// part.
     pub fn between(&self, pick: u32) -> Vec<String> {
         let side = |node: NodeIdx| match self.fabric.node(node).is_switch() {
             true => (node.0 + 1).wrapping_mul(pick | 1).wrapping_mul(0x9E37_79B1) >> 31,

@@ -22,9 +22,9 @@ pub(super) struct Followed {
     /// Switches from which packets arrive.
     delivered: Vec<Switches>,
     circles: Vec<bool>,
-    /// Whether port 0 of a switch holds the LID.
+    /// By LID: whether port 0 of a switch holds it.
     of_switch: Vec<bool>,
-    /// Where packets go, by LID, then switch.
+    /// The end of the route, by LID, then switch.
     ways: Vec<(u8, Far)>,
     /// Egress and far end of each switch before the last change of the LID.
     before: Vec<(u8, Far)>,
@@ -152,7 +152,7 @@ impl Followed {
         passed
     }
 
-    /// Records where packets go, and the changed entries by which packets arrived before.
+    /// Records where packets go, and the changed entries that led packets to their destination before.
     fn note_ways(&mut self, entries: &Entries, lid: Lid, complete: Switches, delta: &mut Delta) {
         let count = entries.layout.switches().len();
         let base = lid.index() * count;
@@ -207,7 +207,7 @@ fn mark(entries: &Entries, lid: Lid, start: usize, end: u8, state: &mut [u8]) {
     }
 }
 
-/// Returns the switches of the loop that includes one of them.
+/// Returns the switches of the loop that includes this switch.
 fn circle_through(entries: &Entries, lid: Lid, first: usize) -> Vec<NodeIdx> {
     let mut circle = Vec::new();
     let mut at = first;

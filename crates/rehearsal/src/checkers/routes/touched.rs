@@ -1,4 +1,4 @@
-//! Routes of which every entry is as planned stay as they are.
+//! Checks that routes stay unchanged if each of their entries is as planned.
 
 use selvedge_chassis::Chassis;
 use selvedge_types::Lid;
@@ -13,7 +13,7 @@ use crate::checkers::rules::{Checker, Rule};
 use crate::checkers::seen::Scene;
 use crate::manager::{AcceptedPlan, Manager};
 
-/// Fails if a Set changed a live route of which every entry was as its manager's plan has it.
+/// Fails if a Set changed a live route although every entry of the route was as its manager's plan has it.
 pub(super) fn untouched_stay(
     scene: &Scene<'_>,
     picture: &Picture,
