@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 /// A response body with its name and version.
 pub trait Body: Serialize {
-    /// Its name, as `selvedge.status`.
+    /// Name of the body, such as `selvedge.status`.
     const SCHEMA: &'static str;
-    /// Raised when a field changes its meaning or is removed; a new field does not raise it.
+    /// Version of the body. It is raised when a field changes its meaning or is removed, but not for a new field.
     const VERSION: u32 = 1;
 }
 

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::Body;
 
-/// Why a request was refused.
+/// The reason for which a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Error {
     /// Stable code, as `SLV-API-0001`.
     pub code: String,
-    /// What happened, where.
+    /// What happened, and where.
     pub message: String,
     /// What to do.
     pub advice: String,
@@ -96,7 +96,7 @@ impl ErrorKind {
         Self::Busy,
     ];
 
-    /// HTTP status for a code; 400 for codes of other crates.
+    /// Returns the HTTP status for a code; 400 for codes of other crates.
     #[must_use]
     pub fn status_of(code: &str) -> u16 {
         let kind = Self::ALL.into_iter().find(|kind| kind.code() == code);
@@ -187,7 +187,7 @@ impl ErrorKind {
         }
     }
 
-    /// The error with this message.
+    /// Returns the error with this message.
     #[must_use]
     pub fn error(self, message: impl Into<String>) -> Error {
         Error {

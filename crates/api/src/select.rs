@@ -29,9 +29,9 @@ pub trait Rows {
 
 /// A field of a list.
 pub struct Field<R> {
-    /// Its name.
+    /// Name of the field.
     pub name: &'static str,
-    /// Returns the values that conditions are compared with. Rows are sorted by the first one.
+    /// Returns the values with which conditions are compared. Rows are sorted by the first one.
     values: fn(&R) -> Vec<Value>,
 }
 
@@ -175,7 +175,7 @@ impl Rows for Ports {
 impl Rows for Links {
     type Row = Link;
     const WHAT: &'static str = "links";
-    /// `node`, `state` and `node_guid` are of both ends, so that a link is found whichever end is named.
+    /// `node`, `state` and `node_guid` apply to both ends, so that a link is found whichever end is named.
     const FIELDS: &'static [Field<Link>] = &[
         field!("node", |link| {
             [&link.a, &link.b].map(|end| Value::text(&end.node_name)).into()
@@ -212,7 +212,7 @@ impl Rows for Links {
 
 /// Conditions on the rows of a list, and the order of those that fit.
 pub struct Selection<T: Rows> {
-    /// Fields with conditions, each with its alternatives.
+    /// Fields with conditions, each with its alternative values.
     conditions: Vec<(&'static Field<T::Row>, Vec<String>)>,
     sort: Option<&'static Field<T::Row>>,
     is_descending: bool,

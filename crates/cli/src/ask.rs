@@ -60,7 +60,7 @@ impl AskArgs {
         self.socket.client()
     }
 
-    /// Prints an answer; `text` returns its lines for people.
+    /// Prints an answer. `text` returns its lines for people.
     pub fn print<T: Body>(&self, answer: T, text: impl FnOnce(&T) -> Vec<String>) -> Result<(), CliError> {
         let mut out = Out::new(self.format.into());
         if self.format.json {

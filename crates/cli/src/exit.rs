@@ -46,10 +46,10 @@ impl Exit {
     }
 }
 
-/// Why a command could not do its work.
+/// The reasons for which a command could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// The reader of our output has gone: there is nothing to report.
+    /// The reader of the output has gone, so there is nothing to report.
     #[error("standard output is closed")]
     Closed,
     /// SLV-CLI-0040: a write to standard output failed.
@@ -75,7 +75,7 @@ pub enum CliError {
         text: String,
         /// `; did you mean '…'?`, or empty.
         meant: String,
-        /// Examples of what can be generated.
+        /// Examples of fabrics that can be generated.
         known: String,
     },
     /// SLV-CLI-0002: a file cannot be written.
@@ -89,7 +89,7 @@ pub enum CliError {
     /// SLV-CLI-0003: the text is not a datagram in hexadecimal.
     #[error("SLV-CLI-0003: {place}: {what}; want 512 hexadecimal digits, the 256 bytes of a MAD")]
     NoHex {
-        /// Where it stands.
+        /// Place of the text.
         place: String,
         /// The problem.
         what: String,
@@ -295,7 +295,7 @@ impl CliError {
         format!("{code}: {}", text.strip_prefix("error: ").unwrap_or(&text))
     }
 
-    /// The exit code for it.
+    /// Returns the exit code for this error.
     pub fn exit(&self) -> Exit {
         match self {
             Self::Closed => Exit::Good,

@@ -18,7 +18,7 @@ use crate::exit::CliError;
 use crate::out::note;
 use crate::tables_io::guid2lid;
 
-/// Warnings of one file that are printed; more are only counted.
+/// Largest number of warnings of one file that are printed; more are only counted.
 const WARNINGS_MAX: usize = 10;
 
 /// The operator's names for nodes.
@@ -114,7 +114,7 @@ pub fn write(path: &Path, text: &str) -> Result<(), CliError> {
     replace_file(path, |file| file.write_all(text.as_bytes())).map_err(|error| not_written(path, error))
 }
 
-/// Fails if a file cannot be written; leaves it as it was.
+/// Fails if a file cannot be written. Leaves the file unchanged.
 pub fn writable(path: &Path) -> Result<(), CliError> {
     can_replace_file(path).map_err(|error| not_written(path, error))
 }
@@ -175,7 +175,7 @@ pub fn emulated(spec: &str, lfts: Option<&Path>) -> Result<(Fabric, Held), CliEr
     Ok((fabric, held))
 }
 
-/// The same fabric with the operator's names as descriptions.
+/// Returns the same fabric with the operator's names as descriptions.
 pub fn named(fabric: &Fabric, names: &NodeNames) -> Fabric {
     rename(fabric, &by_guid(names))
 }

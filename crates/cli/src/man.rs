@@ -60,7 +60,7 @@ fn as_documented(command: Command) -> Command {
         .mut_subcommands(as_documented)
 }
 
-/// A command, and all commands of it.
+/// Returns a command, with all its subcommands.
 fn with_all_below(command: &Command) -> Vec<Command> {
     let shown = command.get_subcommands().filter(|below| !below.is_hide_set());
     let below = shown.flat_map(with_all_below);
@@ -102,7 +102,7 @@ fn page(command: &Command) -> String {
     text + &roff.to_roff()
 }
 
-/// The options of a command: one section, with the headings of help below it.
+/// Returns the options of a command: one section, with the headings of help below it.
 fn options(man: &Man) -> String {
     let mut text = Vec::new();
     let _ = man.render_options_section(&mut text);
@@ -113,7 +113,7 @@ fn options(man: &Man) -> String {
     }
 }
 
-/// The sections that clap knows nothing of.
+/// Returns the sections for which clap has no data.
 fn added(command: &Command, page: Page) -> Roff {
     let mut roff = Roff::new();
     let notes = command.get_after_long_help().or_else(|| command.get_after_help());
@@ -128,7 +128,7 @@ fn added(command: &Command, page: Page) -> Roff {
     roff
 }
 
-/// Exit codes, `of` what if that is not the page's own command.
+/// Writes the exit codes. `of`: the command to which they apply, if that is not the page's own command.
 fn exit_status(roff: &mut Roff, of: &str, exits: Exits) {
     roff.control("SH", ["EXIT STATUS"]);
     if !of.is_empty() {
@@ -155,7 +155,7 @@ fn examples(roff: &mut Roff, examples: &[(&str, &str)]) {
     }
 }
 
-/// Lines as they are.
+/// Writes lines exactly as they are.
 fn literal(roff: &mut Roff, text: &str) {
     roff.control("nf", []);
     for line in text.lines() {

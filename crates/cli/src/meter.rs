@@ -28,7 +28,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Counts time from now on.
+    /// Returns a meter that counts time from now on.
     pub fn new() -> Self {
         Self { start: Instant::now() }
     }
@@ -66,7 +66,7 @@ fn thread_cpu_ns() -> Option<u64> {
 
 /// Processor time of this process so far, in seconds, where the system states it (Linux).
 pub fn cpu_seconds() -> Option<f64> {
-    /// Ticks of /proc in a second, on every Linux there is.
+    /// Number of ticks of /proc in a second, the same on every Linux.
     const TICKS_PER_S: f64 = 100.0;
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     // The name, in brackets, may hold anything.

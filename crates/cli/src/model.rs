@@ -301,7 +301,7 @@ const fn decimals(ms: f64) -> i32 {
     }
 }
 
-/// Whole nanoseconds of what [`micros`] let pass.
+/// Returns the whole nanoseconds of a time that [`micros`] has accepted.
 fn nanos(us: f64) -> u64 {
     (us * 1e3).round() as u64
 }

@@ -74,7 +74,7 @@ impl Out {
         }
     }
 
-    /// True if a person may see colours and `NO_COLOR` does not forbid them.
+    /// True if a person may see colours, and `NO_COLOR` does not forbid them.
     pub fn has_colours(&self) -> bool {
         self.is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
     }
@@ -91,7 +91,7 @@ impl Out {
         self.write("\n")
     }
 
-    /// Text as it is.
+    /// Writes text unchanged.
     pub fn write(&mut self, text: &str) -> Result<(), CliError> {
         self.stdout.write_all(text.as_bytes()).map_err(CliError::output)
     }
@@ -163,7 +163,7 @@ fn width(is_terminal: bool) -> Option<usize> {
         .filter(|&width| width > 0)
 }
 
-/// Returns text for a terminal or a file: hidden characters escaped, own colours, if there are any, put in.
+/// Returns text for a terminal or a file: hidden characters are escaped, and own colours, if there are any, are added.
 fn shown(text: &str, has_colours: bool) -> String {
     let text = printable_lines(text);
     match has_colours {

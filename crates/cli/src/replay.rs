@@ -84,7 +84,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
-/// Returns the exit of a record without a difference: a damaged one was not compared as a whole.
+/// Returns the exit code for a record without a difference. A damaged record was not compared as a whole.
 fn whole(record: &Replay) -> Exit {
     match record.torn.is_some_and(|torn| torn.is_damage()) {
         true => Exit::NotGood,

@@ -67,7 +67,7 @@ pub fn not_found(hosts: &[String]) -> Option<String> {
     })
 }
 
-/// How far an interrupted run was.
+/// Returns how far an interrupted run had come.
 pub fn interrupted(status: &Status) -> String {
     let (done, total) = (thousands(status.progress.done), thousands(status.progress.total));
     format!("interrupted while in stage {}, {done} of {total} done", status.stage)

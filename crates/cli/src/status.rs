@@ -64,7 +64,7 @@ enum What {
 }
 
 impl What {
-    /// Refuses flags that are of something else.
+    /// Refuses flags that belong to another subject.
     fn takes(self, args: &StatusArgs) -> Result<(), CliError> {
         if !matches!(self, Self::Nodes | Self::Ports | Self::Links) {
             args.select.none()?;

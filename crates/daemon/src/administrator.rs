@@ -1,4 +1,4 @@
-//! The administrator beside the manager: its settings and its displayed state.
+//! The administrator beside the manager: its settings, and its state for display.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -28,7 +28,7 @@ fn life() -> u64 {
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Counts of an administrator so far, for display.
+/// Returns the counts of an administrator so far, for display.
 pub(crate) fn counts(of: &Sa) -> api::Administration {
     let counters = of.counters();
     let [services, subscriptions, groups, members, aliases] = of.registered().map(|count| count as u64);

@@ -36,8 +36,8 @@ const TAKEN_MAX: usize = 1_024;
 const PENDING_MAX: usize = 65_536;
 /// GMPs waiting to be sent to one destination; if all together are more, each destination has an equal share.
 const PENDING_GMPS_MAX: usize = 16_384;
-/// Largest number of datagrams between hosts and the administrator that wait for the recorder. If there are more, as in
-/// a flood, the others are not recorded.
+/// Largest number of datagrams between hosts and the administrator that wait for the recorder. Further ones, as in a
+/// flood, are not recorded.
 const HEARD_MAX: usize = 4_096;
 /// Arrivals left for the manager: its window and traps. More are lost, as in a port's own queue.
 const LEFT_MAX: usize = 65_536;
@@ -48,19 +48,19 @@ const HELD_AT_ONCE: usize = 1_024;
 pub(crate) struct Desk {
     pub(crate) port: Box<dyn MadPort>,
     coordinator: Coordinator,
-    /// Where the mark of unstored registrations stands.
+    /// The folder that holds the mark of unstored registrations.
     folder: Option<Arc<StateDir>>,
-    /// SMPs that the port had no room for: they go before what hosts are answered.
+    /// SMPs for which the port had no room. They are sent before answers to hosts.
     pending: VecDeque<(Datagram, Duration)>,
     /// Messages to hosts, by LID. The LIDs take turns, so that a host with endless requests delays no other.
     pending_gmps: Turns<Lid, (Datagram, Duration)>,
-    /// Outputs of the coordinator for the manager's thread, and their times.
+    /// Outputs of the coordinator for the manager's thread, each with its time.
     left: VecDeque<(Time, Out)>,
-    /// Result of setting the mark, until it is reported.
+    /// Result of setting the mark of unstored registrations, until it is reported.
     mark_set: Option<Result<(), StoreError>>,
-    /// For the recorder, if there is one: the time, true if the administrator sent it, the datagram.
+    /// Datagrams for the recorder, if there is one: the time, true if the administrator sent it, and the datagram.
     heard: Option<VecDeque<(Time, bool, Datagram)>>,
-    /// Reused between inputs.
+    /// Memory that is reused between inputs.
     out: Vec<Out>,
     shared: Arc<Shared>,
 }
@@ -107,12 +107,12 @@ impl Desk {
         self.coordinator.retries()
     }
 
-    /// When [`Self::wake`] is due.
+    /// Returns when [`Self::wake`] is due.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         self.coordinator.next_wake()
     }
 
-    /// Counts of the administrator so far, for display.
+    /// Returns the counts of the administrator so far, for display.
     pub(crate) fn counts(&self) -> api::Administration {
         self.coordinator
             .administrator()
@@ -120,7 +120,7 @@ impl Desk {
             .unwrap_or_default()
     }
 
-    /// Datagrams that the administrator has taken so far.
+    /// Returns the number of datagrams that the administrator has got so far.
     pub(crate) fn received(&self) -> u64 {
         let administrator = self.coordinator.administrator();
         administrator.map_or(0, |administrator| administrator.counters().received)
@@ -131,7 +131,7 @@ impl Desk {
         self.coordinator.administrator()?.snapshot()
     }
 
-    /// Datagrams that the intake has held, and the sources that babble.
+    /// Returns the number of datagrams that the intake has held, and the sources that babble.
     pub(crate) fn intake(&self) -> (u64, Vec<Babbler>) {
         let intake = self.coordinator.intake();
         (intake.held(), intake.babblers().collect())
@@ -142,7 +142,7 @@ impl Desk {
         !self.pending.is_empty() || !self.pending_gmps.is_empty()
     }
 
-    /// Gives the manager's thread its outputs.
+    /// Hands the outputs for the manager's thread over.
     pub(crate) fn give(&mut self, to: &mut VecDeque<(Time, Out)>) {
         match to.is_empty() {
             true => std::mem::swap(to, &mut self.left),
@@ -266,7 +266,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Stores the registrations in place, at the end of the process.
+    /// Stores the registrations at the end of the process, on the calling thread.
     pub(crate) fn end(&mut self) -> Result<(), StoreError> {
         let mut out = Vec::new();
         self.coordinator.handle(self.shared.clock.now(), In::End, &mut out);
@@ -289,7 +289,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Sends a datagram, behind those that wait: SMPs behind SMPs only.
+    /// Sends a datagram after those that wait. An SMP waits only for other SMPs.
     pub(crate) fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), PortError> {
         let is_smp = datagram.mad.class().is_smp();
         if self.pending.is_empty() && (is_smp || self.pending_gmps.is_empty()) {
@@ -308,7 +308,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Sends datagrams that the port had no room for, as far as it has room now.
+    /// Sends datagrams for which the port had no room, as far as it has room now.
     pub(crate) fn send_pending(&mut self) -> Result<(), PortError> {
         while let Some((datagram, timeout)) = self.pending.front().or_else(|| self.pending_gmps.front()) {
             match self.port.send(datagram, *timeout) {
@@ -352,24 +352,24 @@ fn is_ours(datagram: &Datagram, out: &[Out]) -> bool {
     datagram.mad.class() == Class::SubnAdm || datagram.mad.method() == Method::GetResp && !out.iter().any(is_managers)
 }
 
-/// The desk, and which thread used it last.
+/// The desk, with a record of which thread used it last.
 struct Office {
     desk: Mutex<Desk>,
-    /// How often the manager has been there.
+    /// How often the manager has used the desk.
     visits: AtomicU64,
     /// The manager has nothing to think about.
     is_quiet: AtomicBool,
     is_closed: AtomicBool,
 }
 
-/// The manager's access to the desk. The clerk ends when this is dropped.
+/// The manager's access to the desk. The clerk ends when this value is dropped.
 pub(crate) struct Seat {
     office: Arc<Office>,
     clerk: Option<JoinHandle<()>>,
 }
 
 impl Seat {
-    /// With a clerk.
+    /// Returns access to this desk, and starts a clerk.
     pub(crate) fn new(desk: Desk) -> Result<Self, DaemonError> {
         let office = Arc::new(Office {
             desk: Mutex::new(desk),
@@ -387,7 +387,7 @@ impl Seat {
         })
     }
 
-    /// The desk; the clerk is gone from it within a few answers.
+    /// Returns the desk. The clerk releases it within a few answers.
     pub(crate) fn desk(&self) -> MutexGuard<'_, Desk> {
         // Only the manager's thread writes; the clerk wants to know that it changes.
         let visits = self.office.visits.load(Ordering::Relaxed);
@@ -400,7 +400,7 @@ impl Seat {
         self.office.is_quiet.store(true, Ordering::Relaxed);
     }
 
-    /// Starts the clerk, because there is work. Costs nothing if it runs already.
+    /// Starts the clerk, because the manager is about to work. Costs nothing if the clerk already runs.
     pub(crate) fn be_busy(&self) {
         if self.office.is_quiet.load(Ordering::Relaxed) {
             self.office.is_quiet.store(false, Ordering::Relaxed);

@@ -18,7 +18,7 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Opens a file to append to.
+    /// Opens a file for appending.
     pub fn open(path: &Path) -> Result<Self, DaemonError> {
         let file = append_log(path).map_err(|cause| DaemonError::Write {
             path: path.to_owned(),

@@ -68,7 +68,7 @@ impl Served {
         Ok(())
     }
 
-    /// Passes on an arrival; false if no client here is its receiver.
+    /// Hands a delivery to its client. Returns false if no client here is the receiver.
     pub fn deliver(&mut self, emulator: &Emulator, delivery: &Delivery) -> bool {
         let Some(at) = self.places.get_mut().of_client(delivery.client) else {
             return false;

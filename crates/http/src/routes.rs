@@ -108,7 +108,7 @@ fn parameters(query: Parameters) -> Result<Vec<(String, String)>, Error> {
         .map_err(|error| ErrorKind::BadRequest.error(error.body_text()))
 }
 
-/// A list, whole or selected. Only whole lists are shared by clients.
+/// Answers with a list, whole or selected. Only whole lists are shared by clients.
 fn list<T: Body + Rows + 'static>(
     question: Question,
     of: fn(&dyn Service) -> Result<T, Error>,
@@ -128,7 +128,7 @@ fn list<T: Body + Rows + 'static>(
     })
 }
 
-/// Events after a number are shared by clients; those of a time or a severity are not.
+/// Answers with events. Events after a number are shared by clients; events of a time or a severity are not.
 async fn events(State(answers): Shared, query: Parameters) -> Response {
     let query = match parameters(query).and_then(|query| EventQuery::of(&query)) {
         Ok(query) => query,
@@ -166,7 +166,7 @@ async fn rebalance(State(answers): Shared, headers: HeaderMap, body: RequestBody
     }
 }
 
-/// Accepts a reload: the policy is proposed. Its change shows what becomes of it.
+/// Accepts a reload: the policy is proposed. The state of the change shows the outcome.
 async fn reload(State(answers): Shared) -> Response {
     match answers.small(|s| s.reload()).await {
         Ok(json) => json_response(StatusCode::ACCEPTED, json),
@@ -174,7 +174,7 @@ async fn reload(State(answers): Shared) -> Response {
     }
 }
 
-/// With an empty body, checks the files that the manager was started with.
+/// Checks a configuration; with an empty body, the files that the manager was started with.
 async fn check(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
     let body = match read(&headers, body, CONFIGURATION_BYTES_MAX).await {
         Ok(body) => body,

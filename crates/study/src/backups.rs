@@ -19,9 +19,9 @@ pub use crate::in_force::Start;
 /// What is the repair of each single fault?
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The fabric as the answer names it.
+    /// Name of the fabric in the answer.
     pub name: String,
-    /// The fabric and its routing in force.
+    /// The fabric, and its routing in force.
     pub start: Start,
     /// The kinds of faults.
     pub kinds: Vec<Kind>,
@@ -94,7 +94,7 @@ impl Question {
         whats
     }
 
-    /// The answer without faults in a row: all faults listed are those there are.
+    /// Returns the answer for single faults only. The listed faults are all there are.
     fn on_the_whole(&self, force: &InForce, faults: Vec<Backup>) -> Backups {
         let verdict = force.judge(&force.fabric, &force.routed, self.threads.par());
         let figures = &verdict.figures;

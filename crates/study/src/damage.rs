@@ -1,4 +1,4 @@
-//! Single faults, and a fabric in which they are made and made good.
+//! Single faults, and a fabric in which they are made and undone.
 
 use std::borrow::Cow;
 
@@ -10,13 +10,13 @@ use selvedge_verify::standing::LinkChange;
 /// The part that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// The link with this number among those between switches.
+    /// The link with this number among the links between switches.
     Link(usize),
     /// All links of a switch.
     Switch(SwitchIdx),
 }
 
-/// Live links between switches, each by its first end.
+/// Returns the live links between switches, each by its first end.
 pub(crate) fn switch_links(fabric: &Fabric) -> Vec<PortRef> {
     let between = |link: &Link| [link.a, link.b].iter().all(|end| fabric.node(end.node).is_switch());
     let live = fabric.links().filter(|link| fabric.link_is_up(link.a));
@@ -37,7 +37,7 @@ pub(crate) fn hosts_of(fabric: &Fabric) -> Vec<u64> {
 
 /// A fabric in which links are lost for a while.
 pub(crate) struct Damaged {
-    /// As it is now.
+    /// The fabric in its current state.
     pub(crate) fabric: Fabric,
     lost: Vec<(PortRef, LinkState, PortSettings)>,
 }
