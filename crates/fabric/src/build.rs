@@ -134,7 +134,7 @@ impl FabricBuilder {
         Ok(())
     }
 
-    /// Removes the cable at a port. True if there was one.
+    /// Removes the cable at a port. Returns true if there was one.
     pub fn unlink(&mut self, node: NodeKey, port: PortNum) -> bool {
         let Some((peer, peer_port)) = self.peer(node, port) else {
             return false;

@@ -10,7 +10,7 @@ use crate::inventory::{End, NodeEntry, PortEntry};
 use crate::names::RCV_ERROR_DETAILS;
 use crate::{Group, Inventory, Latest, Metric, SampleKey};
 
-/// Which of the two text formats.
+/// One of the two text formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFormat {
     /// Prometheus text format 0.0.4.
@@ -19,7 +19,7 @@ pub enum TextFormat {
     OpenMetrics,
 }
 
-/// What is declared and how it is typed.
+/// The type with which a metric is declared.
 #[derive(Clone, Copy)]
 enum Kind {
     Counter,
@@ -222,7 +222,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Writes the state of every port, of those that are down too.
+/// Writes the state of every port, including those that are down.
 fn states(out: &mut impl Write, format: TextFormat, inventory: &Inventory) -> fmt::Result {
     let name = "infiniband_port_state";
     let help = "Link state: 1 DOWN, 2 INIT, 3 ARMED, 4 ACTIVE";
@@ -272,7 +272,8 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Returns what a link carries without its coding. Source: IBA vol 2 §5; 8b/10b up to QDR, 64b/66b from FDR10 on.
+/// Returns the data rate of a link without its coding, in bytes per second. Source: IBA vol 2 §5; 8b/10b up to QDR,
+/// 64b/66b from FDR10 on.
 fn data_bytes_per_s(rate: Rate) -> u64 {
     let lane_kbit_per_s: u64 = match rate.speed {
         LinkSpeed::Sdr => 2_000_000,
@@ -288,7 +289,7 @@ fn data_bytes_per_s(rate: Rate) -> u64 {
     lane_kbit_per_s * 125 * u64::from(rate.width.lanes())
 }
 
-/// Returns what a link signals.
+/// Returns the signalling rate of a link, in bytes per second.
 fn raw_bytes_per_s(rate: Rate) -> u64 {
     u64::from(rate.mbit_per_s()) * 125_000
 }
