@@ -47,7 +47,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Members with full or with limited membership.
+    /// Returns the full members if `is_full`, otherwise the limited members.
     pub fn members_of(&self, is_full: bool) -> impl Iterator<Item = &PartitionMember> {
         self.members.iter().filter(move |member| member.full == is_full)
     }

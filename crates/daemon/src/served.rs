@@ -11,7 +11,7 @@ use selvedge_wire::Datagram;
 use crate::DaemonError;
 use crate::backend::{Places, Seats, serve_point};
 
-/// The sockets, and the client at each port.
+/// A server of the ibsim protocol for an emulated fabric, with the client that is attached at each port.
 pub struct Served {
     server: IbsimServer,
     places: RefCell<Places>,

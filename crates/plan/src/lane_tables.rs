@@ -56,7 +56,7 @@ impl ArbBlock {
         (1..=4).filter(move |&block| Self::turns_of(block, &capability) > 0)
     }
 
-    /// Returns the block with all entries empty that a port does not have.
+    /// Returns the block for a port with this number of entries: all further entries are empty.
     #[must_use]
     pub fn cut(mut self, turns: usize) -> Self {
         self.turns

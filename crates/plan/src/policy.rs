@@ -264,8 +264,8 @@ debug_without_keys!(
 );
 
 impl Policy {
-    /// Returns the service level of multicast groups that have no level of their own, if copies may have a separate
-    /// lane. It depends only on the operator's settings, so it is the same for every fabric and engine.
+    /// If multicast copies may have a separate lane, returns the service level of groups that have no level of their
+    /// own. It depends only on the operator's settings, so it is the same for every fabric and engine.
     #[must_use]
     pub fn copies_level(&self) -> Option<Sl> {
         let may_have = self.assume_sl_aware && self.used_lanes > 1 && self.multicast_lane != MulticastLane::Shared;

@@ -25,7 +25,7 @@ pub(super) struct Hang {
     outs: Range<usize>,
 }
 
-/// Data of all LIDs that are handled together.
+/// Channels of all LIDs that are handled together: those with packets in flight, and those that switches may use.
 #[derive(Clone, Debug, Default)]
 struct Hangs {
     into: Vec<u32>,
