@@ -33,14 +33,14 @@ impl<T: Body> Document<T> {
         }
     }
 
-    /// One line of JSON.
+    /// Returns one line of JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         // Serialising fails only for maps with keys that are no texts; no body has one.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// JSON for people, indented.
+    /// Returns JSON for people, indented.
     #[must_use]
     pub fn to_json_pretty(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()

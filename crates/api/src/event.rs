@@ -12,7 +12,7 @@ pub enum Severity {
     Info,
     /// The operator should check it.
     Warning,
-    /// Something does not work.
+    /// An error: something does not work.
     Error,
 }
 
@@ -26,14 +26,14 @@ impl std::fmt::Display for Severity {
     }
 }
 
-/// Something that happened.
+/// An event of the process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Counts from 1 since the process started.
     pub number: u64,
-    /// When, in milliseconds since 1970-01-01 UTC.
+    /// When the event happened, in milliseconds since 1970-01-01 UTC.
     pub time_ms: u64,
-    /// When, in nanoseconds since the process started.
+    /// When the event happened, in nanoseconds since the process started.
     pub uptime_ns: u64,
     /// Severity of the event.
     pub severity: Severity,

@@ -47,7 +47,7 @@ pub struct Findings {
 /// A plan that the judge refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedPlan {
-    /// Since when, in milliseconds since 1970-01-01 UTC.
+    /// The time since which the manager has made no new plan, in milliseconds since 1970-01-01 UTC.
     pub since_ms: u64,
     /// The reason, and what is in force instead, in words.
     pub why: String,

@@ -57,7 +57,7 @@ impl Body for Fabric {
 }
 
 impl Fabric {
-    /// The figures of a snapshot.
+    /// Returns the figures of a snapshot.
     #[must_use]
     pub fn of(fabric: &selvedge_fabric::Fabric) -> Self {
         let kind = |kind| fabric.nodes().iter().filter(|n| n.kind == kind).count() as u64;
@@ -147,7 +147,7 @@ impl Body for Nodes {
     const VERSION: u32 = 2;
 }
 
-/// All nodes of a snapshot.
+/// Returns all nodes of a snapshot.
 #[must_use]
 pub fn nodes(fabric: &selvedge_fabric::Fabric) -> Nodes {
     let node = |node: &selvedge_fabric::Node| {
@@ -308,7 +308,7 @@ impl Body for Links {
     const VERSION: u32 = 2;
 }
 
-/// All cables of a snapshot.
+/// Returns all cables of a snapshot.
 #[must_use]
 pub fn links(fabric: &selvedge_fabric::Fabric) -> Links {
     let state = |at| fabric.port(at).and_then(known_state);

@@ -16,7 +16,7 @@ pub struct OutOfServiceRequest {
     pub dry_run: bool,
     /// True: proceed even if hosts lose their last connection.
     pub force: bool,
-    /// Why, for the list; may be empty.
+    /// The reason, for the list; may be empty.
     pub reason: String,
 }
 
@@ -87,7 +87,7 @@ pub struct OutOfServicePlace {
     /// State of the place: `moving` (routes still lead over it), `out`, `needed` (it carries packets, because some
     /// switch can be reached only over it) or `absent` (the fabric has no such place now).
     pub state: String,
-    /// Since when, in milliseconds since 1970-01-01 UTC.
+    /// When the order for the place was given, in milliseconds since 1970-01-01 UTC.
     pub since_ms: u64,
     /// The operator's reason; may be empty.
     pub reason: String,

@@ -31,7 +31,7 @@ impl Body for Plan {
 }
 
 impl Plan {
-    /// The summary of a plan.
+    /// Returns the summary of a plan.
     #[must_use]
     pub fn of(plan: &selvedge_plan::Plan, changes: Changes) -> Self {
         let tables = &plan.tables;

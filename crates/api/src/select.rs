@@ -52,12 +52,12 @@ impl Value {
         Self::ranked(number, number.to_string())
     }
 
-    /// A text that is sorted by `number` and not by its letters, as a link speed.
+    /// Returns a value with a text that is sorted by `number` and not by its letters, such as a link speed.
     const fn ranked(number: u64, text: String) -> Self {
         Self { number, text }
     }
 
-    /// A value that no agent stated: `unknown`, and last in order.
+    /// Returns the value, or `unknown` if no agent stated it. An unknown value is last in order.
     fn known(value: Option<Self>) -> Vec<Self> {
         vec![value.unwrap_or_else(|| Self::ranked(u64::MAX, "unknown".to_owned()))]
     }
@@ -92,7 +92,7 @@ impl Value {
     }
 }
 
-/// Width and speed of a port; none where the link is not trained.
+/// Returns width and speed of a port; none if its link is not trained.
 fn port_rate(port: &Port) -> Option<Rate> {
     let (width, speed) = port.width.zip(port.speed)?;
     Some(Rate { width, speed })
@@ -111,7 +111,7 @@ fn link_rate(link: &Link) -> Option<Rate> {
     })
 }
 
-/// An absent value has no text, and is last in order.
+/// Returns the value. An absent value has no text, and is last in order.
 fn present(value: Option<Value>) -> Vec<Value> {
     vec![value.unwrap_or_else(|| Value::ranked(u64::MAX, String::new()))]
 }

@@ -31,7 +31,7 @@ pub struct ApproveArgs {
 }
 
 impl ApproveArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.ask.json()
     }

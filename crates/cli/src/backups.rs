@@ -164,7 +164,7 @@ impl InPlaceArgs {
 }
 
 impl BackupsArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }

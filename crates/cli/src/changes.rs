@@ -37,7 +37,7 @@ pub struct ReloadArgs {
 }
 
 impl ReloadArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }

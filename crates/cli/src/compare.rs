@@ -102,7 +102,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
 }
 
 impl CompareArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }

@@ -24,7 +24,7 @@ pub struct DecodeArgs {
 }
 
 impl DecodeArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }

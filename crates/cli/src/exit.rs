@@ -35,7 +35,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The exit of `selvedge health`, which has the codes of Nagios plugins: 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    /// Returns the exit of `selvedge health`, which has the codes of Nagios plugins: 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
     pub const fn of_nagios(code: u8) -> Self {
         match code {
             0 => Self::Good,
@@ -271,7 +271,7 @@ impl CliError {
         }
     }
 
-    /// Wrong usage, with the first lines of clap's message.
+    /// Returns the error for wrong usage, with the first lines of clap's message.
     pub fn usage(error: &clap::Error) -> Self {
         if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             let what = "a command is missing".to_owned();
@@ -313,7 +313,7 @@ impl CliError {
         }
     }
 
-    /// One line for people, or an object for programs.
+    /// Returns the error as one line for people, or as an object for programs.
     pub fn text(&self, json: bool) -> String {
         let message = self.to_string();
         if !json {

@@ -319,7 +319,7 @@ fn list_settings(out: &mut Out, schema: &Schema) -> Result<(), CliError> {
 }
 
 impl ExperimentArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }

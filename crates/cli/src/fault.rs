@@ -59,7 +59,7 @@ const ACCEPTED: &str = "SLV-SM-0004";
 const COMPARED: &str = "SLV-DAEMON-0107";
 
 impl FaultArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }

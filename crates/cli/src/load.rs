@@ -30,7 +30,7 @@ pub struct NameArgs {
 }
 
 impl NameArgs {
-    /// The names; none without a file.
+    /// Returns the names; none without a file.
     pub fn read(&self) -> Result<NodeNames, CliError> {
         names(self.node_name_map.as_deref())
     }
@@ -130,7 +130,7 @@ fn not_written(path: &Path, error: StoreError) -> CliError {
     }
 }
 
-/// The fabric of `--fabric`. Warnings about a file go to standard error.
+/// Returns the fabric of `--fabric`. Warnings about a file go to standard error.
 pub fn fabric(spec: &str) -> Result<Fabric, CliError> {
     let (fabric, warnings) = fabric_and_warnings(spec)?;
     warn(warnings.iter());
@@ -180,7 +180,7 @@ pub fn named(fabric: &Fabric, names: &NodeNames) -> Fabric {
     rename(fabric, &by_guid(names))
 }
 
-/// The operator's names by GUID.
+/// Returns the operator's names by GUID.
 pub fn by_guid(names: &NodeNames) -> BTreeMap<Guid, String> {
     names.iter().map(|(guid, name)| (guid, name.to_owned())).collect()
 }

@@ -45,7 +45,7 @@ pub fn run(args: &ManArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-/// The definition of all commands, as manual pages describe it: `help` is in each of them, and has no page.
+/// Returns the definition of all commands, as manual pages describe it: `help` is in each of them, and has no page.
 fn whole() -> Command {
     let mut command = as_documented(args::command());
     command.build();

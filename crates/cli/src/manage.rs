@@ -293,7 +293,7 @@ fn begin(
     })?)
 }
 
-/// The exit code of an ended manager.
+/// Returns the exit code of an ended manager.
 pub fn exit(ended: &Ended, once: bool) -> Exit {
     match (once, ended.signal) {
         // A manager that runs until it is stopped has done so.

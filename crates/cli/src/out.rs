@@ -84,7 +84,8 @@ impl Out {
         self.format
     }
 
-    /// One line, or several, for people: hidden characters are escaped, since names of devices may hold any.
+    /// Writes one line, or several, for people. Hidden characters are escaped, because names of devices may contain
+    /// any.
     pub fn line(&mut self, text: impl AsRef<str>) -> Result<(), CliError> {
         let text = shown(text.as_ref(), self.has_colours());
         self.write(&text)?;
@@ -101,7 +102,7 @@ impl Out {
         self.stdout.flush().map_err(CliError::output)
     }
 
-    /// A document as JSON.
+    /// Writes a document as JSON.
     pub fn document<T: Body>(&mut self, body: T) -> Result<(), CliError> {
         self.write(&Document::new(body).to_json_pretty())?;
         self.write("\n")

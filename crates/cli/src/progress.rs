@@ -18,7 +18,7 @@ const DRAW_STEPS: u32 = 40;
 /// Steps after which the end is checked only when the bar is drawn.
 const EARLY_STEPS: u32 = 2_000;
 
-/// A bar on standard error; invisible if that is no terminal.
+/// Returns a bar on standard error; invisible if that is no terminal.
 pub fn bar() -> ProgressBar {
     let target = if io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()
@@ -33,7 +33,7 @@ pub fn bar() -> ProgressBar {
     bar
 }
 
-/// The bar counts simulated nanoseconds. The remaining time is estimated from the recent pace.
+/// Lets the bar count simulated nanoseconds. The remaining time is estimated from the recent pace.
 fn simulated_time(bar: &ProgressBar) {
     let us = |w: &mut dyn fmt::Write, ns: u64| {
         // A bar that cannot be drawn is no reason to stop.
@@ -54,7 +54,7 @@ fn simulated_time(bar: &ProgressBar) {
     bar.reset();
 }
 
-/// The bar counts items of different lengths: only the pace is shown.
+/// Lets the bar count items of different lengths: only the pace is shown.
 pub fn several(bar: &ProgressBar, things: &'static str) {
     let template = "{msg} {bar:30} {human_pos} of {human_len}, {elapsed}; at this pace {eta} more";
     if let Ok(style) = ProgressStyle::with_template(template) {

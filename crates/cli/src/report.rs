@@ -5,7 +5,7 @@ use selvedge_verify::{Fault, Figures, Severity, Traffic, Verdict};
 
 use crate::out::{count, thousands};
 
-/// The fabric, the plan, the judge's verdict, and the cost.
+/// Returns lines about the fabric, the plan, the judge's verdict, and the cost.
 pub fn lines(status: &Status, verdict: Option<&Verdict>) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(fabric) = &status.fabric {
@@ -73,7 +73,7 @@ pub fn interrupted(status: &Status) -> String {
     format!("interrupted while in stage {}, {done} of {total} done", status.stage)
 }
 
-/// The judge's verdict in a sentence.
+/// Returns the judge's verdict in a sentence.
 pub fn judged(verdict: &Verdict) -> String {
     let Figures {
         host_pairs,

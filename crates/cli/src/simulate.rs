@@ -270,7 +270,7 @@ impl SimulateArgs {
         })
     }
 
-    /// The fabric without the links that are gone.
+    /// Returns the fabric without the links that are gone.
     fn fabric(&self) -> Result<Fabric, CliError> {
         let lost = self.lost()?;
         let whole = load::fabric(&self.fabric)?;
@@ -397,7 +397,7 @@ impl SimulateArgs {
         Ok(exit)
     }
 
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }

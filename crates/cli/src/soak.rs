@@ -138,7 +138,7 @@ impl SoakArgs {
         }
     }
 
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }
@@ -237,7 +237,7 @@ fn make_folders(args: &SoakArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A bar that counts seeds.
+/// Returns a bar that counts seeds.
 fn bar(count: u64) -> ProgressBar {
     let bar = crate::progress::bar();
     bar.set_length(count);
@@ -292,7 +292,7 @@ fn parts(seeds: &Range<u64>) -> Vec<Range<u64>> {
         .collect()
 }
 
-/// A generated fabric.
+/// Returns a generated fabric.
 pub fn generated(spec: &str) -> Result<Fabric, String> {
     match spec.parse::<Spec>() {
         Ok(Spec::Generated(recipe)) => recipe.fabric().map_err(|error| error.to_string()),
@@ -511,7 +511,7 @@ fn machine() -> String {
     model.map_or_else(|| "unknown".to_owned(), |(_, name)| name.trim().to_owned())
 }
 
-/// Processor time of this thread in ns; 0 if the system does not report it.
+/// Returns the processor time of this thread in ns; 0 if the system does not report it.
 fn thread_cpu_ns() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split_whitespace()

@@ -77,7 +77,7 @@ impl What {
 }
 
 impl StatusArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }
@@ -235,7 +235,7 @@ pub struct SweepArgs {
 }
 
 impl SweepArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.ask.json()
     }

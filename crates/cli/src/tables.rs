@@ -136,7 +136,7 @@ pub fn reasons(reasons: &[ReasonCount]) -> Grid {
     grid
 }
 
-/// The judge's figures.
+/// Returns the judge's figures.
 pub fn figures(figures: &Figures) -> Facts {
     let mut facts = Facts::new();
     facts.add("switches", figures.switches);

@@ -129,7 +129,7 @@ pub fn guid2lid(path: &Path) -> Result<KnownLids, CliError> {
     Ok(read_guid2lid(&path.display().to_string(), &load::text_bytes(path)?)?)
 }
 
-/// LIDs by port GUID from a guid2lid file; none without one. Prints warnings to standard error.
+/// Returns LIDs by port GUID from a guid2lid file; none without one. Prints warnings to standard error.
 pub fn known_lids(path: Option<&Path>, fabric: &Fabric) -> Result<BTreeMap<Guid, LidRange>, CliError> {
     let Some(path) = path else {
         return Ok(BTreeMap::new());

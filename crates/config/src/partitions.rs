@@ -56,7 +56,7 @@ struct Flags {
 }
 
 impl Default for Flags {
-    /// OpenSM's defaults: MTU 2048, 10 Gbit/s.
+    /// Returns OpenSM's defaults: MTU 2048, 10 Gbit/s.
     fn default() -> Self {
         Self {
             mtu: 4,

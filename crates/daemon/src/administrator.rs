@@ -6,7 +6,7 @@ use selvedge_api as api;
 use selvedge_config::AdministratorOptions;
 use selvedge_sa::{Config, Sa};
 
-/// The configuration of an administrator that starts now.
+/// Returns the configuration of an administrator that starts now.
 pub(crate) fn config(options: &AdministratorOptions) -> Config {
     Config {
         life: life(),
@@ -22,7 +22,7 @@ pub(crate) fn config(options: &AdministratorOptions) -> Config {
     }
 }
 
-/// A number that no other process of an administrator has: when it began, in nanoseconds.
+/// Returns a number that no other process of an administrator has: its start time, in nanoseconds.
 fn life() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)

@@ -119,7 +119,7 @@ pub(crate) fn application(view: &View, now: Time) -> Option<api::Application> {
     })
 }
 
-/// The state of rebalancing.
+/// Returns the state of rebalancing.
 pub(crate) fn rebalance(view: &View) -> Option<api::RebalanceStatus> {
     let balance = &view.balance;
     let (state, due) = match balance.state {
@@ -186,7 +186,7 @@ pub(crate) fn ports(fabric: &Fabric, view: &View, all: bool) -> api::Ports {
     )
 }
 
-/// The judge's findings.
+/// Returns the judge's findings.
 #[must_use]
 pub fn findings(verdict: &Verdict, names: &Names) -> api::Findings {
     let findings: Vec<api::Finding> = verdict

@@ -126,7 +126,7 @@ impl Desk {
         administrator.map_or(0, |administrator| administrator.counters().received)
     }
 
-    /// The snapshot that the administrator uses.
+    /// Returns the snapshot that the administrator uses.
     pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.coordinator.administrator()?.snapshot()
     }
@@ -328,7 +328,7 @@ impl Desk {
         Ok(())
     }
 
-    /// The clerk's work while the manager is away; `is_back` becomes true when the manager returns.
+    /// Does the clerk's work while the manager is busy; `is_back` becomes true when the manager returns.
     fn stand_in(&mut self, is_back: impl Fn() -> bool) -> Result<(), PortError> {
         self.wake(self.shared.clock.now())?;
         for _ in 0..TAKEN_MAX {
@@ -395,7 +395,7 @@ impl Seat {
         self.office.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is nothing to think about: the clerk sleeps.
+    /// Called when the manager has no work: the clerk sleeps.
     pub(crate) fn be_quiet(&self) {
         self.office.is_quiet.store(true, Ordering::Relaxed);
     }

@@ -32,7 +32,7 @@ impl LogFile {
 }
 
 impl LogSink for LogFile {
-    /// A full disk must not stop a manager: lines that cannot be written are lost.
+    /// Writes a line. A full disk must not stop a manager, so a line that cannot be written is lost.
     fn line(&mut self, _severity: Severity, line: &str) {
         let _ = writeln!(self.file, "{line}");
     }

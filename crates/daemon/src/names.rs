@@ -22,7 +22,7 @@ struct Cache {
 }
 
 impl Names {
-    /// The names of a node-name map.
+    /// Returns the names of a node-name map.
     #[must_use]
     pub fn new(by_guid: BTreeMap<Guid, String>) -> Self {
         let names = Self::default();

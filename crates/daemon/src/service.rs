@@ -39,7 +39,7 @@ pub trait Service: Send + Sync {
     fn health(&self) -> Result<Health, Error>;
     /// Removes missing nodes or links from the list of missing ones.
     fn forget(&self, request: &ForgetRequest) -> Result<Forgotten, Error>;
-    /// The places that are out of service.
+    /// Returns the places that are out of service.
     fn out_of_service(&self) -> Result<OutOfService, Error>;
     /// Takes a place out of service, or puts it back.
     fn change_service(&self, request: &OutOfServiceRequest) -> Result<OutOfServiceChange, Error>;
@@ -65,7 +65,7 @@ pub trait Service: Send + Sync {
     fn reload(&self) -> Result<PolicyChange, Error>;
     /// Reads the configuration as [`Self::reload`] does, plans with it, and changes nothing.
     fn would_send(&self) -> Result<WouldSend, Error>;
-    /// The last changes of the policy.
+    /// Returns the last changes of the policy.
     fn policy_changes(&self) -> Result<PolicyChanges, Error>;
     /// SIGHUP: reads the configuration again if there is one, and starts a heavy sweep in any case.
     fn hang_up(&self);

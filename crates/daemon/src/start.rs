@@ -106,7 +106,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// A manager with default settings, no log and the real judge.
+    /// Returns a manager with default settings, no log and the real judge.
     #[must_use]
     pub fn new(mode: Mode, door: Door) -> Self {
         Self {

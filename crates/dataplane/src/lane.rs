@@ -23,7 +23,7 @@ impl Queue {
 /// Age of a queue's first packet, if lifetimes are finite.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Age {
-    /// Since when the first packet has been first.
+    /// When the first packet became first.
     pub head_since: Ps,
     /// True if a check is scheduled.
     pub watched: bool,

@@ -124,7 +124,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// A packet's first byte can be forwarded.
+    /// Called when a packet's first byte can be forwarded.
     #[inline]
     pub(crate) fn arrive<const PLAIN: bool>(&mut self, switch: Here, index: u32) {
         let packet = self.packets.get(index);
@@ -307,7 +307,7 @@ impl<W: Workload> Simulation<W> {
         self.offer_input::<PLAIN>(switch, input);
     }
 
-    /// An input can send: outputs that it has packets for are tried in turn, until one takes a packet.
+    /// Called when an input can send: outputs that it has packets for are tried in turn, until one takes a packet.
     #[inline]
     pub(crate) fn offer_input<const PLAIN: bool>(&mut self, switch: Here, input: u8) {
         let into = switch.port(input) as usize;
@@ -493,7 +493,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// An input has no more packets for an output, except on another lane.
+    /// Called when an input has no more packets for an output, except on another lane.
     fn clear_voq_output(&mut self, switch: Here, packet: Spot) {
         let any = (0..self.settings.vls).any(|vl| {
             let place = self.voq(switch, packet.input, packet.output, vl);

@@ -73,7 +73,7 @@ impl Emulator {
         self.hung.entry(node).or_default();
     }
 
-    /// The agents of a node continue with the waiting requests.
+    /// Lets the agents of a node continue with the waiting requests.
     pub(crate) fn unhang(&mut self, node: NodeIdx) {
         for slot in self.hung.remove(&node).unwrap_or_default() {
             let flight = self.flights.at(slot);

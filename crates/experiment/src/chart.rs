@@ -55,7 +55,7 @@ struct Drawing {
     panels: Vec<(String, BTreeMap<usize, Vec<Point>>)>,
 }
 
-/// The picture as SVG.
+/// Returns the picture as SVG.
 pub fn svg(summary: &Summary, picture: &Picture) -> Result<String, ExperimentError> {
     let drawing = arrange(summary, picture)?;
     // Without settings that distinguish series there is one series, which has no name.

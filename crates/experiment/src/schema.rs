@@ -122,7 +122,7 @@ impl Schema {
         }
     }
 
-    /// The field of a name.
+    /// Returns the field with this name.
     pub fn find(&self, name: &str) -> Result<&Field, FieldError> {
         self.0
             .iter()

@@ -218,7 +218,7 @@ impl Summary {
     }
 }
 
-/// Six significant digits: more would be noise.
+/// Returns a number with six significant digits: more would be noise.
 fn short(value: f64) -> String {
     let rounded: f64 = format!("{value:.5e}").parse().unwrap_or(value);
     format!("{rounded}")

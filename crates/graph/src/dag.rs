@@ -47,7 +47,7 @@ impl Near {
 }
 
 impl Dag {
-    /// A graph without edges.
+    /// Returns a graph without edges.
     #[must_use]
     pub fn new(vertices: usize) -> Self {
         Self {

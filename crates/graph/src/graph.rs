@@ -81,8 +81,8 @@ impl Graph {
         &self.channels
     }
 
-    /// The reverse direction of every channel's link, as an index among all channels. A channel without a reverse one,
-    /// which a fabric cannot have, would have its own index.
+    /// Returns the reverse direction of every channel's link, as an index among all channels. A channel without a
+    /// reverse one, which a fabric cannot have, would have its own index.
     #[must_use]
     pub fn reverses(&self) -> Vec<u32> {
         let mut reverses = Vec::new();
@@ -103,20 +103,20 @@ impl Graph {
         self.neighbours.get(switch)
     }
 
-    /// The switch that each channel leaves.
+    /// Returns the switch that each channel leaves.
     #[must_use]
     pub fn sources(&self) -> Vec<u32> {
         let of_switch = |s: usize| core::iter::repeat_n(number(s), self.channels.get(s).len());
         (0..self.switches()).flat_map(of_switch).collect()
     }
 
-    /// The channels that enter each switch, ascending.
+    /// Returns the channels that enter each switch, ascending.
     #[must_use]
     pub fn entering(&self) -> Lists<u32> {
         Lists::grouped(self.switches(), self.channels.items().iter().map(|channel| channel.to))
     }
 
-    /// SystemImageGUID of a switch.
+    /// Returns the SystemImageGUID of a switch.
     #[must_use]
     pub fn system(&self, switch: usize) -> Guid {
         self.system[switch]

@@ -39,13 +39,13 @@ impl<T> Lists<T> {
         self.len() == 0
     }
 
-    /// The number of the first item of list `i` among all items; `i` may be [`Self::len`].
+    /// Returns the number of the first item of list `i` among all items; `i` may be [`Self::len`].
     #[must_use]
     pub fn start(&self, i: usize) -> usize {
         self.first[i] as usize
     }
 
-    /// The numbers of the items of list `i` among all items.
+    /// Returns the numbers of the items of list `i` among all items.
     #[must_use]
     pub fn range(&self, i: usize) -> Range<usize> {
         self.start(i)..self.start(i + 1)
@@ -63,7 +63,7 @@ impl<T> Lists<T> {
         &self.items
     }
 
-    /// All items, to be changed.
+    /// Returns all items, to be changed.
     pub fn items_mut(&mut self) -> &mut [T] {
         &mut self.items
     }

@@ -149,7 +149,7 @@ pub enum PeerTrouble {
     Gone {
         /// When the manager was lost.
         since: Since,
-        /// The sign of that.
+        /// The sign that the manager is gone.
         sign: GoneSign,
     },
     /// The manager is master, although this one is master too.

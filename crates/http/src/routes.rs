@@ -150,7 +150,7 @@ async fn events(State(answers): Shared, query: Parameters) -> Response {
     show(answers.alone(selected).await)
 }
 
-/// An empty body means the default request.
+/// Handles a request to rebalance. An empty body means the default request.
 async fn rebalance(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
     let body = match read(&headers, body, BODY_BYTES_MAX).await {
         Ok(body) => body,

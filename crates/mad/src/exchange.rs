@@ -78,7 +78,7 @@ struct Flight<T> {
     request: Datagram,
     agent: AgentId,
     repeats: u8,
-    /// Since when it has been in the window; `None` while it waits to be repeated.
+    /// When the request entered the window; `None` while it waits to be repeated.
     sent_at: Option<Time>,
     counts: bool,
 }

@@ -211,9 +211,9 @@ impl Case<'_> {
         }
     }
 
-    /// Number of P_Key blocks that OpenSM reads again. For a switch that reported a change, it reads the P_Keys of
-    /// every port with a link and of the hosts attached to it, except OpenSM's own host. For every other switch it
-    /// reads the P_Keys of port 0. Source: observed, one block each.
+    /// Returns the number of P_Key blocks that OpenSM reads again. For a switch that reported a change, it reads the
+    /// P_Keys of every port with a link and of the hosts attached to it, except OpenSM's own host. For every other
+    /// switch it reads the P_Keys of port 0. Source: observed, one block each.
     fn pkeys_again(&self) -> u64 {
         let shape = self.shape;
         let at = |&(node, lost): &(u32, u64)| {

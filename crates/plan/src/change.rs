@@ -206,7 +206,7 @@ pub struct UnderWay {
     /// Links that have gone down since. Packets that had crossed such a link may be at a place to which no current path
     /// leads.
     pub lost: Vec<LostLink>,
-    /// Links that were down meanwhile and may carry packets again.
+    /// Links that were down in between and may carry packets again.
     pub emptied: Vec<EmptiedLink>,
 }
 

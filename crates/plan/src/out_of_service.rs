@@ -118,7 +118,7 @@ impl FromStr for Service {
 pub struct Notice {
     /// The operator's order.
     pub service: Service,
-    /// Since when, in milliseconds since 1970-01-01 UTC.
+    /// When the order was given, in milliseconds since 1970-01-01 UTC.
     pub since_ms: u64,
     /// Ports that were disabled because this place was isolated: the ends of its links at nodes that stay in service.
     /// They are stored, because the switch behind them may be out of reach when they must be enabled.

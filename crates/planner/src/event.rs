@@ -11,7 +11,7 @@ pub enum Severity {
     Info,
     /// An operator should check.
     Warning,
-    /// Something does not work.
+    /// An error: something does not work.
     Error,
 }
 

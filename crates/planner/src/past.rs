@@ -189,7 +189,7 @@ impl Past {
         Some(after)
     }
 
-    /// All packets in flight are gone.
+    /// Called when all packets in flight are gone.
     fn forget(&mut self) {
         self.revision += 1;
         self.recent = Recent::default();

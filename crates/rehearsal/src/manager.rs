@@ -159,14 +159,14 @@ impl Plans {
         self.offered = offered;
     }
 
-    /// The plan that was offered is accepted.
+    /// Called when the offered plan is accepted.
     pub fn accept(&mut self) {
         if let Some(offered) = self.offered.take() {
             self.accepted = Some(offered);
         }
     }
 
-    /// A plan is in force; none is where the manager is not master.
+    /// Records the plan in force; there is none if the manager is not master.
     pub fn commit(&mut self, in_force: Option<(Arc<Fabric>, Arc<Plan>)>) {
         self.in_force = in_force;
     }

@@ -46,7 +46,7 @@ impl fmt::Display for Trouble {
 }
 
 impl Observed {
-    /// The subnet around a port.
+    /// Returns the subnet around a port.
     #[must_use]
     pub fn around(emulator: &Emulator, at: PortIdx) -> Self {
         let chassis = emulator.chassis();

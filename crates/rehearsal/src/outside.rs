@@ -63,7 +63,7 @@ pub(crate) struct Outsiders {
 }
 
 impl Outsiders {
-    /// The manager behind a client.
+    /// Returns the manager behind a client.
     pub fn of(&self, emulator: &Emulator, client: ClientId) -> Option<ManagerId> {
         let chassis = emulator.chassis();
         let node = |port: PortIdx| chassis.wire(port).node();

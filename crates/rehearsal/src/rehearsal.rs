@@ -414,7 +414,7 @@ impl Rehearsal {
         managers.filter_map(|(i, m)| Some((ManagerId(i), m.life.as_ref()?)))
     }
 
-    /// A running manager itself.
+    /// Returns a running manager.
     pub(crate) fn life_of(&self, id: ManagerId) -> Option<&Sm> {
         self.life(id).map(|life| &life.sm)
     }

@@ -3,7 +3,7 @@
 use selvedge_sm::{Mode, Timer};
 use selvedge_types::Lid;
 
-/// Something that must never happen.
+/// A violation: something that must never happen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {

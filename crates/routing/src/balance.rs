@@ -131,7 +131,7 @@ impl<'a> Slab<'a> {
         }
     }
 
-    /// Good next hops from `switch` to `attach`, in the order in which ports are tried.
+    /// Finds the good next hops from `switch` to `attach`, in the order in which ports are tried.
     fn find_good(&mut self, switch: usize, attach: usize) {
         let Balance {
             graph,
@@ -157,7 +157,7 @@ impl<'a> Slab<'a> {
             .find(|&c| channels[c as usize].egress == before)
     }
 
-    /// The good next hop with the fewest routes, the lowest port among equals. `good` is not empty.
+    /// Returns the good next hop with the fewest routes, the lowest port among equals. `good` is not empty.
     fn least_used(&self, switch: usize) -> u32 {
         let routes = &self.routes[self.base(switch)..];
         let mut best = (u32::MAX, 0);

@@ -119,7 +119,7 @@ impl Input<'_> {
         Tables::new(self.graph.switches(), self.lids.top())
     }
 
-    /// Data lanes that an engine may use.
+    /// Returns the number of data lanes that an engine may use.
     pub(crate) fn lanes(&self, lanes: LaneUse) -> u8 {
         self.options.lanes.unwrap_or(lanes.by_default())
     }

@@ -30,7 +30,7 @@ pub(crate) struct Lanes<'a> {
 }
 
 impl<'a> Lanes<'a> {
-    /// No lane yet, at most `most` to come.
+    /// Returns lanes of which none is in use yet; at most `most` will be.
     pub fn new(graph: &'a Graph, bearing: Vec<bool>, most: u8) -> Self {
         Self {
             graph,
@@ -124,7 +124,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// The next hops that packets of hosts use.
+    /// Returns the next hops that packets of hosts use.
     pub fn of_hosts(&self, way: &[u32]) -> Vec<u32> {
         of_hosts(self.graph, &self.bearing, way)
     }
@@ -141,7 +141,7 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// The next hops of switches that packets of hosts pass.
+/// Returns the next hops of switches that packets of hosts pass.
 fn of_hosts(graph: &Graph, bearing: &[bool], way: &[u32]) -> Vec<u32> {
     let mut used = vec![NONE; way.len()];
     for start in (0..way.len()).filter(|&s| bearing[s]) {

@@ -308,7 +308,7 @@ pub(crate) fn about_fabric(fabric: &Fabric, graph: &Graph, lids: &Lids, notes: &
     }
 }
 
-/// GUIDs of switches given by position.
+/// Returns GUIDs of switches given by position.
 pub(crate) fn guids(fabric: &Fabric, switches: impl IntoIterator<Item = u32>) -> Vec<Guid> {
     switches.into_iter().map(|s| fabric.switch(SwitchIdx(s)).guid).collect()
 }

@@ -34,7 +34,7 @@ fn switch(fabric: &Fabric, guid: Guid) -> Option<usize> {
     Some(switch as usize)
 }
 
-/// A weight for every channel, if any is given.
+/// Returns a weight for every channel, if any weight is given.
 pub(crate) fn weights(fabric: &Fabric, graph: &Graph, given: &[HopWeight], notes: &mut Vec<Note>) -> Option<Vec<u8>> {
     if given.is_empty() {
         return None;

@@ -246,7 +246,7 @@ impl Net {
     }
 }
 
-/// LIDs go up to 0xBFFF.
+/// Returns the LID with this number. LIDs go up to 0xBFFF.
 fn lid_of(lid: usize) -> Lid {
     u16::try_from(lid).map_or(Lid::NONE, Lid)
 }
@@ -294,7 +294,7 @@ impl Taking<'_> {
         order.into_iter().map(|(block, (_, sets))| (block, sets)).collect()
     }
 
-    /// LIDs of a block with an entry that differs.
+    /// Returns the LIDs of a block with an entry that differs.
     fn differing(&self, tables: &Tables, block: usize) -> Vec<usize> {
         let rows = || tables.tile(block).iter().zip(self.goal.tile(block));
         let differs = |i: &usize| rows().any(|(old, new)| old[*i] != new[*i]);
@@ -315,7 +315,7 @@ impl Taking<'_> {
             .collect()
     }
 
-    /// The reduction of the fullest link on the route.
+    /// Returns the reduction of the fullest link on the route.
     fn gain(&self, tables: &Tables, lid: usize, from: u32) -> u64 {
         let fullest = |tables: &Tables| {
             let loads = self.net.way(tables, lid, from);
@@ -405,7 +405,7 @@ impl Taking<'_> {
     }
 }
 
-/// The sum of shifts by channel.
+/// Returns the sum of shifts by channel.
 fn merged(shifts: &[(usize, i64)]) -> Vec<(usize, i64)> {
     let mut sorted = shifts.to_vec();
     sorted.sort_unstable();

@@ -47,7 +47,7 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// The busiest channel's load, and the squares of all.
+    /// Returns the load of the busiest channel, and the sum of the squares of all loads.
     pub fn peak(&self) -> (u64, u128) {
         let squares = self.load.iter().map(|&load| u128::from(load) * u128::from(load)).sum();
         (self.load.iter().copied().max().unwrap_or(0), squares)

@@ -134,7 +134,7 @@ pub struct Copier {
     /// The revision of the copy, if the copy is complete.
     held: Option<Revision>,
     is_all: bool,
-    /// Since when hosts register with another master.
+    /// When hosts began to register with another master.
     begun: Option<Time>,
     has_copied: bool,
     /// Run and number of the known service levels.

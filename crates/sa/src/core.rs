@@ -84,7 +84,7 @@ pub struct Sa {
     pub(crate) revision: u64,
     /// Number of changes of the service levels of clients.
     pub(crate) levels: u64,
-    /// Since when subscribers have not answered reports, by LID.
+    /// When subscribers ceased to answer reports, by LID.
     pub(crate) silent: BTreeMap<Lid, Time>,
     pub(crate) now: Time,
     /// Ports that name GUIDs unknown to the plan in force.

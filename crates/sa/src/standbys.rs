@@ -51,7 +51,7 @@ pub(crate) struct Standbys {
     heard: BTreeSet<Lid>,
     /// Answers to hosts.
     held: BTreeMap<Exchange, Output>,
-    /// Until when each waits at most, earliest first.
+    /// Until when each answer waits at most, earliest first.
     dues: VecDeque<(Time, Exchange)>,
 }
 
@@ -80,7 +80,7 @@ impl Standbys {
         self.unheard = others.take(STANDBYS_MAX).map(|lid| (lid, now + WAIT)).collect();
     }
 
-    /// Something has changed since revision `before`.
+    /// Called when something has changed since revision `before`.
     pub fn changed(&mut self, now: Time, before: Revision) {
         for who in std::mem::take(&mut self.content) {
             self.unaware.entry(who).or_insert((before, now + WAIT));

@@ -29,7 +29,7 @@ impl Seed {
         Rng(Pcg64::seed_from_u64(self.0))
     }
 
-    /// SplitMix64's finaliser (Steele, Lea, Flood 2014): a bijection that spreads every bit.
+    /// Mixes the seed with SplitMix64's finaliser (Steele, Lea, Flood 2014): a bijection that spreads every bit.
     #[must_use]
     pub const fn mixed(self) -> Self {
         let mut z = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -96,7 +96,7 @@ pub enum ChangeState {
     },
     /// Final: no plan with the change was accepted. The former policy is in force.
     RolledBack {
-        /// Why, in words: for each engine, the first finding.
+        /// The reason in words: for each engine, the first finding.
         why: Arc<str>,
         /// The judge's verdict on the last plan that it refused, if any.
         verdict: Option<Arc<Verdict>>,
@@ -160,7 +160,7 @@ pub enum In {
     Accepted,
     /// No plan was accepted where [`Changes::would_roll_back`].
     Refused {
-        /// Why, in words.
+        /// The reason in words.
         why: Arc<str>,
         /// The judge's verdict on the last plan that it refused.
         verdict: Option<Arc<Verdict>>,
@@ -185,7 +185,7 @@ pub enum Effect {
     Show(SecretKey),
     /// The last change was rolled back.
     RolledBack {
-        /// Why, in words.
+        /// The reason in words.
         why: Arc<str>,
     },
 }
@@ -366,7 +366,8 @@ impl Changes {
         }
     }
 
-    /// The policy before the change is in force. If the change was kept for later, ports keep the M_Key that they hold.
+    /// Restores the policy from before the change. If the change was kept for later, ports keep the M_Key
+    /// that they hold.
     fn roll_back(
         &mut self,
         ctx: &Ctx<'_>,
@@ -393,7 +394,7 @@ impl Changes {
         });
     }
 
-    /// The last change enters a state.
+    /// Records that the last change enters a state.
     fn enter(&mut self, ctx: &Ctx<'_>, state: ChangeState) {
         if let Some(last) = Arc::make_mut(&mut self.list).last_mut() {
             (last.state, last.since) = (state, ctx.now);

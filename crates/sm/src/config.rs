@@ -67,7 +67,7 @@ debug_without_keys!(
 );
 
 impl Config {
-    /// The defaults for a manager at `local`.
+    /// Returns the defaults for a manager at `local`.
     #[must_use]
     pub fn new(mode: Mode, local: LocalPort, policy: Arc<Policy>) -> Self {
         Self {
@@ -89,8 +89,8 @@ impl Config {
         }
     }
 
-    /// Largest number of prepared requests: the window, and some more. So if the window of one agent is full, requests
-    /// to other agents are still ready to be sent.
+    /// Returns the largest number of prepared requests: the window, and some more. So if the window of one agent is
+    /// full, requests to other agents are still ready to be sent.
     #[must_use]
     pub(crate) const fn ready(&self) -> usize {
         4 * self.window

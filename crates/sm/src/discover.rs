@@ -70,7 +70,7 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// A walk that has not begun.
+    /// Returns a discovery that has not begun.
     pub const fn new(enforces: bool) -> Self {
         Self {
             enforces,
@@ -83,12 +83,12 @@ impl Discovery {
         }
     }
 
-    /// The first request.
+    /// Sends the first request.
     pub fn begin(&mut self, out: &mut Vec<Request>) {
         Self::probe(None, DirectedRoute::LOCAL, out);
     }
 
-    /// The manager's own port, once found.
+    /// Returns the manager's own port, once found.
     pub fn local_port(&self) -> Option<PortNum> {
         self.found
             .first()
@@ -421,7 +421,7 @@ impl Discovery {
     }
 }
 
-/// Vendor and device of a node.
+/// Returns the vendor and device of a node.
 const fn make(info: &NodeInfo) -> (u32, u16) {
     (info.vendor_id, info.device_id)
 }

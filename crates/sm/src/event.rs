@@ -226,19 +226,19 @@ pub enum Event {
         /// Name of the first of these ports.
         what: String,
     },
-    /// Something about a plan.
+    /// An event about a plan.
     Plan(PlanEvent),
     /// A list names GUIDs that are not in the fabric.
     ListedAbsent(Absent),
-    /// Something about multicast trees.
+    /// An event about multicast trees.
     Multicast(MulticastEvent),
-    /// Something about alias GUIDs.
+    /// An event about alias GUIDs.
     Aliases(AliasEvent),
-    /// Something about a change of policy.
+    /// An event about a change of policy.
     Change(ChangeEvent),
-    /// Something about sources that send too much.
+    /// An event about sources that send too much.
     Intake(IntakeEvent),
-    /// Something about the change of the M_Key.
+    /// An event about the change of the M_Key.
     Keys(KeyEvent),
     /// A link came back and is set up, without a sweep.
     LinkReturned {

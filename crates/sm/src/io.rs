@@ -108,7 +108,7 @@ pub enum Command {
     Stop,
 }
 
-/// Everything a manager wants done.
+/// The outputs of a manager.
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Send a datagram.

@@ -16,7 +16,7 @@ pub fn rows_modifier(node: &Node, egress: PortNum, rows: LaneRows) -> u32 {
     }
 }
 
-/// The modifier of a block (1–4). Source: IBA vol 1 §14.2.5.9.
+/// Returns the modifier of a block (1–4). Source: IBA vol 1 §14.2.5.9.
 pub fn block_modifier(node: &Node, port: PortNum, block: u8) -> u32 {
     let num = if node.is_switch() { port.get() } else { 0 };
     VlArbBlock::from_code(block.into()).map_or(0, |block| VlArbitration::modifier(block, num))
@@ -27,7 +27,7 @@ pub const fn row(lanes: &[Vl; Sl::COUNT]) -> SlToVl {
     SlToVl { vls: *lanes }
 }
 
-/// A block as an attribute.
+/// Returns a block as an attribute.
 pub fn block(turns: &ArbBlock) -> VlArbitration {
     VlArbitration {
         entries: turns.turns.map(|(vl, weight)| VlArbEntry { vl, weight }),
@@ -64,7 +64,7 @@ pub fn learn(held: &mut HeldLanes, fabric: &Fabric, table: LaneTable, data: &Smp
     }
 }
 
-/// The entries of a block within the port's size; entries beyond it have no meaning.
+/// Returns the entries of a block within the port's size; entries beyond it have no meaning.
 fn turns_of(fabric: &Fabric, port: PortRef, block: u8, read: &VlArbitration) -> ArbBlock {
     let capability = fabric.port(port).map(|seen| seen.capability).unwrap_or_default();
     let turns = read.entries.map(|entry| (entry.vl, entry.weight));

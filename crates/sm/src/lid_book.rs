@@ -167,7 +167,7 @@ impl LidBook {
         self.assigned().map(|(guid, _)| guid)
     }
 
-    /// The LIDs of the last plan that included each port.
+    /// Returns the LIDs of the last plan that included each port.
     fn assigned(&self) -> impl Iterator<Item = (Guid, LidRange)> {
         let claims = self.claims.iter();
         claims.filter_map(|(&guid, claim)| Some((guid, claim.assigned?)))
@@ -471,7 +471,7 @@ impl LidBook {
 }
 
 impl Claim {
-    /// A plan assigns LIDs to the port, which holds some, or none.
+    /// Called when a plan assigns LIDs to the port, which holds some, or none.
     fn plan(&mut self, range: LidRange, held: LidRange) {
         let known = self.assigned.replace(range);
         let is_stored = self.evidence.is_of_earlier_run();

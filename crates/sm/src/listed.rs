@@ -91,7 +91,7 @@ fn absent(fabric: &Fabric, policy: &Policy) -> Vec<Absent> {
     all.into_iter().flatten().collect()
 }
 
-/// The port GUIDs that rules of partitions name.
+/// Returns the port GUIDs that rules of partitions name.
 fn members(policy: &Policy) -> BTreeSet<Guid> {
     let rules = policy
         .partitions
@@ -105,7 +105,7 @@ fn members(policy: &Policy) -> BTreeSet<Guid> {
     of_port.collect()
 }
 
-/// The node with a node GUID, and the GUIDs of its ports, for example `"host 1", whose ports have 0x…1, 0x…2`.
+/// Returns the node with a node GUID, and the GUIDs of its ports, for example `"host 1", whose ports have 0x…1, 0x…2`.
 fn node_in_words(fabric: &Fabric, guid: Guid) -> Option<String> {
     let node = fabric.find(guid)?;
     let ports = fabric.end_ports().filter(|(at, _)| at.node == node);

@@ -49,7 +49,7 @@ pub enum Milestone {
     RolledBack {
         /// The policy in force.
         policy: Arc<Policy>,
-        /// Why, in words: for each engine, the first finding.
+        /// The reason in words: for each engine, the first finding.
         why: Arc<str>,
     },
     /// Most agents hold another M_Key, so traps are repressed with it.

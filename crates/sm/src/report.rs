@@ -39,7 +39,7 @@ pub enum NothingSent {
 }
 
 impl Failures {
-    /// Nothing went wrong.
+    /// Returns a value without failures.
     pub const fn none() -> Self {
         Self {
             ports: BTreeSet::new(),
@@ -48,7 +48,7 @@ impl Failures {
         }
     }
 
-    /// Nothing was sent, as unknown M_Keys guard ports.
+    /// Returns the failures if no Set was sent because ports have unknown M_Keys.
     pub fn locked(foreign: Foreign) -> Self {
         Self {
             ports: foreign.guarded.into_iter().collect(),
@@ -56,7 +56,7 @@ impl Failures {
         }
     }
 
-    /// Nothing was sent.
+    /// Returns the failures if no Set was sent.
     pub fn nothing_sent(why: NothingSent) -> Self {
         Self {
             nothing_sent: Some(why),

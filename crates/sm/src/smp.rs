@@ -107,7 +107,7 @@ impl Smp {
     }
 }
 
-/// A Get along `route`.
+/// Returns a Get along `route`.
 pub const fn get(attribute: AttributeId, modifier: u32, route: &DirectedRoute) -> Smp {
     Smp {
         method: Method::Get,
@@ -126,7 +126,7 @@ pub fn shown_by(fabric: &Fabric, at: PortRef) -> u64 {
     fabric.port(at).map_or(0, |port| port.settings.m_key)
 }
 
-/// A PortInfo Get of a port that is known.
+/// Returns a PortInfo Get of a port that is known.
 pub fn get_port(fabric: &Fabric, at: PortRef, route: &DirectedRoute) -> Smp {
     get(AttributeId::PORT_INFO, known_port(fabric, at), route)
 }
@@ -138,7 +138,7 @@ pub fn known_port(fabric: &Fabric, at: PortRef) -> u32 {
     modifier(at.port, extended)
 }
 
-/// A Set along `route`.
+/// Returns a Set along `route`.
 pub fn set<A: Attribute>(value: &A, modifier: u32, route: &DirectedRoute) -> Smp {
     Smp {
         method: Method::Set,
@@ -151,12 +151,12 @@ pub fn set<A: Attribute>(value: &A, modifier: u32, route: &DirectedRoute) -> Smp
     }
 }
 
-/// A LinearForwardingTable block.
+/// Returns a LinearForwardingTable block.
 pub fn lft(data: &[u8; 64]) -> LinearForwardingTable {
     LinearForwardingTable { ports: *data }
 }
 
-/// The modifier of a P_KeyTable's block: only a switch has several tables.
+/// Returns the modifier of a P_KeyTable's block: only a switch has several tables.
 pub fn pkeys_modifier(fabric: &Fabric, at: PortRef, block: u16) -> u32 {
     match fabric.switch_index(at.node) {
         Some(_) => PKeyTable::modifier(block, at.port.get()),
@@ -171,7 +171,7 @@ pub fn more_pkeys(table: &PKeyTable, block: u16, room: u16) -> bool {
     next < usize::from(room) && table.keys.last().is_some_and(|last| last.0 != 0)
 }
 
-/// A P_KeyTable block that starts with `keys`.
+/// Returns a P_KeyTable block that starts with `keys`.
 pub fn pkeys(keys: &[PKey]) -> PKeyTable {
     let mut table = PKeyTable {
         keys: [PKey(0); PKeyTable::PER_BLOCK],
@@ -251,7 +251,7 @@ pub fn port_modifier(seen: &PortInfo, port: PortNum) -> u32 {
     modifier(port, seen.ext_speed_supported.is_some())
 }
 
-/// The modifier for a port that has extended speeds, or not.
+/// Returns the modifier for a port that has extended speeds, or not.
 fn modifier(port: PortNum, extended: bool) -> u32 {
     let known = if extended {
         PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS

@@ -81,7 +81,7 @@ impl Question {
         Ok(Answer { backups, notes })
     }
 
-    /// Every fault of the requested kinds.
+    /// Returns every fault of the requested kinds.
     fn faults(&self) -> Vec<What> {
         let fabric = &self.start.fabric;
         let mut whats: Vec<What> = Vec::new();
@@ -120,7 +120,7 @@ impl Question {
     }
 }
 
-/// Every fault, in the order given; threads take turns.
+/// Returns every fault, in the order given; threads take turns.
 fn tried(
     force: &InForce,
     whats: &[What],
@@ -145,7 +145,7 @@ fn tried(
     Ok((0..whats.len()).filter_map(|at| each[at % turns].next()).collect())
 }
 
-/// Host ports of nodes without another link.
+/// Returns host ports of nodes without another link.
 fn single_homed(fabric: &Fabric) -> u64 {
     let nodes = fabric.nodes().iter().filter(|node| !node.is_switch());
     let linked = nodes.map(|node| node.external_ports().filter(|(_, port)| port.is_up()).count());

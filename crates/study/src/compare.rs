@@ -336,7 +336,7 @@ fn filled(run: ComparisonRun, measured: Result<Measured, StudyError>) -> Result<
     }
 }
 
-/// The common values of the runs of one engine on one level. There is at least one.
+/// Returns the common values of the runs of one engine on one level. There is at least one.
 fn row(runs: &[&ComparisonRun]) -> ComparisonRow {
     let routed: Vec<&ComparisonRun> = runs.iter().copied().filter(|run| run.refused.is_none()).collect();
     let mean = |of: &dyn Fn(&ComparisonRun) -> f64| {

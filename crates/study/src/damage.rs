@@ -23,7 +23,7 @@ pub(crate) fn switch_links(fabric: &Fabric) -> Vec<PortRef> {
     live.filter(between).map(|link| link.a).collect()
 }
 
-/// Live host ports of each switch.
+/// Returns live host ports of each switch.
 pub(crate) fn hosts_of(fabric: &Fabric) -> Vec<u64> {
     let mut hosts = vec![0; fabric.switches().len()];
     for (at, _) in fabric.end_ports().filter(|(at, _)| fabric.link_is_up(*at)) {
@@ -43,7 +43,7 @@ pub(crate) struct Damaged {
 }
 
 impl Damaged {
-    /// Nothing is lost yet.
+    /// Returns the fabric before anything is lost.
     pub(crate) fn new(fabric: &Fabric) -> Self {
         Self {
             fabric: fabric.clone(),

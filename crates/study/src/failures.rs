@@ -213,7 +213,7 @@ impl Run<'_> {
     }
 }
 
-/// Effective bisection bandwidth, or pairs on the busiest link.
+/// Returns the effective bisection bandwidth, or the pairs on the busiest link.
 fn measure(force: &InForce, damaged: &Damaged, routed: &Routed, of: Measure) -> f64 {
     match of {
         Measure::Load => Judged::from(&force.judge(&damaged.fabric, routed, Par::Sequential)).max_load as f64,

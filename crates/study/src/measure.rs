@@ -67,7 +67,7 @@ pub struct Answer {
 }
 
 impl Default for How {
-    /// One thread, the first run, [`PAIRINGS`] pairings.
+    /// Returns the default: one thread, the first run, [`PAIRINGS`] pairings.
     fn default() -> Self {
         Self {
             threads: Threads::ONE,
@@ -223,7 +223,7 @@ impl Bench<'_> {
 }
 
 impl Answer {
-    /// The judge's figures in short.
+    /// Returns the judge's figures in short.
     #[must_use]
     pub fn quality(&self) -> Quality {
         let figures = &self.verdict.figures;

@@ -45,7 +45,7 @@ pub struct Question {
     pub traffic: Traffic,
     /// How fast the hosts send.
     pub pace: Pace,
-    /// Changes of the fabric meanwhile.
+    /// Changes of the fabric during the simulation.
     pub changes: Vec<Planned>,
     /// Seed of all random choices.
     pub seed: Seed,

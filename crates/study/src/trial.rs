@@ -159,7 +159,7 @@ impl Trial<'_> {
         Some(backup)
     }
 
-    /// The engine routes the damaged fabric, from the tables in force.
+    /// Lets the engine route the damaged fabric, starting from the tables in force.
     fn anew(&mut self, what: What, ports: &[PortRef], lids: &Lids) -> Backup {
         let force = self.force;
         let fabric = &self.damaged.fabric;
@@ -272,7 +272,7 @@ fn switches_of(entries: &[Entry]) -> u64 {
     switches.len() as u64
 }
 
-/// The verdict of a proof after one change, and after another on top of it; then the proof is as before.
+/// Returns the verdict of a proof after one change, and after another on top of it. Then the proof is as before.
 fn mended(standing: &mut Standing, first: Change, second: Change) -> Option<(Judged, Judged)> {
     let undo = standing.apply(&first).ok()?;
     let before = Judged::from(&standing.proof());

@@ -111,8 +111,8 @@ impl Account {
         Ok(step)
     }
 
-    /// The first reading. The device's own counts are the totals; a counter that has a total already keeps it, unless
-    /// the device's own count continues it.
+    /// Handles the first reading. The device's own counts are the totals; a counter that has a total already keeps it,
+    /// unless the device's own count continues it.
     fn begin(&mut self, group: Group, raw: &Row, known: u32, most: Option<u64>) -> Taken {
         for i in (0..WIDEST).filter(|i| known >> i & 1 != 0) {
             let grown = raw[i].checked_sub(self.totals[i]);

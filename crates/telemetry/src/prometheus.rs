@@ -56,7 +56,7 @@ impl Side {
         }
     }
 
-    /// Label of the node's name.
+    /// Returns the label of the node's name.
     const fn label(self) -> &'static str {
         match self {
             Self::Switch => "switch",

@@ -57,7 +57,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Mean size over all pairs; 0 without pairs.
+    /// Returns the mean size over all pairs; 0 without pairs.
     #[must_use]
     pub fn mean(&self) -> f64 {
         let pairs: u64 = self.pairs.iter().sum();

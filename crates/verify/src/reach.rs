@@ -205,7 +205,7 @@ impl<'g> Walker<'g> {
         self.settle(to);
     }
 
-    /// The entries of the LID.
+    /// Reads the entries of the LID.
     fn read(&mut self, lid: Lid) {
         let switches = self.ground.switches;
         let block = lid.index() / BLOCK_LIDS;

@@ -61,7 +61,7 @@ struct Axes {
     levels: Vec<String>,
 }
 
-/// The charts as SVG.
+/// Returns the charts as SVG.
 pub fn svg(of: &Comparison) -> Result<String, CliError> {
     let mut axes = Axes {
         series: Vec::new(),

@@ -63,7 +63,7 @@ pub fn parse(text: &str, fabric: &Fabric) -> Result<Planned, CliError> {
     Ok(Planned::One(Timed { at, change }))
 }
 
-/// A cable that is cut and mended, again and again.
+/// Parses the change of a cable that is cut and mended again and again.
 fn flaps(port: PortRef, first: Ps, how: &str) -> Result<Planned, String> {
     let (mut down, mut up, mut times) = (None, None, 1);
     for word in how.split_whitespace() {

@@ -138,7 +138,7 @@ struct Row<'a> {
     cells: Vec<(u8, f64, f64)>,
 }
 
-/// The use of every port of every switch, and how long it waited for credits.
+/// Returns a picture of the use of every port of every switch, and of its waits for credits.
 pub fn heatmap(title: &str, links: &[LinkUse]) -> Result<String, CliError> {
     let rows = rows(links);
     let ports = rows
@@ -252,7 +252,7 @@ fn shade(share: f64) -> RGBColor {
     RGBColor(mix(a.0, b.0), mix(a.1, b.1), mix(a.2, b.2))
 }
 
-/// The legend of the colours.
+/// Draws the legend of the colours.
 fn scale(root: &Area<'_>, (x, y): (i32, i32)) -> Result<(), CliError> {
     for step in 0..100 {
         let left = x + step * 2;

@@ -108,7 +108,7 @@ fn figures(all: &Soak) -> Facts {
     facts
 }
 
-/// A run as a page.
+/// Returns the page of a run.
 pub fn page(all: &Soak, command: &str) -> String {
     let mut text = format!(
         "# Simulated disasters: seeds {}..{}\n\n| what | value |\n|---|---|\n",

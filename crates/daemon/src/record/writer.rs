@@ -78,7 +78,7 @@ impl Recorder {
         })
     }
 
-    /// An input that the manager is about to handle.
+    /// Records an input that the manager is about to handle.
     pub(crate) fn input(&mut self, now: Time, input: &Input) {
         if self.file.is_some() {
             put_input(&mut self.entry, now, input);

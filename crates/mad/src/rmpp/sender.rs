@@ -183,7 +183,8 @@ impl Sender {
         Progress::Going
     }
 
-    /// The client repeats its request. If it has acknowledged nothing, it may have missed the first segment.
+    /// Called when the client repeats its request. If it has acknowledged nothing, it may have missed the first
+    /// segment.
     pub fn again(&mut self) {
         if self.acked == 0 {
             self.next = 1;

@@ -123,7 +123,7 @@ impl Rows {
 }
 
 impl Order {
-    /// Without a dependency.
+    /// Returns an order without dependencies.
     pub fn new(net: &Net, lanes: usize, budget: u64) -> Self {
         let rows = Rows::new(net, lanes);
         Self {

@@ -91,7 +91,7 @@ impl Evidence {
         Ok(())
     }
 
-    /// The hardware changed other than by a Set. Returns true if trained links or powered nodes changed.
+    /// Called when the hardware changed other than by a Set. Returns true if trained links or powered nodes changed.
     pub fn happened(&mut self, scene: &Scene<'_>) -> bool {
         let is_disturbed = self.faults.happened(scene.now, scene.chassis());
         if is_disturbed {
@@ -105,12 +105,12 @@ impl Evidence {
         self.blocks.set_liars(scene.emulator.liars());
     }
 
-    /// A block was read.
+    /// Records that a block was read.
     pub fn note_read(&mut self, change: &Change) {
         self.blocks.note_read(change);
     }
 
-    /// An agent took a Set. Returns the rule that excuses harm done by it, if one does.
+    /// Called when an agent took a Set. Returns the rule that excuses harm done by it, if one does.
     pub fn take(&mut self, scene: &Scene<'_>, taken: &Taken) -> Option<Rule> {
         let (now, chassis) = (scene.now, scene.chassis());
         let is_corrupting = self.faults.is_corrupting();
@@ -183,7 +183,7 @@ impl Evidence {
         self.unnoticed_since(since)
     }
 
-    /// The rule that excuses harm done by a Set of a program.
+    /// Returns the rule that excuses harm done by a Set of a program.
     fn excuse_outside(&self, now: Time, manager: Option<ManagerId>) -> Option<Rule> {
         let Some(manager) = manager else {
             return Some(self.nobody_s());
@@ -202,7 +202,7 @@ impl Evidence {
         self.unnoticed_since(since)
     }
 
-    /// The rule that excuses harm done by a Set of an unknown manager.
+    /// Returns the rule that excuses harm done by a Set of an unknown manager.
     const fn nobody_s(&self) -> Rule {
         match self.faults.is_corrupting() {
             true => Rule::CorruptMedium,
@@ -210,7 +210,7 @@ impl Evidence {
         }
     }
 
-    /// The rule for events after a manager's last sweep or probe, which it cannot know.
+    /// Returns the rule for events after a manager's last sweep or probe, which it cannot know.
     fn unnoticed_since(&self, since: Time) -> Option<Rule> {
         if self.faults.disturbed_since(since) {
             return Some(Rule::Overtaken);

@@ -5,7 +5,7 @@ use selvedge_types::Lid;
 
 use crate::subnet::ports_of;
 
-/// End ports of nodes that have power.
+/// Returns end ports of nodes that have power.
 pub(super) fn end_ports(chassis: &Chassis) -> impl Iterator<Item = PortIdx> + '_ {
     let nodes = chassis
         .fabric()

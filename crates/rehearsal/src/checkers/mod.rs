@@ -145,7 +145,7 @@ impl Checkers {
         followed.and(standing)
     }
 
-    /// Everything that must hold after every event.
+    /// Checks everything that must hold after every event.
     fn look(&mut self, stage: &Stage<'_>) -> Result<(), Violation> {
         let changes = &self.hardware.look(stage.emulator.chassis());
         let ctx = Ctx {
@@ -233,7 +233,7 @@ impl Checkers {
         self.hardware.subnets()
     }
 
-    /// Forwarding loops met half-way between two plans.
+    /// Returns the number of forwarding loops found half-way between two plans.
     pub const fn loops_met(&self) -> u64 {
         self.bring_up.met()
     }

@@ -65,7 +65,7 @@ impl<'a> Scene<'a> {
         self.managers.get(id.0)?.life.as_ref()
     }
 
-    /// The name of a manager.
+    /// Returns the name of a manager.
     pub fn manager_name(&self, id: ManagerId) -> String {
         self.managers.get(id.0).map(|m| m.name.clone()).unwrap_or_default()
     }
@@ -130,7 +130,7 @@ pub(crate) enum Seen<'a> {
     ForeignSet,
     /// A master at a port has nothing left to do.
     Content { life: &'a Life, at: PortIdx },
-    /// Nothing is left to do around a port: routes are complete.
+    /// The master around a port is idle, so routes are complete.
     Rest(PortIdx),
     /// A request of a host has arrived at an administrator.
     HostAsks(Question),

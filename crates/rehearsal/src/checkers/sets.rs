@@ -92,7 +92,7 @@ impl Sets {
     }
 }
 
-/// True for a Set to an agent. The attribute SMInfo is of managers among themselves.
+/// True for a Set to an agent. SMInfo is exchanged between managers, so it does not count.
 pub(super) fn changes_an_agent(mad: &Mad) -> bool {
     mad.class().is_smp() && mad.method() == Method::Set && mad.attribute() != AttributeId::SM_INFO
 }

@@ -59,7 +59,7 @@ impl Watched {
         }
     }
 
-    /// Time for which packets went in circles.
+    /// Returns how long packets looped.
     pub const fn looping(&self) -> Duration {
         self.routes.looping()
     }

@@ -83,7 +83,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host that has registered nothing.
+    /// Returns a host that has registered nothing.
     pub const fn new(at: PortIdx, node: NodeIdx, guid: Guid, wants: Flags) -> Self {
         Self {
             at,
@@ -135,7 +135,7 @@ fn gid_of(guid: Guid) -> [u8; 16] {
     (0xFE80_u128 << 112 | u128::from(guid.0)).to_be_bytes()
 }
 
-/// MCMemberRecord: the port with a GUID joins the group as a full member, or leaves it.
+/// Returns a request of MCMemberRecord: the port with a GUID joins the group as a full member, or leaves it.
 fn member(guid: Guid, group: u128, joins: bool) -> Mad {
     use records::member as f;
     let method = if joins { Method::Set } else { Method::Delete };
@@ -164,7 +164,7 @@ fn member(guid: Guid, group: u128, joins: bool) -> Mad {
     mad
 }
 
-/// InformInfo: all traps of all nodes, from now on or no longer.
+/// Returns a request of InformInfo: it begins or ends a subscription to all traps of all nodes.
 fn subscription(begins: bool) -> Mad {
     use records::inform_info as f;
     let mut mad = Mad::request(Class::SubnAdm, Method::Set, records::INFORM_INFO.id, 0);
@@ -181,7 +181,7 @@ fn subscription(begins: bool) -> Mad {
     mad
 }
 
-/// ServiceRecord: the port offers a service without end, or no longer.
+/// Returns a request of ServiceRecord: the port offers a service without end, or withdraws it.
 fn service(guid: Guid, begins: bool) -> Mad {
     use records::service as f;
     let method = if begins { Method::Set } else { Method::Delete };
@@ -192,7 +192,7 @@ fn service(guid: Guid, begins: bool) -> Mad {
     mad
 }
 
-/// PathRecord: from a LID to another.
+/// Returns a request of PathRecord, for the path from one LID to another.
 pub fn path(from: Lid, to: Lid) -> Mad {
     use records::path as f;
     let mut mad = Mad::request(Class::SubnAdm, Method::Get, records::PATH.id, 0);

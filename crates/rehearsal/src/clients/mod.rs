@@ -335,13 +335,13 @@ impl Clients {
         Ok(())
     }
 
-    /// A host asks for the path to any host.
+    /// Lets a host ask for the path to any other host.
     fn ask_path(&mut self, world: &mut Rehearsal, number: usize) -> Result<(), RehearsalError> {
         let other = self.below(self.hosts.len());
         self.ask_for_path(world, number, other).map(|_| ())
     }
 
-    /// A host asks for the path to another host. Nothing is asked while one of them has no LID.
+    /// Lets a host ask for the path to another host. Nothing is sent while one of them has no LID.
     fn ask_for_path(
         &mut self,
         world: &mut Rehearsal,
@@ -399,13 +399,13 @@ fn number_of(mad: &Mad) -> u64 {
     mad.transaction().0 & 0xFFFF_FFFF
 }
 
-/// The chassis of a world.
+/// Returns the chassis of a world.
 fn chassis_of(world: &Rehearsal) -> &Chassis {
     world.emulator().chassis()
 }
 
 impl Rehearsal {
-    /// The end port where a manager sits.
+    /// Returns the end port of a manager.
     pub fn seat_of(&mut self, id: ManagerId) -> Option<PortIdx> {
         let at = self.managers.get(id.0)?.at.clone();
         let client = self.emulator.attach_named(&at).ok()?;

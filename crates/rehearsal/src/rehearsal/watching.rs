@@ -24,7 +24,7 @@ impl Rehearsal {
         self.counts.asks
     }
 
-    /// The events as text, a line each.
+    /// Returns the events as text, a line each.
     #[must_use]
     pub fn log_text(&self) -> String {
         let mut text = String::new();

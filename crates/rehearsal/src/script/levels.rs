@@ -9,7 +9,7 @@ use super::ScriptError;
 use super::run::Runner;
 
 impl Runner<'_> {
-    /// A standby's administrator has copied the levels from the master's administrator.
+    /// Copies the levels from the master's administrator to a standby's administrator.
     pub(super) fn copy_levels(&mut self, name: &str, master: &str) -> Result<(), ScriptError> {
         let view = self.view(master)?;
         let plan = view.plan.as_ref();

@@ -130,7 +130,7 @@ impl Script {
         }
     }
 
-    /// The file's text with another transcript.
+    /// Returns the file's text with another transcript.
     #[must_use]
     pub fn with_transcript(&self, transcript: &Transcript) -> String {
         format!("{}{SEPARATOR}{}", self.commands, transcript.text)

@@ -107,7 +107,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The judge's verdict on the plan in force, and on the installed tables.
+    /// Prints the judge's verdict on the plan in force, and on the installed tables.
     fn verdict(&self, name: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let planned = self.view(name)?.verdict;
         let observed = self.observed(name)?;
@@ -153,7 +153,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Number of MADs that managers have sent since the last `mark`, and the time since.
+    /// Prints the number of MADs that managers have sent since the last `mark`, and the time since.
     fn cost(&self, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let world = self.world()?;
         let sent = world.emulator().counts().sent.total() - self.mark.counts.sent.total();
@@ -230,7 +230,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The route of a packet between two hosts, by the installed tables.
+    /// Prints the route of a packet between two hosts, by the installed tables.
     fn path(&self, from: &str, to: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let chassis = self.world()?.emulator().chassis();
         let fabric = chassis.fabric();
@@ -277,13 +277,13 @@ impl Runner<'_> {
     }
 }
 
-/// The node that a text names.
+/// Returns the node that a text names.
 pub(super) fn node_named(chassis: &Chassis, text: &str) -> Result<NodeIdx, ScriptError> {
     let name: NodeName = text.parse().map_err(emulator)?;
     name.find(chassis.fabric()).map_err(emulator)
 }
 
-/// The port that a text names.
+/// Returns the port that a text names.
 pub(super) fn port_named(chassis: &Chassis, text: &str) -> Result<selvedge_fabric::PortRef, ScriptError> {
     let name: PortName = text.parse().map_err(emulator)?;
     match name.port {
@@ -296,7 +296,7 @@ pub(super) fn port_named(chassis: &Chassis, text: &str) -> Result<selvedge_fabri
     }
 }
 
-/// The start of a long line: a witness can name every hop of a cycle.
+/// Returns the start of a long line: a witness can name every hop of a cycle.
 fn shortened(line: String) -> String {
     match line.char_indices().nth(LINE_MAX) {
         Some((at, _)) => format!("{} …", &line[..at]),

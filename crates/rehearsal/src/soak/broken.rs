@@ -226,7 +226,7 @@ impl Refused {
         self.planned_with.insert(id, Arc::clone(&basis.policy));
     }
 
-    /// A job has ended.
+    /// Called when a job has ended.
     fn planned(&mut self, id: JobId, result: &JobResult) {
         if let Some(policy) = self.planned_with.remove(&id) {
             self.policy = result.outcome().is_none().then_some(policy);
@@ -448,7 +448,7 @@ fn copy(mut datagram: Datagram, number: u64, timeout: Duration) -> Output {
     Output::Send { datagram, timeout }
 }
 
-/// Route and number of a block.
+/// Returns the route and number of a block.
 fn place(datagram: &Datagram) -> Option<Place> {
     let route = datagram.mad.route().ok()?;
     Some((route.ports().to_vec(), datagram.mad.modifier()))
@@ -458,7 +458,7 @@ fn is(datagram: &Datagram, method: Method, attribute: AttributeId) -> bool {
     datagram.mad.method() == method && datagram.mad.attribute() == attribute
 }
 
-/// The answer that acknowledges a Set.
+/// Returns the answer that acknowledges a Set.
 fn acknowledged(mut datagram: Datagram) -> Input {
     datagram.mad.set_method(Method::GetResp);
     datagram.mad.set_returning(true);

@@ -35,7 +35,7 @@ const SINGLE: [Kind; 7] = [
 ];
 
 impl World<'_> {
-    /// The operator makes a change. Returns false if the manager would refuse it at once.
+    /// Lets the operator make a change. Returns false if the manager would refuse it at once.
     pub(super) fn change(&mut self, what: &Happening) -> Result<bool, RehearsalError> {
         match what.kind {
             Kind::Drain => self.take_out(Service::Drain, what.pick),
@@ -47,7 +47,7 @@ impl World<'_> {
         }
     }
 
-    /// Two changes, the second directly after the first.
+    /// Makes two changes, the second directly after the first.
     fn twice(&mut self, what: &Happening) -> Result<bool, RehearsalError> {
         let kind = |number: u32| SINGLE[number as usize % SINGLE.len()];
         let (first, second) = (kind(what.pick), kind(what.other));

@@ -40,7 +40,7 @@ impl World<'_> {
             .try_for_each(|fault| self.rehearsal.fault(&fault.parse()?))
     }
 
-    /// Everything is well within a bounded time, and hosts are served.
+    /// Waits until everything is well, within a bounded time, and hosts are served.
     pub(super) fn all_well(&mut self, when: &'static str) -> Result<(), RehearsalError> {
         self.converge(when)?;
         self.serve(when)?;

@@ -61,7 +61,7 @@ const AMID_EVERY: u64 = 4;
 const BACKUPS_ONE_IN: u64 = 4;
 
 impl Schedule {
-    /// The schedule of a seed.
+    /// Returns the schedule of a seed.
     #[must_use]
     pub fn draw(seed: u64) -> Self {
         let mut schedule = Self::draw_restless(seed);
@@ -170,7 +170,7 @@ fn happening(rng: &mut Rng, kinds: &[(Kind, u64)]) -> Happening {
     }
 }
 
-/// Two thirds of the events come during a stage, of any kind and in any stage.
+/// Puts two thirds of the events into stages: events of any kind, in any stage.
 fn amid(rng: &mut Rng, happenings: &mut [Happening]) {
     for happening in happenings {
         if rng.below(3) > 0 {
@@ -192,7 +192,7 @@ fn rest(rng: &mut Rng, happenings: &mut [Happening]) {
     }
 }
 
-/// A time in this range of microseconds, every order of magnitude as often as any other.
+/// Returns a random time in this range of microseconds. Every order of magnitude is equally likely.
 pub(super) fn scale(rng: &mut Rng, from: u64, to: u64) -> Duration {
     let steps = u64::from((to / from.max(1)).max(1).ilog2());
     let low = from << rng.below(steps + 1);
@@ -229,7 +229,7 @@ impl Setup {
 }
 
 impl Family {
-    /// A fabric of the family.
+    /// Returns a fabric of the family.
     fn draw(self, rng: &mut Rng) -> String {
         let specs: &[&str] = match self {
             Self::Tree2 => &[

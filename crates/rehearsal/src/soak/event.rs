@@ -163,7 +163,7 @@ pub enum When {
 }
 
 impl When {
-    /// The time that passes after the stage, or the event before.
+    /// Returns the time that passes after the stage, or the event before.
     pub const fn span_mut(&mut self) -> &mut Duration {
         match self {
             Self::After(span) | Self::During(_, span) | Self::Amid(_, span) => span,

@@ -59,7 +59,7 @@ impl World<'_> {
         self.store_faults.as_ref().map_or(0, StoreFaults::failures)
     }
 
-    /// A disk begins to fail, or works again.
+    /// Lets disks begin to fail or work again, when that is due.
     pub(super) fn store_faults_due(&mut self) -> Result<(), RehearsalError> {
         let now = self.rehearsal.now();
         match self.store_faults.as_mut().and_then(|faults| faults.due(now)) {
@@ -85,7 +85,7 @@ impl World<'_> {
         }
     }
 
-    /// No failures of disks are drawn: a resolved schedule names each.
+    /// Stops drawing failures of disks, because a resolved schedule names each.
     pub(super) const fn draw_no_store_faults(&mut self) {
         if let Some(faults) = &mut self.store_faults {
             faults.stop();

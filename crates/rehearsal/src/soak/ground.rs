@@ -21,19 +21,19 @@ impl<'a> Ground<'a> {
         link.map_or_else(String::new, |link| self.fabric.port_name(link.a))
     }
 
-    /// The name of a node.
+    /// Returns the name of a node.
     pub fn node(&self, pick: u32) -> String {
         let count = u32::try_from(self.fabric.nodes().len().max(1)).unwrap_or(1);
         self.name(NodeIdx(pick % count))
     }
 
-    /// The name of a switch.
+    /// Returns the name of a switch.
     pub fn switch(&self, pick: u32) -> String {
         let switches = self.fabric.switches().as_slice();
         self.name(switches[pick as usize % switches.len()])
     }
 
-    /// The name of a node.
+    /// Returns the name of a node.
     pub fn name(&self, node: NodeIdx) -> String {
         format!("\"{}\"", self.fabric.node(node).description)
     }

@@ -153,7 +153,7 @@ impl World<'_> {
         Ok(true)
     }
 
-    /// No MAD passes between two parts of the fabric for a time.
+    /// Lets no MAD pass between two parts of the fabric for a time.
     fn part(&mut self, what: &Happening) -> Result<(), RehearsalError> {
         let between = self.ground.between(what.pick);
         for at in between {

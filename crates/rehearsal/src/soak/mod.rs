@@ -146,7 +146,7 @@ impl Schedule {
 }
 
 impl World<'_> {
-    /// The outcome of the run.
+    /// Returns the outcome of the run.
     fn outcome(&mut self, result: Result<(), RehearsalError>) -> Outcome {
         let rehearsal = &self.rehearsal;
         let failure = result.err().map(|error| Failure {

@@ -119,7 +119,7 @@ impl Requests {
 pub const ENGINES: [&str; 8] = ["auto", "fat-tree", "updn", "weave", "minhop", "ftree", "dfsssp", "dnup"];
 
 impl Setup {
-    /// The policy at the start.
+    /// Returns the policy at the start.
     #[must_use]
     pub fn policy(&self) -> Arc<Policy> {
         Arc::new(Policy {
@@ -134,7 +134,7 @@ impl Setup {
         })
     }
 
-    /// Time between light sweeps.
+    /// Returns the time between light sweeps.
     #[must_use]
     pub fn sweep(&self) -> Duration {
         Duration::from_secs(self.sweep_s.into())
@@ -149,7 +149,7 @@ pub(super) fn engines(pick: u8) -> Vec<EngineName> {
     names.iter().map(|name| EngineName((*name).to_owned())).collect()
 }
 
-/// A setting of ports that differs from a policy's.
+/// Returns a setting of ports that differs from a policy's.
 pub(super) fn other_setting(policy: &Policy, pick: u32) -> Setting {
     let small = |count: u32| u8::try_from(pick / 3 % count).unwrap_or(0);
     match pick % 3 {

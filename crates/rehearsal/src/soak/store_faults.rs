@@ -54,7 +54,7 @@ pub enum Due {
 }
 
 impl StoreFaults {
-    /// All disks work, for a time.
+    /// Returns the state in which all disks work.
     pub fn new(seed: Seed, disks: Vec<Arc<MemoryDisk>>) -> Self {
         let seed = seed.child("store");
         let mut faults = Self {
@@ -126,7 +126,7 @@ impl StoreFaults {
         self.sick = None;
     }
 
-    /// No failure is drawn any more.
+    /// Stops drawing failures.
     pub const fn stop(&mut self) {
         self.is_over = true;
     }

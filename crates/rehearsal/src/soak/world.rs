@@ -22,7 +22,7 @@ use crate::{Options, Outside, Rehearsal, RehearsalError};
 
 /// Is shown every step of a schedule.
 pub trait Observer {
-    /// An action of the schedule was done.
+    /// Called when an action of the schedule was done.
     fn happened(&mut self, world: &Rehearsal, what: &str);
     /// Called after each step of the rehearsal.
     fn stepped(&mut self, world: &Rehearsal);
@@ -218,7 +218,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// One step of the rehearsal and of its clients. Returns false if there was none up to `limit`.
+    /// Makes one step of the rehearsal and of its clients. Returns false if there was none up to `limit`.
     fn step(&mut self, limit: Time) -> Result<bool, RehearsalError> {
         let stepped = self.rehearsal.step(limit);
         self.observer.stepped(&self.rehearsal);
@@ -273,7 +273,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// The stage of the master, or of the first manager that runs, as a number.
+    /// Returns the stage of the master, or of the first manager that runs, as a number.
     pub(super) fn stage(&self) -> u8 {
         if self.rehearsal.is_open() {
             // Only the MADs of a program can be seen.

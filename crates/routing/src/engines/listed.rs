@@ -115,7 +115,7 @@ fn moved(lids: &Lids, of: &Lids, old: Lid) -> Option<Lid> {
     Some(Lid(range.base.0 + old.0 % range.lmc.lids()))
 }
 
-/// The hop counts, for the channels of today.
+/// Returns the hop counts for the channels of the present fabric.
 fn paths(fabric: &Fabric, graph: &Graph, matrix: &LidMatrix, notes: &mut Vec<Note>) -> Paths {
     let guid = |switch: usize| fabric.switch(SwitchIdx(u32::try_from(switch).unwrap_or(u32::MAX))).guid;
     let of = |from: usize, target: usize| matrix.hops.get(&guid(from))?.get(&guid(target));

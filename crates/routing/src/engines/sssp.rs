@@ -207,7 +207,7 @@ fn far_from_hosts(graph: &Graph, spread: &Spread<'_>) -> Vec<usize> {
     near
 }
 
-/// The turns of trees of shortest paths from a switch, and from one of each other part.
+/// Returns the turns of trees of shortest paths from a switch, and from one of each other part.
 fn tree_turns(graph: &Graph, root: usize) -> Vec<(u32, u32)> {
     let (channels, reverses) = (graph.channels(), graph.reverses());
     let mut links: Vec<Vec<u32>> = vec![Vec::new(); graph.switches()];
@@ -311,13 +311,13 @@ impl Placing<'_> {
         Some(())
     }
 
-    /// The next hops that packets of hosts use.
+    /// Returns the next hops that packets of hosts use.
     fn of_hosts(&self, target: Target) -> Vec<u32> {
         self.lanes.of_hosts(&read(self.graph, &self.tables, target))
     }
 }
 
-/// The next hops that the tables hold.
+/// Returns the next hops that the tables hold.
 fn read(graph: &Graph, tables: &Tables, target: Target) -> Vec<u32> {
     let channel = |switch: usize| {
         let egress = tables.get(index(switch), target.lid);
@@ -342,7 +342,8 @@ fn write(graph: &Graph, tables: &mut Tables, target: Target, next: &[u32]) {
     tables.set(index(target.attach), target.lid, target.egress);
 }
 
-/// Compute nodes first, then I/O nodes, then other hosts, then switches; each switch by switch, most hosts first.
+/// Returns the destinations in order: compute nodes, I/O nodes, other hosts, switches. Each kind is ordered switch by
+/// switch, those with the most hosts first.
 fn ordered(fabric: &Fabric, lids: &Lids, destinations: &Destinations, lists: &HostLists) -> Vec<Target> {
     let compute: BTreeSet<Guid> = lists.compute.iter().copied().collect();
     let io: BTreeSet<Guid> = lists.io.iter().copied().collect();

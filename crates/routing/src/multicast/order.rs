@@ -94,7 +94,7 @@ pub struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    /// The rank of a cable: the lowest is tried first.
+    /// Returns the rank of a cable: the lowest is tried first.
     fn rank(&self, cable: u32) -> (u32, u32) {
         match self.shuffle {
             0 => (0, cable),

@@ -306,7 +306,8 @@ impl AliasGuids {
         known.chain(wanted).collect()
     }
 
-    /// No valid answer came from a port: its blocks are read again after a while. True if the port answered before.
+    /// Called when no valid answer came from a port: its blocks are read again after a while. Returns true if the port
+    /// answered before.
     fn silence(&mut self, (port, block): Place, now: Time) -> bool {
         self.unread.insert((port, block));
         self.stale.insert(port);

@@ -32,7 +32,7 @@ pub enum ChangeEvent {
         serial: u64,
         /// The keys that changed.
         changed: Arc<[&'static str]>,
-        /// Why, in words.
+        /// The reason in words.
         why: Arc<str>,
     },
     /// A change of policy was superseded by another one before a plan with it was accepted.

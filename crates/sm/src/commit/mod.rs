@@ -57,7 +57,7 @@ pub struct InForce {
 pub enum NoPlan {
     /// No plan was accepted.
     Refused {
-        /// Why, in words: an engine each, with the first finding.
+        /// The reason in words: for each engine, the first finding.
         why: Arc<str>,
         /// The judge's verdict on the last plan that it refused, if any.
         verdict: Option<Arc<Verdict>>,
@@ -264,7 +264,7 @@ impl InForce {
         (self.change.acknowledged, self.change.failed) = (acknowledged, failed);
     }
 
-    /// A plan is in force.
+    /// Called when a plan is in force.
     fn take(&mut self, plan: &Arc<Plan>) {
         self.generation = plan.generation;
         self.plan = Some(Arc::clone(plan));
@@ -430,7 +430,7 @@ impl Change {
 
 #[cfg(test)]
 impl InForce {
-    /// A plan in force.
+    /// Returns the state in which this plan is in force.
     pub fn made(plan: Plan, inventory: Option<Arc<Inventory>>, installed: Installed) -> Self {
         Self {
             plan: Some(Arc::new(plan)),

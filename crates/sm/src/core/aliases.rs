@@ -55,7 +55,7 @@ impl Sm {
         self.tell_aliases(In::PlanInForce(fabric, changes));
     }
 
-    /// Another manager is master.
+    /// Called when another manager is master.
     pub(super) fn leave_aliases(&mut self) {
         self.tell_aliases(In::AnotherManages);
     }

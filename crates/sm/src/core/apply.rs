@@ -110,7 +110,7 @@ impl Sm {
         }
     }
 
-    /// A block was not answered, or differs from the Set.
+    /// Called when a block was not answered, or differs from the Set.
     fn block_refused(&mut self, block: Block, what: String, out: &mut Vec<Output>) {
         match block {
             Block::Mft { switch, place, holds } => {
@@ -126,7 +126,7 @@ impl Sm {
         }
     }
 
-    /// All requests for MFTs have ended.
+    /// Called when all requests for MFTs have ended.
     pub(super) fn mft_blocks_done(&mut self, copying: MftWork, out: &mut Vec<Output>) {
         if let Some((apply, inventory)) = copying.then {
             // A switch that does not take its table gets it again when trees are planned; routes do not wait.
@@ -157,7 +157,7 @@ impl Sm {
         self.update_in_force(commit::In::Copies(&held), out);
     }
 
-    /// All requests for GUIDInfo have ended.
+    /// Called when all requests for GUIDInfo have ended.
     pub(super) fn guid_blocks_done(&mut self, blocks: Option<Box<Apply<Blocks>>>, out: &mut Vec<Output>) {
         self.stage = Stage::Idle;
         match blocks {

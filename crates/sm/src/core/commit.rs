@@ -99,7 +99,7 @@ impl Sm {
         self.inventory = self.in_force.inventory().cloned();
     }
 
-    /// The last Set has ended: the plan is in force.
+    /// Called when the last Set has ended: the plan is in force.
     pub(super) fn applied(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
         let Applied {
             outcome,

@@ -133,7 +133,7 @@ impl Sm {
         self.repairs.has_repeated(self.exchange.counters().repeats)
     }
 
-    /// The first Set of a plan is about to be sent.
+    /// Called when the first Set of a plan is about to be sent.
     pub(crate) fn note_repeats(&mut self) {
         let repeats = self.exchange.counters().repeats;
         self.tell_repairs(In::SetsBegin { repeats });
@@ -186,12 +186,12 @@ impl Sm {
         false
     }
 
-    /// A switch shows PortStateChange in a light sweep.
+    /// Called when a switch shows PortStateChange in a light sweep.
     pub(crate) fn suspect_flagged(&mut self, node: NodeIdx) {
         self.tell_repairs(In::Flagged(node));
     }
 
-    /// A switch has reported that a link changed.
+    /// Called when a switch has reported that a link changed.
     pub(crate) fn suspect(&mut self, node: NodeIdx, reason: SweepReason) {
         self.tell_repairs(In::Suspected(node, reason));
     }
@@ -287,7 +287,7 @@ impl Sm {
         self.probe(probe::In::Behind(at, what, data), out);
     }
 
-    /// The last Get of a probe has ended.
+    /// Called when the last Get of a probe has ended.
     pub(crate) fn probed(&mut self, probe: Box<Probe>, out: &mut Vec<Output>) {
         self.stage = Stage::Probing(probe);
         self.probe(probe::In::AllEnded, out);
@@ -392,7 +392,7 @@ impl Sm {
         self.tell_repairs(In::Warm(warm));
     }
 
-    /// A plan is in force: prepares the next repair, and probes the repaired switches again.
+    /// Called when a plan is in force: prepares the next repair, and probes the repaired switches again.
     pub(crate) fn after_apply(&mut self, inventory: &Inventory, out: &mut Vec<Output>) {
         self.multicast_after_apply();
         self.withdraw_after_apply();

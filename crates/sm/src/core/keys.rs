@@ -98,7 +98,7 @@ impl Sm {
         self.keys_stored(out);
     }
 
-    /// State is on the disk: a key that waits for it can be given to ports.
+    /// Called when state is on the disk: a key that waits for it can be given to ports.
     pub(super) fn keys_stored(&mut self, out: &mut Vec<Output>) {
         let keys = self.persist.keys_on_disk().to_vec();
         self.run_keys(In::OnDisk(&keys), out);

@@ -16,7 +16,7 @@ impl Sm {
         effects
     }
 
-    /// Before a plan for a fabric is made: decides which port has which LIDs.
+    /// Decides which port has which LIDs, before a plan for a fabric is made.
     pub(crate) fn settle_whose_lids(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
         for effect in self.tell_lids(In::Planning(fabric)) {
             match effect {

@@ -73,12 +73,12 @@ impl Sm {
         self.tell_multicast(In::GroupsChanged(groups));
     }
 
-    /// A plan is in force: links may have changed, and a switch that did not answer may answer now.
+    /// Called when a plan is in force: links may have changed, and a switch that did not answer may answer now.
     pub(crate) fn multicast_after_apply(&mut self) {
         self.tell_multicast(In::PlanInForce);
     }
 
-    /// Another manager is master: its MFTs are not known here, and hosts register with it.
+    /// Called when another manager is master: its MFTs are not known here, and hosts register with it.
     pub(super) fn leave_what_hosts_registered(&mut self) {
         self.leave_aliases();
         self.tell_multicast(In::AnotherManages);

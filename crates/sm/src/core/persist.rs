@@ -112,7 +112,7 @@ impl Sm {
         self.carry_out_persist(effects, out);
     }
 
-    /// Another manager is master: knowledge of tables and service levels is no longer valid.
+    /// Called when another manager is master: knowledge of tables and service levels is no longer valid.
     pub(crate) fn forget_told(&mut self, out: &mut Vec<Output>) {
         let input = In::StoodBy(known_lids(&self.lids));
         let effects = handled(&mut self.persist, &ctx(&self.config, &self.in_force), input);

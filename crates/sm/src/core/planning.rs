@@ -25,7 +25,7 @@ use crate::stage::Stage;
 use crate::{change, commit, persist, registration, report, sweep};
 
 impl Sm {
-    /// All tables are read as far as possible: has a plan made.
+    /// Called when all tables are read as far as possible: has a plan made.
     pub(crate) fn tables_read(
         &mut self,
         inventory: Arc<Inventory>,
@@ -200,7 +200,7 @@ impl Sm {
         self.persist(inventory, installed, outcome, out);
     }
 
-    /// No plan was accepted.
+    /// Called when no plan was accepted.
     fn not_planned(&mut self, why: NoPlan, inventory: &Inventory, installed: &Arc<Installed>) {
         self.update_registration(registration::In::Dropped);
         self.tell_in_force(commit::In::NothingSent(why));

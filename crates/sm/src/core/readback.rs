@@ -39,7 +39,8 @@ impl Sm {
         effects
     }
 
-    /// A request was sent more than once, and is answered: if it is a Set, an earlier copy of it may still come.
+    /// Called when a request was sent more than once, and is answered: if it is a Set, an earlier copy of it may still
+    /// come.
     pub(super) fn note_repeated(&mut self, token: Token) {
         let table = match (token, &self.stage) {
             (Token::Set(id), Stage::Applying(apply, inventory)) => apply.lft_block(id).map(|(node, block)| {
@@ -168,7 +169,7 @@ impl Sm {
         self.tell_in_force(commit::In::LftHolds(switch, block, holds));
     }
 
-    /// An MFT block differs from its known contents: trees are planned again. Returns the event.
+    /// Called when an MFT block differs from its known contents: trees are planned again. Returns the event.
     fn mft_differs(&mut self, switch: Guid, place: (u16, u8), holds: MftBlock) -> Option<Output> {
         self.tell_multicast(multicast::In::HoldsOtherwise(switch, place, holds));
         let fabric = &self.inventory.as_ref()?.fabric;
@@ -181,7 +182,7 @@ impl Sm {
         })))
     }
 
-    /// A GUIDInfo block differs from its known contents: it is written again. Returns the event.
+    /// Called when a GUIDInfo block differs from its known contents: it is written again. Returns the event.
     fn guids_differ(&mut self, place: (Guid, u8), holds: GuidBlock) -> Option<Output> {
         self.tell_aliases(aliases::In::HoldsOtherwise(place, holds));
         let fabric = &self.inventory.as_ref()?.fabric;

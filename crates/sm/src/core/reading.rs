@@ -80,7 +80,7 @@ impl Sm {
         }
     }
 
-    /// All tables have been requested.
+    /// Called when all tables have been requested.
     pub(super) fn tables_asked(&mut self, now: Time, out: &mut Vec<Output>) {
         let believed = self.believed_blocks();
         match self.tell_reading(In::AllAsked(believed)) {

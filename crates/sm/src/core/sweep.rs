@@ -89,7 +89,7 @@ impl Sm {
         self.sweep.schedule().light()
     }
 
-    /// Nothing to do until the next light sweep.
+    /// Called when there is no work until the next light sweep.
     pub(crate) fn rest(&mut self, now: Time) {
         self.stage = Stage::Idle;
         // A quiet time begins, which wants nothing done.
@@ -110,7 +110,7 @@ impl Sm {
         self.tell_sweep(In::Doubted(ports));
     }
 
-    /// Other work comes first that does not show the state of all switches.
+    /// Called when other work comes first that does not show the state of all switches.
     pub(crate) fn put_off_light_sweep(&mut self) {
         self.tell_sweep(In::PutOff);
     }
@@ -155,7 +155,7 @@ impl Sm {
         self.tell_sweep(In::Applied(seen, now, change));
     }
 
-    /// A stage begins in which all routes are tried.
+    /// Called when a stage begins in which all routes are tried.
     pub(crate) fn forget_silence(&mut self) {
         self.tell_sweep(In::StageBegins);
     }

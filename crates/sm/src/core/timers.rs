@@ -54,7 +54,7 @@ impl Sm {
         self.due(timer).is_some_and(|at| at <= self.now)
     }
 
-    /// The timer that fires next, and when; of several at once the first of [`Timer::ALL`].
+    /// Returns the timer that fires next, and when; of several at once the first of [`Timer::ALL`].
     #[must_use]
     pub fn next_timer(&self) -> Option<(Time, Timer)> {
         Timer::ALL

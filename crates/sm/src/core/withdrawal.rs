@@ -93,7 +93,7 @@ impl Sm {
         self.tell_withdrawal(In::Applied { is_pending });
     }
 
-    /// The timer has come.
+    /// Called when the timer is due.
     pub(super) fn withdraw_if_due(&mut self) {
         let Some(inventory) = self.inventory.clone() else {
             // Nothing is in reach: the next plan in force sets the timer again.

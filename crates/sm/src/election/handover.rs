@@ -42,7 +42,7 @@ enum Offer {
 }
 
 impl Offers {
-    /// A heavy sweep begins.
+    /// Called when a heavy sweep begins.
     pub(super) fn sweep_begun(&mut self) {
         if matches!(self.last, Offer::Refused(_)) {
             self.last = Offer::None;

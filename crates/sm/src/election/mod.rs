@@ -117,7 +117,7 @@ struct ForeignWrites {
 struct Asked {
     /// Until now.
     count: u32,
-    /// Until the last heavy sweep began.
+    /// Number of requests until the last heavy sweep began.
     before_sweep: u32,
 }
 
@@ -172,7 +172,7 @@ pub enum In<'a> {
     Swept,
     /// A light sweep begins. Now all other managers are asked for their SMInfo.
     LightSweepBegun,
-    /// Nothing is left to do until the next light sweep.
+    /// There is no work until the next light sweep.
     Resting,
     /// A request has ended, with this answer or without one.
     Answered(Ask, Option<&'a Mad>),
@@ -344,12 +344,12 @@ impl Election {
         self.role
     }
 
-    /// Port GUID of the master, if that is another manager.
+    /// Returns the port GUID of the master, if that is another manager.
     pub const fn master(&self) -> Option<Guid> {
         self.master
     }
 
-    /// Other managers that need an operator.
+    /// Returns the other managers that need an operator.
     pub const fn peers(&self) -> &Arc<Vec<Peer>> {
         self.peers.in_trouble()
     }

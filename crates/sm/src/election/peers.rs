@@ -67,7 +67,7 @@ impl Peers {
         self.show();
     }
 
-    /// A manager answered.
+    /// Records the answer of a manager.
     pub(super) fn answered(&mut self, ctx: &Ctx<'_>, at: PortRef, info: &SmInfo, has_key: bool) {
         let Some((guid, at)) = ctx.inventory.and_then(|inventory| named(inventory, at)) else {
             return;
@@ -87,7 +87,7 @@ impl Peers {
         self.show();
     }
 
-    /// A manager was asked, and did not answer.
+    /// Records that a manager was asked and did not answer.
     pub(super) fn silent(&mut self, ctx: &Ctx<'_>, at: PortRef) {
         let guid = ctx.inventory.and_then(|inventory| named(inventory, at));
         if let Some(known) = guid.and_then(|(guid, _)| self.known.get_mut(&guid)) {

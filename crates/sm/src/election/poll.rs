@@ -101,7 +101,7 @@ impl RegistrationCopy {
         self.is_relied_on
     }
 
-    /// The master offers the subnet although the copy is not complete: it ignores SMInfo states.
+    /// Called when the master offers the subnet although the copy is not complete: it ignores SMInfo states.
     pub(super) const fn await_no_longer(&mut self) {
         self.is_awaited = false;
     }

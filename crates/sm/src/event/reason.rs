@@ -16,7 +16,7 @@ pub enum SweepReason {
     LightSweep,
     /// The master is gone.
     MasterLost,
-    /// Something of the last sweep failed.
+    /// A part of the last sweep failed.
     Again,
     /// A manager that had not been found sent a Get of SMInfo to this one.
     Asked,

@@ -86,7 +86,7 @@ pub enum In<'a> {
     Copies(&'a Fabric, &'a Arc<CopyTurns>),
     /// The first Set of a plan is sent. Carries the number of repeated requests.
     SetsBegin {
-        /// Since the manager started.
+        /// Number of repeats since the manager started.
         repeats: u64,
     },
     /// A sweep begins, or tables have changed: all prepared data are dropped.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use selvedge_planner::Severity;
 
-/// Something about the change of the M_Key of all ports.
+/// An event about the change of the M_Key of all ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyEvent {
     /// Ports with a former M_Key get the present M_Key.

@@ -56,7 +56,7 @@ pub struct KeyRing {
 /// The work that remains before former keys are forgotten.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Rotation {
-    /// Nothing: there are none, or this manager has not been master since they were loaded.
+    /// No work: there are no former keys, or this manager has not been master since they were loaded.
     #[default]
     None,
     /// Ports get the present key.
@@ -306,8 +306,8 @@ impl KeyRing {
         }
     }
 
-    /// The operator wants another key. The key is stored before any port gets it. So a manager that is killed while
-    /// ports get the key can access all ports after its restart, with the old or the new configuration.
+    /// Called when the operator wants another key. The key is stored before any port gets it. So a manager that is
+    /// killed while ports get the key can access all ports after its restart, with the old or the new configuration.
     fn want(&mut self, key: SecretKey, stores: bool, effects: &mut Vec<Effect>) {
         let is_new = std::mem::replace(&mut self.wanted, key) != key;
         if !stores {
@@ -397,7 +397,7 @@ impl KeyRing {
         }
     }
 
-    /// No other manager has needed a former key for a while, and no node is missing that may have one.
+    /// Called when no other manager has needed a former key for a while, and no node is missing that may have one.
     fn light_sweep(&mut self, now: Time, effects: &mut Vec<Effect>) {
         if matches!(self.rotation, Rotation::Kept { missing: 0 }) && !self.is_asked_by_peer(now) {
             self.forget(effects);
@@ -408,7 +408,7 @@ impl KeyRing {
         self.peer_asked.is_some_and(|at| now.since(at) < PEER_ASKS_WITHIN)
     }
 
-    /// Every port has the present key.
+    /// Called when every port has the present key.
     fn forget(&mut self, effects: &mut Vec<Effect>) {
         self.former.clear();
         self.known.clear();
@@ -416,7 +416,7 @@ impl KeyRing {
         effects.extend([Effect::Store(self.to_store()), Effect::Event(KeyEvent::Done)]);
     }
 
-    /// Every port has got its Set, or the Set has failed: another sweep shows which.
+    /// Called when every port has got its Set, or the Set has failed: another sweep shows which.
     fn applied(&mut self, effects: &mut Vec<Effect>) {
         if let Rotation::Changing {
             confirms_left, is_due, ..

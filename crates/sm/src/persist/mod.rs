@@ -293,9 +293,9 @@ impl Persist {
         is_new
     }
 
-    /// Another manager is master: its service levels and engines are not known here. This fact is stored, so that after
-    /// a restart its tables are not mistaken for this manager's. The LIDs that ports hold are stored too, because ports
-    /// may be absent when a later run sweeps.
+    /// Called when another manager is master: its service levels and engines are not known here. This fact is stored,
+    /// so that after a restart its tables are not mistaken for this manager's. The LIDs that ports hold are stored too,
+    /// because ports may be absent when a later run sweeps.
     fn stand_by(&mut self, lids: &KnownLids<'_>, effects: &mut Vec<Effect>) {
         let before = self.state.clone();
         self.take_lids(lids);

@@ -18,7 +18,7 @@ impl Reach {
         Self(None)
     }
 
-    /// The nodes to which links that are up lead from the manager.
+    /// Returns the nodes to which links that are up lead from the manager.
     pub fn of(inventory: &Inventory) -> Self {
         let fabric = &inventory.fabric;
         let mut reached = vec![false; fabric.nodes().len()];

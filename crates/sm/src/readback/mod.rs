@@ -62,7 +62,7 @@ pub struct ReadBack {
     turns: Turns,
     /// True while a light sweep reads tables.
     is_open: bool,
-    /// Since when an LFT block that was written has not been read.
+    /// The time since which a written LFT block has not been read.
     since: Option<Time>,
     /// When the last light sweep was due.
     tried: Option<Time>,
@@ -70,7 +70,7 @@ pub struct ReadBack {
     lies: Lies,
     /// LFT blocks with a repeated Set, and the time until which an earlier copy may arrive.
     repeated: BTreeMap<Table, Time>,
-    /// Until when an earlier copy of any Set may come.
+    /// The time until which an earlier copy of any Set may arrive.
     copies_end: Time,
     /// Tables that heavy sweeps must read again.
     doubt: Doubt,
@@ -126,7 +126,7 @@ pub enum In<'a> {
         fabric: &'a Fabric,
         /// The change set.
         changes: &'a ChangeSet,
-        /// Packets flowed meanwhile.
+        /// True if packets flowed while the Sets were sent.
         is_live: bool,
     },
     /// A block of an MFT or of GUIDInfo was written.
@@ -346,7 +346,7 @@ impl ReadBack {
         Effect::Believe(std::mem::take(&mut self.doubt.asked))
     }
 
-    /// A light sweep begins: collects the tables that still must be read, and those with a turn.
+    /// Called when a light sweep begins: collects the tables that still must be read, and those with a turn.
     fn begin_light_sweep(&mut self, ctx: &Ctx<'_>) {
         let Some(inventory) = ctx.inventory else { return };
         let fabric = &inventory.fabric;
@@ -360,7 +360,7 @@ impl ReadBack {
         self.list(Kind::Lanes).begin(others, |_| true);
     }
 
-    /// A read-back of MFTs or GUIDInfo begins.
+    /// Called when a read-back of MFTs or GUIDInfo begins.
     fn begin(&mut self, ctx: &Ctx<'_>, kind: Kind, left_out: &BTreeSet<Guid>) {
         let Some(inventory) = ctx.inventory else { return };
         let (list, read_backs) = (self.list(kind), ctx.config.read_back_sweeps);

@@ -284,7 +284,7 @@ impl Rebalancer {
         }));
     }
 
-    /// Load is even. That is worth an event only if there were steps, or a command.
+    /// Called when load is even. That is worth an event only if there were steps, or a command.
     fn end_even(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         let (steps, load) = (self.steps, ctx.busiest);
         if steps > 0 || self.asked.is_some() {

@@ -275,7 +275,7 @@ impl Registration {
     }
 }
 
-/// End ports that the plan in force has.
+/// Returns the end ports of the plan in force.
 fn in_plan(ctx: &Ctx<'_>) -> Option<BTreeMap<Guid, Served>> {
     let (fabric, plan) = ctx.in_force?;
     let named = |(at, lids)| fabric.port(at).map(|port| (port.guid, Served::of(fabric, port, lids)));

@@ -82,7 +82,7 @@ impl Check {
         };
     }
 
-    /// A sweep's plan or a rebalancing step is in force: `seen` is the fabric before it, `is` after it.
+    /// Called when a sweep's plan or a rebalancing step is in force: `seen` is the fabric before it, `is` after it.
     pub fn owe(&mut self, now: Time, (seen, is): (&Fabric, &Fabric), is_step: bool) {
         // A step relies on an older inventory, and traps have reported all changes since.
         if is_step && self.due.is_some() {
@@ -141,7 +141,7 @@ impl Check {
         (self.asked, self.state) = (0, state);
     }
 
-    /// An ordinary light sweep begins: it includes nodes behind links that have not been asked.
+    /// Called when an ordinary light sweep begins: it includes nodes behind links that have not been asked.
     pub const fn join(&mut self) {
         (self.asked, self.state, self.in_row) = (0, State::InLightSweep, 0);
     }

@@ -62,7 +62,7 @@ impl Looks {
         asks
     }
 
-    /// A plan is in force, or another manager is master: the next take-over counts from 0.
+    /// Called when a plan is in force, or another manager is master: the next take-over counts from 0.
     pub const fn forget(&mut self) {
         self.repeated = 0;
     }

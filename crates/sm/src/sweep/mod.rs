@@ -286,7 +286,7 @@ impl Sweep {
         }
     }
 
-    /// A plan is in force. Repairs need no check, as they begin where traps arrive.
+    /// Called when a plan is in force. Repairs need no check, as they begin where traps arrive.
     fn applied(&mut self, ctx: &Ctx<'_>, (seen, is): (&Fabric, &Fabric), change: Change) {
         self.looks.forget();
         self.light.watch(seen, is, change);

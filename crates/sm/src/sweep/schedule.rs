@@ -77,7 +77,7 @@ impl Schedule {
         self.due = Some(self.reason.again());
     }
 
-    /// No heavy sweep is wanted any more.
+    /// Records that no heavy sweep is wanted any more.
     pub const fn want_none(&mut self) {
         self.due = None;
     }

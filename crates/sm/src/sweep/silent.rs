@@ -21,7 +21,7 @@ pub struct Silent {
 }
 
 impl Silent {
-    /// A stage begins.
+    /// Called when a stage begins.
     pub fn forget(&mut self) {
         self.in_row.clear();
     }

@@ -29,7 +29,7 @@ pub struct Replaced {
 }
 
 impl From<Entry> for Replaced {
-    /// A replaced entry with no known times.
+    /// Returns a replaced entry with no known times.
     fn from(entry: Entry) -> Self {
         Self {
             entry,

@@ -49,7 +49,7 @@ pub enum Goal {
     Stray,
 }
 
-/// Everything that does not change with entries and links.
+/// The part of the state that does not change with entries and links.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Number of switches.

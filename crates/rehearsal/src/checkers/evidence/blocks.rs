@@ -169,7 +169,7 @@ impl Blocks {
         lies.any(|(&(node, _), lie)| reader(lie, node, scene).is_some())
     }
 
-    /// A manager that rests while a switch does not hold a block of it must read the block back in time.
+    /// Fails if an idle manager does not read back, in time, a block that its switch does not hold.
     pub fn read_back_in_time(
         &mut self,
         scene: &Scene<'_>,
@@ -208,7 +208,7 @@ impl Blocks {
     }
 }
 
-/// The manager that wrote a block which its switch does not hold, if it is master and can reach the switch.
+/// Returns the manager that wrote a block which its switch does not hold, if it is master and can reach the switch.
 fn reader<'a>(lie: &Lie, node: NodeIdx, scene: &Scene<'a>) -> Option<&'a Life> {
     let life = scene.life(lie.by).filter(|life| life.sm.role() == Role::Master)?;
     let (at, own) = (scene.emulator.port_of(life.client)?, scene.chassis().port_at(node, 0)?);

@@ -46,7 +46,7 @@ impl Faults {
         }
     }
 
-    /// A fault is about to strike.
+    /// Called when a fault is about to strike.
     pub fn strikes(&mut self, now: Time, fault: &Fault) {
         match fault {
             Fault::Corrupt(ratio, _) => self.set_corrupting(now, ratio.numerator > 0),
@@ -71,7 +71,7 @@ impl Faults {
         };
     }
 
-    /// The hardware changed other than by a Set. Returns true if trained links or powered nodes changed.
+    /// Called when the hardware changed other than by a Set. Returns true if trained links or powered nodes changed.
     pub fn happened(&mut self, now: Time, chassis: &Chassis) -> bool {
         let shape = shape(chassis);
         let is_disturbed = std::mem::replace(&mut self.shape, shape) != shape;

@@ -20,7 +20,7 @@ pub(in crate::checkers) struct Setters {
 }
 
 impl Setters {
-    /// A Set of a manager was taken.
+    /// Called when a Set of a manager was taken.
     pub fn note(&mut self, now: Time, manager: ManagerId) {
         self.last_set.insert(manager, now);
         let before = self.master.replace(manager);

@@ -37,13 +37,13 @@ impl Followed {
         self.delivered.get(lid.index()).copied().unwrap_or(0)
     }
 
-    /// LIDs to which packets go in circles.
+    /// Returns the LIDs to which packets loop.
     pub fn circles(&self) -> impl Iterator<Item = Lid> + '_ {
         let circles = (0_u16..).zip(&self.circles).filter(|(_, circle)| **circle);
         circles.map(|(lid, _)| Lid(lid))
     }
 
-    /// LIDs of switches.
+    /// Returns LIDs of switches.
     pub fn of_switches(&self) -> impl Iterator<Item = u16> + '_ {
         let of_switch = (0..).zip(&self.of_switch).filter(|(_, of_switch)| **of_switch);
         of_switch.map(|(lid, _)| lid)

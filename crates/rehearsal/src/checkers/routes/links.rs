@@ -39,7 +39,7 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// All ports without a far end.
+    /// Returns links of which no port has a far end.
     pub fn new(layout: &Layout) -> Self {
         Self {
             far: vec![Far::Dead; layout.ports()],

@@ -81,7 +81,7 @@ impl RoutesStay {
         }
     }
 
-    /// Time for which packets to a port that can be reached went in circles; counted for programs only.
+    /// Returns how long packets to a reachable port looped; counted for programs only.
     pub const fn looping(&self) -> Duration {
         self.looping
     }

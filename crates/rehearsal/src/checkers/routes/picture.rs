@@ -151,17 +151,17 @@ impl Picture {
         self.entries.entry(at.into(), lid)
     }
 
-    /// All switches, by position.
+    /// Returns all switches, by position.
     pub fn switches(&self) -> &[NodeIdx] {
         self.entries.layout.switches()
     }
 
-    /// The switch at a position.
+    /// Returns the switch at a position.
     pub fn switch(&self, position: usize) -> Option<NodeIdx> {
         self.entries.layout.switch(position)
     }
 
-    /// The position of a switch.
+    /// Returns the position of a switch.
     pub fn position(&self, node: NodeIdx) -> Option<u8> {
         self.entries.layout.position(node)
     }

@@ -37,7 +37,7 @@ pub(super) fn untouched_stay(
     Ok(())
 }
 
-/// The violation, if a changed entry took part in a route that was as planned.
+/// Returns the violation, if a changed entry took part in a route that was as planned.
 fn touched(chassis: &Chassis, accepted: &AcceptedPlan, picture: &Picture, changed: Changed) -> Option<Violation> {
     let (lid, at) = (changed.lid, changed.at);
     let planned = |at: u8, lid: Lid| {

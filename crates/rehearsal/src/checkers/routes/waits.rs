@@ -79,7 +79,7 @@ impl Waits {
         self.lifetimes.extend(lifetimes);
     }
 
-    /// A port has another far end than before; `before`: all far ends before.
+    /// Called when a port has another far end than before; `before`: all far ends before.
     pub fn relink(&mut self, layout: &Layout, relinked: Relinked, before: &[Far]) {
         if relinked.is_discarded {
             let (switch, port) = (relinked.port / layout.stride(), relinked.port % layout.stride());

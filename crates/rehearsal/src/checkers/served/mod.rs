@@ -142,7 +142,7 @@ impl<'a> Hosts<'a> {
         Some(format!("the plan in force does not know {name}"))
     }
 
-    /// LID of a multicast group and port GUIDs of its members, as an administrator knows them.
+    /// Returns the LID of a multicast group, and the port GUIDs of its members, as an administrator knows them.
     fn members(&self, server: usize, group: u128) -> Option<(Lid, BTreeSet<Guid>)> {
         let mgid = Gid(group.to_be_bytes());
         let groups = self.administrator(self.served.desks[server].id)?.groups();
@@ -161,7 +161,7 @@ impl<'a> Hosts<'a> {
         self.scene.chassis()
     }
 
-    /// The base LID that a port holds.
+    /// Returns the base LID that a port holds.
     fn lid(&self, port: PortIdx) -> Lid {
         self.chassis().port(port).settings().lids.base
     }

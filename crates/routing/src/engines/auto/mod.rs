@@ -165,7 +165,7 @@ fn shape(notes: &[Note]) -> Option<TreeShape> {
 }
 
 impl Reason {
-    /// The engine to take.
+    /// Returns the engine to take.
     #[must_use]
     pub const fn engine(&self) -> Engine {
         match self {
@@ -175,7 +175,7 @@ impl Reason {
     }
 }
 
-/// The shape of the largest part of the fabric, given the notes of `fat-tree` about it.
+/// Returns the shape of the largest part of the fabric, given the notes of `fat-tree` about it.
 fn recognise(graph: &Graph, notes: &[Note]) -> Topology {
     if let Some(shape) = shape(notes) {
         return Topology::Tree(shape);

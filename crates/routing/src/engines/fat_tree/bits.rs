@@ -28,7 +28,7 @@ impl BitSets {
         self.bits[row * self.words + column / 64] >> (column % 64) & 1 == 1
     }
 
-    /// A set's words.
+    /// Returns the words of a set.
     pub fn row(&self, row: usize) -> &[u64] {
         &self.bits[row * self.words..][..self.words]
     }
@@ -44,7 +44,7 @@ impl BitSets {
         }
     }
 
-    /// The union of some sets and numbers, in `into`.
+    /// Writes the union of some sets and numbers into `into`.
     pub fn gather(&self, into: &mut Vec<u64>, numbers: &[usize], sets: impl Iterator<Item = usize>) {
         into.clear();
         into.resize(self.words, 0);

@@ -218,7 +218,7 @@ fn masks(rule: &Rule, part: &[usize]) -> BitSets {
     sets
 }
 
-/// The first leaf over which most of the missing pairs have a route.
+/// Returns the first leaf over which most of the missing pairs have a route.
 fn meeting_leaf(rule: &Rule, part: &[usize], p: usize, missing: &[(usize, usize)]) -> u32 {
     /// Pairs that are examined: enough to find a good leaf.
     const SAMPLE: usize = 20_000;

@@ -191,7 +191,7 @@ impl FatTree {
         }
     }
 
-    /// The number of a LID at a leaf: offsets of one port (LMC) go by different positions.
+    /// Returns the number of a LID at a leaf. LIDs of one port (LMC) get numbers that lead to different positions.
     pub(super) fn number_of(&self, number: u32, offset: u32) -> u32 {
         let n = self.planes;
         number - number % n + (number % n + offset) % n
@@ -206,7 +206,7 @@ impl FatTree {
         }
     }
 
-    /// The target of a LID. Its number takes the offset of the LID from the base LID of its port into account.
+    /// Returns the target of a LID. Its number takes the offset of the LID from the base LID of its port into account.
     pub(super) fn target(&self, lids: &Lids, lid: Lid) -> Result<Target, EngineError> {
         let Some(port) = lids.owner(lid) else {
             return Ok(Target::Nowhere);

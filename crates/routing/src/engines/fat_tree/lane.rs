@@ -50,7 +50,7 @@ impl FatTree {
         sum + rest
     }
 
-    /// Parallel links upwards, by level.
+    /// Returns the number of parallel links upwards, by level.
     fn widths(&self) -> Vec<u32> {
         let shape = &self.rule.shape;
         let mut widths = vec![1; shape.power.len()];

@@ -156,7 +156,7 @@ struct Places<'t> {
 }
 
 impl Places<'_> {
-    /// The sort key of a target. The first number is the group of planes.
+    /// Returns the sort key of a target. The first number is the group of planes.
     fn key(&self, target: Target) -> Option<Vec<u32>> {
         match target {
             Target::Nowhere => None,
@@ -231,7 +231,7 @@ impl Places<'_> {
         (positions.first().copied().unwrap_or(0), above)
     }
 
-    /// Parallel links between leaves and the level above.
+    /// Returns the number of parallel links between leaves and the level above.
     fn width(&self) -> u32 {
         let shape = &self.tree.rule.shape;
         let slots = shape.leaves.first().map(|&s| shape.up.get(s as usize));
@@ -240,7 +240,7 @@ impl Places<'_> {
     }
 }
 
-/// Place `at` of `of`, in a row of `groups`.
+/// Returns the position in a row of `groups` to which place `at` of `of` is scaled.
 fn scaled(at: u32, groups: u32, of: u32) -> u32 {
     let group = u64::from(at) * u64::from(groups) / u64::from(of.max(1));
     u32::try_from(group).unwrap_or(u32::MAX)

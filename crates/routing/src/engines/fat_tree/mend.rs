@@ -103,7 +103,7 @@ pub struct LikelyTurn {
 type Group<'a> = (Option<Target>, &'a [(Lid, usize)]);
 
 impl TreeMender {
-    /// Ready for losses of links of `tree`.
+    /// Returns a mender that is ready for losses of links of `tree`.
     #[must_use]
     pub fn new(tree: FatTree) -> Self {
         let net = &tree.rule.net;
@@ -223,7 +223,7 @@ impl TreeMender {
         level[s] > level[other]
     }
 
-    /// A turn at switch `at`.
+    /// Returns a turn at switch `at`.
     fn arrow(&self, at: usize, from: usize, to: usize) -> Option<Arrow> {
         self.turns.arrow((self.tree.rule.shape.level[at], at), from, to)
     }
@@ -324,7 +324,7 @@ impl TreeMender {
         (peer != NONE).then_some(peer as usize)
     }
 
-    /// The neighbour behind an egress port, over a live link only.
+    /// Returns the neighbour behind an egress port, over a live link only.
     #[inline]
     fn live_peer(&self, s: usize, egress: u8) -> Option<usize> {
         if usize::from(egress) >= self.stride {

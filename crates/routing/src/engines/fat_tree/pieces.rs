@@ -9,7 +9,7 @@ use super::shape::by_level;
 pub(super) struct Union(Vec<usize>);
 
 impl Union {
-    /// Every element alone.
+    /// Returns sets in which every element is alone.
     pub fn new(count: usize) -> Self {
         Self((0..count).collect())
     }

@@ -217,7 +217,7 @@ impl Rule {
         self.below.has(peer, to) || !self.shape.up.get(s).iter().any(beside)
     }
 
-    /// Product of the positions on the levels below a switch.
+    /// Returns the product of the positions on the levels below a switch.
     pub fn power(&self, s: usize) -> u32 {
         self.shape.power[self.shape.level[s] as usize]
     }
@@ -378,7 +378,7 @@ impl Rule {
         }
     }
 
-    /// First live link to a neighbour.
+    /// Returns the first live link to a neighbour.
     pub fn any_link(&self, s: usize, peer: u32, lost: Lost) -> u8 {
         let mut links = self.net.links.get(s).iter();
         let found = links.find(|k| k.alive && k.peer == peer && Some(k.port) != lost);

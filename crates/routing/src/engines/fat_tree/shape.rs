@@ -249,7 +249,7 @@ fn strays(net: &Net, level: &[u32], count: usize) -> Vec<bool> {
     stray
 }
 
-/// All switches, lowest level first.
+/// Returns all switches, lowest level first.
 pub(super) fn by_level(level: &[u32], count: usize) -> Vec<usize> {
     let at = |l: usize| (0..level.len()).filter(move |&s| level[s] as usize == l);
     (0..count).flat_map(at).collect()

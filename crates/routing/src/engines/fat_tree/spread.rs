@@ -253,7 +253,7 @@ impl<'a> Spread<'a> {
         load
     }
 
-    /// The entries of all switches for a destination.
+    /// Returns the entries of all switches for a destination.
     fn column(&self, d: usize) -> Column<'_> {
         let lid = self.layer.lids[d].index();
         Column {

@@ -48,20 +48,20 @@ impl Climb {
         &self.tree
     }
 
-    /// A host behind a port of a switch.
+    /// Routes to a host behind a port of a switch.
     pub fn host(&mut self, switch: usize, egress: u8) {
         self.start(switch, 1, true);
         self.egress[switch] = egress;
         self.climb(step(switch, None, 1), true);
     }
 
-    /// A host that is missing: only the counters change.
+    /// Routes to a missing host: only the counters change.
     pub fn nobody(&mut self, switch: usize) {
         self.start(switch, 1, false);
         self.climb(step(switch, None, 1), true);
     }
 
-    /// The switch itself: nothing is counted upwards.
+    /// Routes to the switch itself: nothing is counted upwards.
     pub fn switch(&mut self, switch: usize) {
         self.start(switch, 0, true);
         self.egress[switch] = 0;
@@ -202,7 +202,7 @@ enum Side {
     LevelDown,
 }
 
-/// The link with the smallest count, the first of equals. A group has at least one link.
+/// Returns the link with the smallest count, the first of equals. A group has at least one link.
 fn least(group: &Group, count: impl Fn(&super::tree::Link) -> u32) -> usize {
     let by_count = group.links.iter().map(count).enumerate();
     by_count.min_by_key(|&(i, count)| (count, i)).map_or(0, |(i, _)| i)

@@ -155,7 +155,7 @@ pub(crate) fn route(
     Ok(tables)
 }
 
-/// Leaf by leaf; each leaf counts as if it had as many compute nodes as the fullest one.
+/// Routes to compute nodes, leaf by leaf; each leaf counts as if it had as many as the fullest one.
 fn compute_nodes(climb: &mut Climb, tables: &mut Tables) {
     let leaves = climb.tree().leaves.clone();
     let most = climb.tree().compute_per_leaf_max();

@@ -242,7 +242,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Every switch is like the first of its rank: groups up and down, and links of each group.
+    /// Fails unless every switch is like the first of its rank: groups up and down, and links of each group.
     fn check_even(&self, fabric: &Fabric) -> Result<(), NoFatTree> {
         let mut first: Vec<Option<usize>> = vec![None; LEVELS_MAX as usize];
         for &switch in &self.order {
@@ -275,7 +275,7 @@ impl Tree {
         self.hosts[switch].iter()
     }
 
-    /// Compute nodes of the leaf that has most.
+    /// Returns the number of compute nodes of the leaf with the most.
     pub fn compute_per_leaf_max(&self) -> usize {
         self.leaves.iter().map(|&s| self.compute(s)).max().unwrap_or(0)
     }

@@ -112,7 +112,8 @@ fn rank_by_level(graph: &Graph, component: usize, level: &[u32], rank: &mut [u32
     members().for_each(|s| rank[s] = highest - level[s]);
 }
 
-/// Aggregation nodes are at switches of any level, so they are no evidence for a switch's level.
+/// True if a node is a host that shows a switch's level. Aggregation nodes are at switches of any level, so they do
+/// not.
 fn is_host(node: &Node) -> bool {
     !node.is_switch() && !node.is_aggregation_node()
 }

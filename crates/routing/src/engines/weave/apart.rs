@@ -151,7 +151,7 @@ impl Apart {
         true
     }
 
-    /// The switches that send over `u` in a tree, itself first.
+    /// Finds the switches that send over `u` in a tree, beginning with `u`.
     fn find_behind(&mut self, net: &Net, side: Side, u: u32) {
         self.stamp += 1;
         self.behind.clear();

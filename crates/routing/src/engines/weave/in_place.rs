@@ -330,7 +330,7 @@ impl Loss<'_> {
         (!roots.is_empty()).then_some((lid, roots))
     }
 
-    /// The egress channel of a switch for a LID; [`NONE`] if it leads to no switch.
+    /// Returns the egress channel of a switch for a LID; [`NONE`] if it leads to no switch.
     fn by(&self, switch: u32, lid: Lid) -> u32 {
         self.channel_of(switch, self.tables.get(SwitchIdx(switch), lid))
     }
@@ -343,13 +343,14 @@ impl Loss<'_> {
         self.mender.channel[switch as usize * self.mender.width + port]
     }
 
-    /// The channel that a switch sent a LID by before anything was lost.
+    /// Returns the channel by which a switch sent a LID before anything was lost.
     fn by_before(&self, switch: u32, lid: Lid, first: usize) -> u32 {
         let moved = self.moved[first..].iter().find(|moved| moved.switch.0 == switch);
         moved.map_or_else(|| self.by(switch, lid), |moved| self.channel_of(switch, moved.before))
     }
 
-    /// Live channels into a switch that may hold packets to a LID: by entries in force, and by those replaced.
+    /// Finds the live channels into a switch that may hold packets to a LID: by entries in force, and by replaced
+    /// entries.
     fn entering(&self, switch: u32, lid: Lid, first: usize, into: &mut Vec<u32>) {
         into.clear();
         let past = self.mender.past.get(&lid).map_or(&[][..], Vec::as_slice);

@@ -90,7 +90,7 @@ pub(super) struct Score {
 }
 
 impl<'a> Loom<'a> {
-    /// Nothing made yet.
+    /// Returns a state in which no tree is made yet.
     pub fn new(work: &'a Work<'a>, variant: Variant) -> Self {
         let net = work.net;
         let of_lane = work.tops[variant.top].iter();
@@ -394,7 +394,7 @@ impl<'a> Loom<'a> {
         (self.variant.hop * ONE).saturating_add(by_load).min(WEIGHT_MAX)
     }
 
-    /// A weight that rises steeply towards the peak: the slope of the cost, with a little for the hop itself.
+    /// Returns a weight that rises steeply towards the peak: the slope of the cost, with a little for the hop itself.
     #[inline]
     fn steep_weight(&self, c: usize, peak: u64, steepness: u32) -> u32 {
         let x = (self.load[c] * u64::from(self.work.net.price[c])) as f64 / peak as f64;

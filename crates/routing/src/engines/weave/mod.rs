@@ -110,7 +110,7 @@ pub struct WeaveOptions {
     pub previous_levels: Option<Arc<ServiceLevels>>,
 }
 
-/// The lane of each destination switch, by GUID, from the service levels in force. It is the value for
+/// Returns the lane of each destination switch, by GUID, from the service levels in force. It is the value for
 /// [`WeaveOptions::previous_lanes`].
 #[must_use]
 pub fn lanes_in_force(fabric: &Fabric, lids: &Lids, levels: &ServiceLevels) -> BTreeMap<Guid, u8> {
@@ -348,7 +348,7 @@ fn finish(work: &Work<'_>, plan: &Plan, loom: &mut Loom<'_>) {
     }
 }
 
-/// The number of requested lanes that the fabric has.
+/// Returns the number of requested lanes that the fabric has.
 pub(crate) fn lanes_to_use(fabric: &Fabric, lids: &Lids, wanted: u8, notes: &mut Vec<Note>) -> u8 {
     let wanted = wanted.clamp(1, 15);
     let have = net::lanes_of(fabric, lids);

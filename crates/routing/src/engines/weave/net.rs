@@ -217,7 +217,8 @@ pub(super) fn lane_of(first: u8, offset: u16, lanes: u8) -> u8 {
     u8::try_from((u16::from(first) + offset) % u16::from(lanes)).unwrap_or(0)
 }
 
-/// Fewest data lanes of any live link that ends at a switch, 1–15, as far as both ends can go.
+/// Returns the smallest number of data lanes of any live link that ends at a switch, 1–15, as far as both ends support
+/// them.
 pub(super) fn lanes_of(fabric: &Fabric, lids: &Lids) -> u8 {
     use selvedge_fabric::PortCapability;
     if lids.is_empty() {

@@ -373,7 +373,7 @@ impl Bits {
         self.ones[channel] -= 1;
     }
 
-    /// The positions of a channel's bits, ascending.
+    /// Returns the positions of a channel's bits, ascending.
     #[inline]
     fn of(&self, channel: usize) -> Ones<'_> {
         let (&now, rest) = self.bits[channel * self.words..(channel + 1) * self.words]

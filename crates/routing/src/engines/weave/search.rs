@@ -40,7 +40,7 @@ pub(super) enum Found {
 }
 
 impl Search {
-    /// Scratch memory for a fabric.
+    /// Returns scratch memory for a fabric.
     pub fn new(net: &Net) -> Self {
         Self {
             next: vec![NONE; net.switches],
@@ -81,7 +81,7 @@ impl Search {
         false
     }
 
-    /// The tree along the spanning tree of the base.
+    /// Makes the tree along the spanning tree of the base.
     pub fn by_tree(&mut self, net: &Net, order: &mut Order, goal: u32) {
         self.start(goal);
         self.along_tree(net, order);

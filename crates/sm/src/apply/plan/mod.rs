@@ -257,7 +257,7 @@ impl Work for PlanSets {
         false
     }
 
-    /// The agent's contents are as known.
+    /// Called when a request was left out: the contents of its agent stay as they are known.
     fn left_out(&mut self, id: SetId) {
         let outcome = Arc::clone(&self.outcome);
         self.note_failed(&outcome.changes.value().phases[id.phase].ops[id.op], false);

@@ -28,7 +28,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// A port is asked.
+    /// Records that a port is asked.
     pub(super) fn ask(&mut self, at: PortRef, now: Time) {
         self.open.insert(at, now);
     }

@@ -150,7 +150,7 @@ impl Probe {
         })
     }
 
-    /// A link was lost: ports that were asked over it are asked again by another route.
+    /// Called when a link was lost: ports that were asked over it are asked again by another route.
     pub(super) fn ask_again(&mut self) {
         self.doubts.ways = None;
         self.order.renew();

@@ -46,7 +46,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// An answer may change which ports are asked next.
+    /// Called when an answer may change which ports are asked next.
     pub(super) const fn renew(&mut self) {
         self.is_stale = true;
     }

@@ -14,7 +14,7 @@ use super::relief::{ENTRIES_MAX, Source, Way};
 const WORK_MAX: usize = 20_000;
 
 impl Spread<'_> {
-    /// The number of found sources at which exchanges end. Large trees get none.
+    /// Returns the number of found sources at which exchanges end. Large trees get none.
     pub(super) fn end_of_exchanges(&self) -> usize {
         let entries = self.entries();
         let work = if entries > ENTRIES_MAX {

@@ -178,7 +178,7 @@ impl Meet {
         }
     }
 
-    /// Largest number of host pairs that a link may carry.
+    /// Returns the largest number of host pairs that a link may carry.
     pub const fn most(&self) -> u64 {
         self.most
     }
@@ -213,7 +213,7 @@ impl Meet {
         entries.map(|(l, d)| (l as u32, d as u32)).collect()
     }
 
-    /// The cost if a leaf's flows to one destination meet all other leaves' flows to another.
+    /// Returns the cost if a leaf's flows to one destination meet all other leaves' flows to another.
     fn unit(&self) -> f64 {
         let all = self.to.len() as f64;
         let hosts = self.leaves.iter().map(|l| l.hosts).fold(1.0, f64::max);
@@ -291,7 +291,7 @@ impl Meet {
         self.put(c.leaf, c.destination, c.to);
     }
 
-    /// The cost of all entries that a change affects.
+    /// Returns the cost of all entries that a change affects.
     fn affected(&self, c: Change) -> f64 {
         let leaf = &self.leaves[c.leaf];
         let mut sum = 0.0;
@@ -351,7 +351,7 @@ impl Meet {
         self.both * leaf.hosts * sum / 2.0
     }
 
-    /// The link up of an entry; `None` if the entry must not change.
+    /// Returns the link up of an entry; `None` if the entry must not change.
     fn link(&self, l: usize, d: usize) -> Option<usize> {
         let up = self.at[d * self.leaves.len() + l] as usize;
         (up < self.leaves[l].ups.len()).then_some(up)
@@ -499,7 +499,7 @@ mod tests {
         check(2.0, 2.0, 4.0, 0.5);
     }
 
-    /// All that all entries cost, pair by pair.
+    /// Returns the total cost of all entries, computed pair by pair.
     fn cost(meet: &Meet) -> f64 {
         let (nl, nd) = (meet.leaves.len(), meet.to.len());
         let mut sum = 0.0;

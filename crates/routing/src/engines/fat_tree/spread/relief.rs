@@ -62,7 +62,7 @@ impl Spread<'_> {
         }
     }
 
-    /// Host pairs on the fullest channel.
+    /// Returns the number of host pairs on the fullest channel.
     pub(super) fn fullest(&self) -> u64 {
         self.load.iter().copied().max().unwrap_or(0)
     }
@@ -256,7 +256,7 @@ impl Way {
     /// Twice the levels that a tree may have.
     const HOPS_MAX: usize = 16;
 
-    /// The route that begins with a hop and leads to a switch; without channels if it does not arrive.
+    /// Returns the route that begins with a hop and leads to a switch; without channels if it does not arrive.
     pub(super) fn new(column: Column<'_>, first: Option<(usize, u32)>, to: u32) -> Self {
         let mut way = Self::default();
         let mut next = first;

@@ -358,7 +358,7 @@ impl Loss<'_> {
         self.load(lid, &concerned);
     }
 
-    /// The highest step of an entry on the path from a switch.
+    /// Returns the highest step of an entry on the path from a switch.
     fn step_behind(&self, switch: u32, lid: Lid, first: usize) -> u16 {
         let (goal, mut at, mut step) = (self.mender.trips[lid.index()].at, switch, 0);
         for _ in 0..self.net.switches {
