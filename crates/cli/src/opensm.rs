@@ -10,7 +10,7 @@ use selvedge_types::Guid;
 
 use crate::args::Cli;
 
-/// The flags that an OpenSM is started with.
+/// What an OpenSM is started with.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OpenSmArgs {
     /// Read OpenSM's configuration file instead of a TOML file
