@@ -29,7 +29,7 @@ pub enum ErrorKind {
     BadRequest,
     /// SLV-API-0003: faults exist only in the built-in emulator.
     NoEmulator,
-    /// SLV-API-0004: this process manages nothing: it only emulates.
+    /// SLV-API-0004: this process has no manager: it only emulates a fabric.
     NoManager,
     /// SLV-API-0005: there is nothing to show yet.
     NotYet,
@@ -45,11 +45,11 @@ pub enum ErrorKind {
     NotMissing,
     /// SLV-API-0011: no engine made a plan for the judge.
     NoPlan,
-    /// SLV-API-0012: a place cannot be taken out of service, or put back.
+    /// SLV-API-0012: a switch, link or port cannot be taken out of service, or put back.
     NotOutOfService,
     /// SLV-API-0013: hosts would lose their last connection.
     LastPath,
-    /// SLV-API-0014: nothing of that name is in the fabric.
+    /// SLV-API-0014: the fabric has no node or port with this name.
     NoSuchPlace,
     /// SLV-API-0020: the path does not support this method; the header Allow names the supported one.
     WrongMethod,

@@ -45,14 +45,14 @@ pub enum Notice {
     NotReloaded(selvedge_api::Error),
     /// A new plan is in force and other tables with it.
     Rerouted(Reroute),
-    /// A dump file cannot be written; the manager goes on.
+    /// A dump file cannot be written; the manager continues.
     NotDumped {
         /// Which.
         path: std::path::PathBuf,
         /// The error of the operating system.
         cause: std::io::Error,
     },
-    /// A condition began: something is wrong.
+    /// A condition began, with its severity.
     ConditionBegan(Condition),
     /// A condition cleared.
     ConditionCleared(Condition),

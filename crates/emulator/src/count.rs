@@ -33,7 +33,7 @@ pub enum DropReason {
     QueueFull,
     /// SLV-EMU-0111: no client at the port accepts the MAD.
     NoClient,
-    /// SLV-EMU-0112: the node has no power, or lost it meanwhile.
+    /// SLV-EMU-0112: the node has no power, or lost it before the MAD arrived.
     NoPower,
     /// SLV-EMU-0113: wrong M_Key.
     BadMKey,

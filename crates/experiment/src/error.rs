@@ -59,7 +59,7 @@ pub enum ExperimentError {
         /// The problem.
         what: Box<FieldError>,
     },
-    /// SLV-EXPERIMENT-0003: one setting is in two places.
+    /// SLV-EXPERIMENT-0003: a setting is given in two places.
     #[error("SLV-EXPERIMENT-0003: '{field}' stands in [{first}] and in [{second}]; take it out of one of them")]
     Twice {
         /// The setting.

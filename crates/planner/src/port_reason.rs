@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum PortReason {
-    /// No link: nothing plugged in, or the peer is off.
+    /// There is no link: no cable is plugged in, or the peer is off.
     NoLink,
     /// Disabled by configuration.
     Disabled,

@@ -24,7 +24,7 @@ pub enum RehearsalError {
         /// The purpose.
         what: String,
     },
-    /// SLV-REHEARSAL-0003: managers or the emulator are busy for ever at one instant.
+    /// SLV-REHEARSAL-0003: managers or the emulator do work without end at one instant.
     #[error("SLV-REHEARSAL-0003: {steps} steps at {now} and time does not advance: a wake-up is never served")]
     Stuck {
         /// The instant.

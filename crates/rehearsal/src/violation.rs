@@ -45,7 +45,7 @@ pub enum Violation {
         /// Sets sent.
         sets: u64,
     },
-    /// SLV-REHEARSAL-0105: a port went ACTIVE while its switch did not hold the tables of the plan.
+    /// SLV-REHEARSAL-0105: a port became ACTIVE while its switch did not hold the tables of the plan.
     #[error("SLV-REHEARSAL-0105: {port} is ACTIVE, but block {block} of {switch} is not as planned")]
     ActiveTooEarly {
         /// The port.
@@ -170,7 +170,7 @@ pub enum Violation {
         /// How long the run had waited, in seconds.
         seconds: u64,
     },
-    /// SLV-REHEARSAL-0113: a switch does not hold what it acknowledged, and no manager read it back.
+    /// SLV-REHEARSAL-0113: a switch does not hold a block that it acknowledged, and no manager read it back.
     #[error(
         "SLV-REHEARSAL-0113: {switch} has not held block {block} as acknowledged for {seconds} s, and {manager} has \
          not read it back"
@@ -205,7 +205,7 @@ pub enum Violation {
         /// The error of the path.
         what: String,
     },
-    /// SLV-REHEARSAL-0122: a registration was confirmed to a host, and the master does not know it.
+    /// SLV-REHEARSAL-0122: a registration was confirmed to a host, but the master does not know it.
     #[error("SLV-REHEARSAL-0122: {what} was confirmed to {host}, but the master {manager} does not know it")]
     RegistrationLost {
         /// The master.

@@ -101,12 +101,12 @@ pub enum Event {
         /// The wait.
         wait: Wait,
     },
-    /// A wait ends early because a sweep is due; the new plan takes the packets in flight into account.
+    /// A wait ends early because a sweep is due. The new plan takes the packets in flight into account.
     WaitEnded {
         /// The wait.
         wait: Wait,
     },
-    /// A table was not acknowledged, so later steps were not taken.
+    /// A table was not acknowledged, so later steps were left out.
     StepsLeftOut {
         /// Sets not sent.
         sets: usize,

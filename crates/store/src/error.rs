@@ -77,7 +77,7 @@ pub enum StoreError {
         /// The generation that plan-state.toml names.
         known: u64,
     },
-    /// SLV-STORE-0018: a line is not a place that is out of service.
+    /// SLV-STORE-0018: a line does not name a switch, link or port that is out of service.
     #[error(
         "SLV-STORE-0018: {}, line {line}: {what}; correct or remove the line (without the file, routes lead over \
          places that were taken out of service)",

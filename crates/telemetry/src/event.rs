@@ -62,8 +62,8 @@ pub enum Event {
         /// Difference in nanoseconds; negative: back.
         by_ns: i64,
     },
-    /// SLV-TELEMETRY-0008: the wall clock was set back too far to wait. Slots of the class are numbered anew in a new
-    /// epoch.
+    /// SLV-TELEMETRY-0008: the wall clock was set back too far to wait. Slots of the class are numbered from the
+    /// beginning, in a new epoch.
     Renumbered {
         /// Number of the class.
         class: u8,

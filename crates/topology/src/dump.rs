@@ -280,7 +280,7 @@ pub enum DumpWarning {
         /// The first of these ports, with lines and LIDs.
         names: String,
     },
-    /// SLV-TOPOLOGY-0053: a table has lines that are neither rows nor known text.
+    /// SLV-TOPOLOGY-0053: a table has lines that are neither rows nor other known lines.
     #[error(
         "SLV-TOPOLOGY-0053: {place}: '{text}' in the table of switch {guid} is no row and was left out, with {more} \
          more such lines; correct the file or dump it again"

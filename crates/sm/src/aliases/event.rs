@@ -21,7 +21,7 @@ pub enum AliasEvent {
         /// Why.
         why: String,
     },
-    /// A port does not answer for its GUIDs, or does not take them.
+    /// A port does not answer a request for its GUIDInfo, or refuses its alias GUIDs.
     Silent {
         /// The port.
         what: String,

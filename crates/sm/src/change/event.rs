@@ -17,7 +17,8 @@ pub enum ChangeEvent {
         /// The keys that changed.
         changed: Arc<[&'static str]>,
     },
-    /// A change of policy waits, because this manager makes no plan now. Its first plan later decides.
+    /// A change of policy waits, because this manager makes no plan now. It is decided with the first plan that this
+    /// manager makes.
     KeptForLater {
         /// Number of the change.
         serial: u64,

@@ -16,7 +16,7 @@ pub enum MulticastEvent {
         /// Number of acknowledged Sets of the change.
         sets: usize,
     },
-    /// A switch does not answer for its multicast table, or does not take it.
+    /// A switch does not answer a request for its multicast table, or refuses it.
     Silent {
         /// The switch.
         what: String,
