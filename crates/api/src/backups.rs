@@ -90,9 +90,9 @@ pub struct InPlace {
     pub mean: f64,
     /// One in ten runs survives no more than this number of faults.
     pub percentile_10: u64,
-    /// Half of the runs have at most this number.
+    /// Half of the runs survive at most this number of faults.
     pub median: u64,
-    /// Nine of ten runs have at most this number.
+    /// Nine of ten runs survive at most this number of faults.
     pub percentile_90: u64,
 }
 

@@ -24,7 +24,7 @@ pub struct Coordinator {
     saver: Saver<PersistentState>,
     /// Stores the nodes and links that the manager has found.
     known: Saver<Known>,
-    /// Number of the last store request for these.
+    /// Number of the last request to store these nodes and links.
     known_number: u64,
     administration: Option<Administration>,
 }

@@ -17,7 +17,7 @@ pub(crate) struct ToForget {
     pub(crate) nodes: BTreeSet<Guid>,
     /// Links, each by both ends.
     pub(crate) links: BTreeSet<LinkKey>,
-    /// Names of all of them.
+    /// Names of all these nodes and links.
     pub(crate) words: Vec<String>,
 }
 

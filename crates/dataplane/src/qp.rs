@@ -107,7 +107,7 @@ impl<W: Workload> Simulation<W> {
         self.take_turn(index);
     }
 
-    /// Queues a queue pair that has packets to send for its turn.
+    /// Adds a queue pair that has packets to send to the queue of its host and lane.
     fn take_turn(&mut self, index: u32) {
         let window = self.window_packets();
         let qp = &mut self.qps.all[index as usize];

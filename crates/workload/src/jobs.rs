@@ -165,7 +165,7 @@ pub struct Job {
     pub sl: Option<u8>,
 }
 
-/// Jobs that run at the same time. Completed when every job with an end is.
+/// Jobs that run at the same time. They are completed when every job that has an end is completed.
 #[derive(Clone, Debug, Default)]
 pub struct Jobs {
     jobs: Vec<Job>,

@@ -119,7 +119,7 @@ impl Net {
 /// The senders to a LID.
 #[derive(Clone, Copy, Debug)]
 pub struct Senders {
-    /// The owner's switch, if the owner is a host. A host does not send to itself.
+    /// The switch of the LID's owner, if the owner is a host: this host is no sender.
     leaf: u32,
     /// True if switch agents send too.
     agents: bool,

@@ -86,7 +86,7 @@ pub(crate) enum Seen<'a> {
     Wakes { id: ManagerId, outputs: u64 },
     /// The manager was woken for it. Carries the number of managers' outputs carried out by now.
     Woken { id: ManagerId, outputs: u64 },
-    /// An operator's command, or the start of a manager, changes the goal.
+    /// An operator's command, or the start of a manager, changes what the managers must achieve.
     WantedChanged,
     /// A manager sends a MAD, and waits for an answer this long.
     Sends {
