@@ -29,7 +29,7 @@ pub enum BuildError {
         node: String,
         /// The port given.
         port: PortNum,
-        /// Number of its external ports.
+        /// Number of the node's external ports.
         count: u8,
     },
     /// SLV-FABRIC-0003: one port has two different cables.

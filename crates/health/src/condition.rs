@@ -132,7 +132,7 @@ impl What {
         }
     }
 
-    /// Returns its name in JSON.
+    /// Returns the name of the kind in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

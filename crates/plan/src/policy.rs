@@ -61,7 +61,7 @@ pub enum RebalanceWhen {
 }
 
 impl RebalanceWhen {
-    /// Returns its name in a configuration file.
+    /// Returns the name of the value in a configuration file.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

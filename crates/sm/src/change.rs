@@ -56,7 +56,7 @@ struct Open {
     was_later: bool,
 }
 
-/// A proposed policy, and what has become of it.
+/// A proposed policy, and the state of the proposal.
 #[derive(Clone, Debug)]
 pub struct PolicyChange {
     /// Number of the change, from 1 in each process.
@@ -65,7 +65,7 @@ pub struct PolicyChange {
     pub policy: Arc<Policy>,
     /// The keys with other values than in the policy in force when it was proposed.
     pub changed: Arc<[&'static str]>,
-    /// When it was proposed.
+    /// When the policy was proposed.
     pub proposed: Time,
     /// The state of the change.
     pub state: ChangeState,

@@ -449,11 +449,11 @@ impl<'g> Search<'g> {
 
 /// Switches that have a path to a destination.
 struct Ways {
-    /// By switch: true if any path leads to it.
+    /// By switch: true if any path leads from it to the LID's switch.
     joined: Vec<bool>,
-    /// By switch: true if a path that only goes down leads to it.
+    /// By switch: true if such a path only goes down.
     below: Vec<bool>,
-    /// By switch: true if a path up, then down, leads to it.
+    /// By switch: true if such a path goes up, then down.
     reach: Vec<bool>,
 }
 

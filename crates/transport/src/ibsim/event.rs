@@ -116,7 +116,7 @@ pub enum ServerEvent {
     Datagram {
         /// Slot of the client.
         slot: Slot,
-        /// The port where it enters the fabric.
+        /// The port where the datagram enters the fabric.
         at: AttachPoint,
         /// Source queue pair.
         from_qp: u32,

@@ -28,7 +28,7 @@ pub enum Era {
 pub struct MixedStep {
     /// The packet, the lane that it occupies and the lane that it waits for.
     pub step: Step,
-    /// When its packets used the entries.
+    /// When the packets used the entries that make this dependency.
     pub era: Era,
 }
 

@@ -31,7 +31,7 @@ use relief::{Move, Source};
 /// because a host uses one of its LIDs at a time.
 struct Layer {
     lids: Vec<Lid>,
-    /// LIDs at the same offset of all host ports.
+    /// By destination: all LIDs of its host port.
     ranges: Vec<LidRange>,
     /// The switch of each destination.
     to: Vec<u32>,

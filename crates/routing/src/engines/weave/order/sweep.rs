@@ -23,7 +23,7 @@ pub(in crate::engines::weave) struct Task<'a> {
     pub goal: u32,
     /// The switch that needs a path; `None`: all.
     pub until: Option<u32>,
-    /// Channels that must not get a place before the sweep has found all paths.
+    /// Channels that must not get a place before `until` has a path.
     pub held: &'a [u32],
 }
 
