@@ -33,7 +33,7 @@ pub struct Unanswered {
 struct Sets {
     /// Contents before the Sets, if known.
     met: Option<Block>,
-    /// Contents sent, in order, each once.
+    /// The different contents that the Sets carried, in order of sending.
     sent: Vec<Block>,
 }
 

@@ -317,7 +317,7 @@ impl Placing<'_> {
     }
 }
 
-/// Returns the next hops that the tables hold.
+/// Returns the next hop of every switch to a target, as the tables hold it.
 fn read(graph: &Graph, tables: &Tables, target: Target) -> Vec<u32> {
     let channel = |switch: usize| {
         let egress = tables.get(index(switch), target.lid);

@@ -22,7 +22,7 @@ pub struct Bench {
     pub config: Config,
     /// The row.
     pub inventory: Inventory,
-    /// A request has no answer yet.
+    /// Whether a request of the election has no answer yet.
     pub is_waiting: bool,
     /// The election.
     pub election: Election,

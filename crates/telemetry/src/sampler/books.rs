@@ -360,8 +360,8 @@ impl Books {
         })
     }
 
-    /// Records that a port has no sample in the slot of a class, and that the port at the other end of its link has none
-    /// either, if it waits for this one.
+    /// Records that a port has no sample in the slot of a class, and that the port at the other end of its link has
+    /// none either, if it waits for this one.
     pub(super) fn miss(&mut self, node: u32, class: u8, group: Group, port: u8, why: Why) {
         let guid = self.node(node).guid;
         self.node_mut(node).unread.entry(group).or_default().insert(port);

@@ -84,7 +84,8 @@ pub struct Made {
     pub traffic: Traffic,
     /// First step in which the turn exists.
     pub since: u32,
-    /// Step before which a wait has ended it, or the number of steps if no wait has.
+    /// The first step in which the turn no longer exists, because a wait comes before that step. The number of steps if
+    /// there is none.
     pub until: u32,
 }
 
