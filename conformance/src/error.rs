@@ -46,7 +46,7 @@ pub enum LabError {
         /// Its output.
         output: String,
     },
-    /// SLV-LAB-0005: the parser does not know an output of a peer.
+    /// SLV-LAB-0005: the parser does not know a part of the output of another program.
     #[error("SLV-LAB-0005: cannot read {what} in line '{line}'")]
     Parse {
         /// The expected text.

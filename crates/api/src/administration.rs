@@ -10,7 +10,7 @@ pub struct Administration {
     pub received: u64,
     /// Requests answered with success.
     pub answered: u64,
-    /// Requests refused by a status, BUSY left out.
+    /// Requests that were refused with a status other than BUSY.
     pub refused: u64,
     /// Number of these requests with a wrong SM_Key.
     pub bad_key: u64,
@@ -20,13 +20,13 @@ pub struct Administration {
     pub limited: u64,
     /// LID of the client with the most requests above its limit.
     pub most_limited: Option<Lid>,
-    /// Datagrams dropped: not master, no request, a stray part of a transfer.
+    /// Dropped datagrams: this manager is not master, they are no requests, or they are stray parts of a transfer.
     pub dropped: u64,
     /// Transfers that ended early.
     pub failed: u64,
     /// Events reported to subscribers.
     pub reports: u64,
-    /// Events that were not: too many waited, or the subscriber did not answer.
+    /// Events that were not reported: too many were waiting, or the subscriber did not answer.
     pub reports_lost: u64,
     /// Services registered.
     pub services: u64,
@@ -34,7 +34,7 @@ pub struct Administration {
     pub subscriptions: u64,
     /// Multicast groups.
     pub groups: u64,
-    /// Memberships in them.
+    /// Memberships in these groups.
     pub members: u64,
     /// Alias GUIDs of ports.
     pub aliases: u64,

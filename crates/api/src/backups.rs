@@ -18,7 +18,8 @@ pub struct Backups {
     pub switches: u64,
     /// Host ports with a link.
     pub host_ports: u64,
-    /// Number of these links that are the only link of a node: cable and switch are single points of failure for it.
+    /// Number of these links that are the only link of a node: the cable and the switch are single points of failure
+    /// for it.
     pub hosts_with_one_link: u64,
     /// Links between switches.
     pub switch_links: u64,
@@ -48,13 +49,13 @@ impl Body for Backups {
 pub struct Backup {
     /// `link` or `switch`.
     pub kind: String,
-    /// The link by its two ends, or the switch.
+    /// The link, by its two ends, or the switch.
     pub name: String,
     /// Hosts that are attached only to the lost switch.
     pub hosts_lost: u64,
-    /// Pairs of the other hosts without any path over cables, whatever the tables.
+    /// Pairs of the other hosts that have no path over cables, whatever the tables.
     pub pairs_cut: u64,
-    /// True if it parts other hosts: a single point of failure.
+    /// True if the fault separates other hosts from each other: a single point of failure.
     pub single_point: bool,
     /// Pairs of the other hosts that do not reach each other once the new tables are in force.
     pub pairs_lost: u64,
@@ -62,9 +63,9 @@ pub struct Backup {
     pub pairs_interrupted: u64,
     /// Forwarding entries that would change.
     pub entries: u64,
-    /// Switches that hold them.
+    /// Number of switches that hold changed entries.
     pub switches: u64,
-    /// Blocks that hold them: one SMP each.
+    /// Number of blocks that hold changed entries; each takes one SMP.
     pub blocks: u64,
     /// Pairs on the busiest link afterwards.
     pub max_load: u64,
@@ -72,7 +73,7 @@ pub struct Backup {
     pub load_share: f64,
     /// True if no lane has a credit loop afterwards, in traffic from or to hosts.
     pub deadlock_free: bool,
-    /// Why the engine makes no tables; absent: it does.
+    /// The reason for which the engine makes no tables; absent if it makes them.
     pub refused: Option<String>,
 }
 
@@ -89,21 +90,21 @@ pub struct InPlace {
     pub mean: f64,
     /// One in ten runs survives no more than this number of faults.
     pub percentile_10: u64,
-    /// Half of the runs have at most this number.
+    /// Half of the runs survive at most this number of faults.
     pub median: u64,
-    /// Nine of ten runs have at most this number.
+    /// Nine of ten runs survive at most this number of faults.
     pub percentile_90: u64,
 }
 
 /// One random order of faults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct InPlaceRun {
-    /// Seed of the order.
+    /// Seed of the order of faults.
     pub seed: u64,
     /// Number of lost links with sufficient performance.
     pub faults: u64,
     /// The end of the run: `slow`, `cut off`, `refused`, or `all links` if every link was lost.
     pub end: String,
-    /// Lost links, and the measure as a share of the whole fabric's.
+    /// Number of lost links, and the measure as a share of that of the whole fabric.
     pub steps: Vec<(u64, f64)>,
 }

@@ -1,25 +1,25 @@
-//! Changes of the operator's policy, and the Sets that one would send.
+//! Changes of the operator's policy, and the Sets that a change would send.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Body, Finding, OpenSmLine};
 
-/// A change of the policy: what was proposed, and what has become of it.
+/// A change of the policy: the proposal and its outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyChange {
-    /// Its number, from 1 in each process.
+    /// Number of the change, from 1 in each process.
     pub serial: u64,
     /// The keys with other values than in the policy in force when it was proposed, as `routing.lmc`.
     pub changed: Vec<String>,
-    /// How far the change is: `proposed` (a sweep comes first), `planned`, `judged` (the plan is accepted and Sets are
+    /// State of the change: `proposed` (a sweep comes first), `planned`, `judged` (the plan is accepted and Sets are
     /// sent) or `applied` (some Sets failed and are sent again). At the end it is `kept`, `kept_for_later`,
     /// `rolled_back` or `superseded`.
     pub state: String,
-    /// When it was proposed, in milliseconds since 1970 UTC.
+    /// When the change was proposed, in milliseconds since 1970 UTC.
     pub proposed_ms: u64,
-    /// Since when it has this state.
+    /// When the change got this state, in milliseconds since 1970 UTC.
     pub since_ms: u64,
-    /// Why it was rolled back, is kept for later or was superseded, or how many Sets failed; empty otherwise.
+    /// Why the change was rolled back, is kept for later or was superseded, or how many Sets failed; empty otherwise.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub why: String,
     /// The judge's findings on the plan that was refused.
@@ -34,13 +34,13 @@ pub struct PolicyChange {
 }
 
 impl PolicyChange {
-    /// True if there is nothing to wait for: the manager will not go on with it by itself, or only repeats Sets.
+    /// True if the manager does nothing more for the change, or only repeats Sets.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         !matches!(&*self.state, "proposed" | "planned" | "judged")
     }
 
-    /// True if its policy is not in force, and will not be.
+    /// True if the policy of the change is not in force, and will not be.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         matches!(&*self.state, "rolled_back" | "superseded")
@@ -71,7 +71,7 @@ pub struct WouldSend {
     pub engine: String,
     /// True if the judge accepts the plan.
     pub accepted: bool,
-    /// Why no plan is accepted; empty if one is.
+    /// The reason for which no plan is accepted; empty if one is.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub why: String,
     /// The judge's findings on a plan that it refuses.
@@ -96,16 +96,16 @@ impl Body for WouldSend {
 pub struct WouldSet {
     /// The step, from 1: the next one begins when all Sets of this one are acknowledged.
     pub step: u64,
-    /// The node with the agent that gets it.
+    /// The node with the agent that gets the Set.
     pub node: String,
     /// The attribute, as `LinearForwardingTable`.
     pub attribute: String,
-    /// The port, if it is about one.
+    /// The port that the Set concerns, if it concerns one.
     pub port: Option<u8>,
     /// The block, if the attribute has blocks.
     pub block: Option<u16>,
-    /// Entries of a table that change; `None`: the attribute has none, or the former ones are not known.
+    /// Number of table entries that change; `None` if the attribute has no entries, or the former ones are not known.
     pub entries: Option<u64>,
-    /// What is set, in words.
+    /// The new contents, in words.
     pub what: String,
 }

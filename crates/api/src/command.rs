@@ -17,10 +17,10 @@ impl Body for Accepted {
     const SCHEMA: &'static str = "selvedge.accepted";
 }
 
-/// How two fabrics differ.
+/// The differences of two fabrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diff {
-    /// True if they do not.
+    /// True if there are none.
     pub equal: bool,
     /// The differences as text, such as `- link "a"[1] - "b"[2]`.
     pub changes: Vec<String>,
@@ -33,7 +33,7 @@ impl Body for Diff {
 /// Datagrams as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decoded {
-    /// A line per datagram, in their order.
+    /// One line per datagram, in the order of the datagrams.
     pub mads: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct Replay {
     pub inputs: u64,
     /// The truncated end of the record, left by a killed process; replay skips it.
     pub torn: Option<ReplayTorn>,
-    /// The first input with other outputs.
+    /// The first input to which the new manager reacted differently.
     pub difference: Option<ReplayDifference>,
 }
 
@@ -61,35 +61,35 @@ impl Body for Replay {
 /// The truncated end of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayTorn {
-    /// Its first byte.
+    /// Offset of the truncated end in the record.
     pub at_byte: u64,
-    /// Its length.
+    /// Length of the truncated end.
     pub left_out_bytes: u64,
 }
 
-/// The first input with other outputs.
+/// The first input to which the new manager reacted differently.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayDifference {
-    /// Its number, counted from 1.
+    /// Number of the input, counted from 1.
     pub number: u64,
-    /// As text.
+    /// The input as text.
     pub input: String,
-    /// How many outputs were recorded.
+    /// Number of recorded outputs.
     pub recorded_outputs: u32,
-    /// Their digest in hexadecimal.
+    /// Digest of the recorded outputs, in hexadecimal.
     pub recorded_digest: String,
-    /// How many outputs there are now.
+    /// Number of outputs of the replay.
     pub outputs: u32,
-    /// Their digest in hexadecimal.
+    /// Digest of these outputs, in hexadecimal.
     pub digest: String,
 }
 
-/// What a configuration file means.
+/// The settings that follow from a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Every key that has a value, as `routing.lmc`, with it.
+    /// Every key that has a value, such as `routing.lmc`, with its value.
     pub settings: BTreeMap<String, serde_json::Value>,
-    /// True if a start accepts it.
+    /// True if a start accepts the file.
     pub ok: bool,
     /// Errors and warnings about lines, flags and keys.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -107,11 +107,11 @@ pub struct OpenSmCheck {
     pub file: String,
     /// True if a manager can do all that the file requests.
     pub ok: bool,
-    /// Its lines, without those that have OpenSM's default and need no explanation.
+    /// Lines of the file, except those that have OpenSM's default and need no explanation.
     pub options: Vec<OpenSmLine>,
-    /// How many lines have OpenSM's default.
+    /// Number of lines that have OpenSM's default.
     pub defaults: u64,
-    /// Every key that has a value, as `routing.lmc`, with it.
+    /// Every key that has a value, such as `routing.lmc`, with its value.
     pub settings: BTreeMap<String, serde_json::Value>,
 }
 
@@ -122,15 +122,15 @@ pub struct OpenSmLine {
     pub line: u64,
     /// The option, key or flag.
     pub option: String,
-    /// Its value.
+    /// Value on the line.
     pub value: String,
-    /// What becomes of this line: `default`, `honoured`, `mapped`, `without effect`, `refused`, `unknown`, `warning`,
+    /// Treatment of the line: `default`, `honoured`, `mapped`, `without effect`, `refused`, `unknown`, `warning`,
     /// `wrong`, `refused for now` or `at the next start`.
     pub treatment: String,
     /// The key or flag that takes the value.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub key: Option<String>,
-    /// Why, or what to do instead.
+    /// The reason, or what to do instead.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub why: String,
     /// The complete error with its code, if it makes a start or a reload fail.
@@ -141,9 +141,9 @@ pub struct OpenSmLine {
 /// A configuration for a running manager to check. Without a text, the manager checks the files of its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckRequest {
-    /// Path of the file, for messages and for paths in it.
+    /// Path of the file, for messages and for relative paths in the file.
     pub path: String,
-    /// Its text.
+    /// Text of the file.
     pub text: String,
     /// True for a TOML file. A manager that reads OpenSM's file refuses such a text.
     #[serde(skip_serializing_if = "core::ops::Not::not", default)]
@@ -153,7 +153,7 @@ pub struct CheckRequest {
 /// A running manager's answer about a configuration that it checks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// True if a reload accepts it.
+    /// True if a reload accepts the configuration.
     pub ok: bool,
     /// Lines, flags and keys with a verdict worth reporting.
     pub findings: Vec<OpenSmLine>,
@@ -172,7 +172,7 @@ impl Body for OpenSmCheck {
 pub struct ExperimentCheck {
     /// Combinations of settings.
     pub combinations: u64,
-    /// Combinations that differ in more than labels; only they are run.
+    /// Number of combinations that differ in more than labels; only these are run.
     pub different_combinations: u64,
     /// Seeds for each combination.
     pub seeds: u64,
@@ -194,11 +194,11 @@ pub struct ExperimentSettings {
 /// A setting of an experiment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExperimentSetting {
-    /// Its name.
+    /// Name of the setting.
     pub setting: String,
     /// The accepted values, as text.
     pub takes: String,
-    /// Its meaning.
+    /// Meaning of the setting.
     pub help: String,
 }
 

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 /// A response body with its name and version.
 pub trait Body: Serialize {
-    /// Its name, as `selvedge.status`.
+    /// Name of the body, such as `selvedge.status`.
     const SCHEMA: &'static str;
-    /// Raised when a field changes its meaning or is removed; a new field does not raise it.
+    /// Version of the body. It is raised when a field changes its meaning or is removed, but not for a new field.
     const VERSION: u32 = 1;
 }
 
@@ -33,14 +33,14 @@ impl<T: Body> Document<T> {
         }
     }
 
-    /// One line of JSON.
+    /// Returns one line of JSON.
     #[must_use]
     pub fn to_json(&self) -> String {
         // Serialising fails only for maps with keys that are no texts; no body has one.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// JSON for people, indented.
+    /// Returns JSON for people, indented.
     #[must_use]
     pub fn to_json_pretty(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default()

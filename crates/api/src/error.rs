@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::Body;
 
-/// Why a request was refused.
+/// The reason for which a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Error {
     /// Stable code, as `SLV-API-0001`.
     pub code: String,
-    /// What happened, where.
+    /// What happened, and where.
     pub message: String,
     /// What to do.
     pub advice: String,
@@ -29,7 +29,7 @@ pub enum ErrorKind {
     BadRequest,
     /// SLV-API-0003: faults exist only in the built-in emulator.
     NoEmulator,
-    /// SLV-API-0004: this process manages nothing: it only emulates.
+    /// SLV-API-0004: this process has no manager: it only emulates a fabric.
     NoManager,
     /// SLV-API-0005: there is nothing to show yet.
     NotYet,
@@ -45,11 +45,11 @@ pub enum ErrorKind {
     NotMissing,
     /// SLV-API-0011: no engine made a plan for the judge.
     NoPlan,
-    /// SLV-API-0012: a place cannot be taken out of service, or put back.
+    /// SLV-API-0012: a switch, link or port cannot be taken out of service, or put back.
     NotOutOfService,
     /// SLV-API-0013: hosts would lose their last connection.
     LastPath,
-    /// SLV-API-0014: nothing of that name is in the fabric.
+    /// SLV-API-0014: the fabric has no node or port with this name.
     NoSuchPlace,
     /// SLV-API-0015: this process samples no counters.
     NoTelemetry,
@@ -99,7 +99,7 @@ impl ErrorKind {
         Self::Busy,
     ];
 
-    /// HTTP status for a code; 400 for codes of other crates.
+    /// Returns the HTTP status for a code; 400 for codes of other crates.
     #[must_use]
     pub fn status_of(code: &str) -> u16 {
         let kind = Self::ALL.into_iter().find(|kind| kind.code() == code);
@@ -193,7 +193,7 @@ impl ErrorKind {
         }
     }
 
-    /// The error with this message.
+    /// Returns the error with this message.
     #[must_use]
     pub fn error(self, message: impl Into<String>) -> Error {
         Error {

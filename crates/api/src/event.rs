@@ -12,7 +12,7 @@ pub enum Severity {
     Info,
     /// The operator should check it.
     Warning,
-    /// Something does not work.
+    /// An error: something does not work.
     Error,
 }
 
@@ -26,20 +26,20 @@ impl std::fmt::Display for Severity {
     }
 }
 
-/// Something that happened.
+/// An event of the process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Counts from 1 since the process started.
     pub number: u64,
-    /// When, in milliseconds since 1970-01-01 UTC.
+    /// When the event happened, in milliseconds since 1970-01-01 UTC.
     pub time_ms: u64,
-    /// When, in nanoseconds since the process started.
+    /// When the event happened, in nanoseconds since the process started.
     pub uptime_ns: u64,
-    /// Its severity.
+    /// Severity of the event.
     pub severity: Severity,
     /// Stable code.
     pub code: String,
-    /// As text, without the code.
+    /// The event as text, without its code.
     pub text: String,
 }
 
@@ -48,7 +48,7 @@ pub struct Event {
 pub struct Events {
     /// The value of `since` for the next request: only later events are then returned.
     pub last: u64,
-    /// Requested events that the ring no longer has.
+    /// Number of requested events that the ring no longer holds.
     pub dropped: u64,
     /// The events, oldest first.
     pub events: Vec<Event>,
@@ -73,14 +73,14 @@ impl std::str::FromStr for Severity {
     }
 }
 
-/// Which events are wanted: the query of `GET /api/v1/events`.
+/// The wanted events: the query of `GET /api/v1/events`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventQuery {
-    /// Only events after this number.
+    /// Only events with a higher number.
     pub since: u64,
     /// Only events from this time on, in milliseconds since 1970-01-01 UTC.
     pub since_ms: Option<u64>,
-    /// Only events of this severity or above it.
+    /// Only events of this severity or a higher one.
     pub severity: Option<Severity>,
 }
 

@@ -15,7 +15,7 @@ pub struct FaultRequest {
 /// The effect of a fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultReport {
-    /// The fault as it was parsed.
+    /// The fault, as it was understood.
     pub done: String,
     /// Number of the last event before the fault: later events show its effects.
     pub events_since: u64,

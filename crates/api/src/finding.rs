@@ -11,19 +11,19 @@ pub struct Finding {
     pub code: String,
     /// Name of the kind, as `black-hole`.
     pub kind: String,
-    /// Its severity.
+    /// Severity of the finding.
     pub severity: Severity,
     /// True for a finding that would make `ok` false, but that the operator accepted.
     pub accepted: bool,
-    /// As text.
+    /// The finding as text.
     pub text: String,
-    /// The path or cycle that shows it, as text; empty if `text` is enough.
+    /// The path or cycle that proves the finding, as text; empty if `text` is enough.
     pub witness: String,
     /// Details for programs: the fault's own fields and the witness.
     pub detail: serde_json::Value,
 }
 
-/// All findings about the plan in force, or about the one that was refused.
+/// All findings on the plan in force, or on the plan that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Findings {
     /// True if no finding is an error, and no host is isolated from others or out of the manager's reach.
@@ -47,9 +47,9 @@ pub struct Findings {
 /// A plan that the judge refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedPlan {
-    /// Since when, in milliseconds since 1970-01-01 UTC.
+    /// The time since which the manager has made no new plan, in milliseconds since 1970-01-01 UTC.
     pub since_ms: u64,
-    /// Why, and what is in force instead, in words.
+    /// The reason, and what is in force instead, in words.
     pub why: String,
 }
 

@@ -8,15 +8,15 @@ use crate::{Body, End, Severity};
 /// A node by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeName {
-    /// Its GUID.
+    /// GUID of the node.
     pub guid: Guid,
-    /// Its kind.
+    /// Kind of the node.
     pub kind: NodeKind,
-    /// Its name; empty if none is known.
+    /// Name of the node; empty if none is known.
     pub name: String,
 }
 
-/// The place of a condition. All fields are absent if it is the manager itself.
+/// The place of a condition. If the place is the manager itself, all fields are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// The node.
@@ -35,24 +35,24 @@ pub struct Place {
 pub struct Condition {
     /// Stable code, as `SLV-HEALTH-0001`.
     pub code: String,
-    /// Its kind: `node_missing`, `link_missing`, `agent_silent`, …
+    /// Kind of the condition: `node_missing`, `link_missing`, `agent_silent`, …
     pub kind: String,
     /// `warning` or `error`.
     pub severity: Severity,
     /// The condition and its place, in words.
     pub text: String,
-    /// Its place.
+    /// Place of the condition.
     #[serde(rename = "where")]
     pub place: Place,
     /// The time when it began, in milliseconds since 1970-01-01 UTC; it may be of an earlier run.
     pub since_ms: u64,
     /// The evidence, in words.
     pub evidence: String,
-    /// The event that clears it, in words.
+    /// The event that clears the condition, in words.
     pub clears: String,
 }
 
-/// The verdict, and the conditions that it follows from.
+/// The verdict, and the conditions from which it follows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
     /// `starting`, `healthy`, `degraded`, `failed`, `standby_ready`, `watching` or `unmanaged`.
@@ -78,9 +78,9 @@ impl Body for Health {
 pub struct Approval {
     /// The file with the expected topology.
     pub file: String,
-    /// True if it was written; false for a dry run.
+    /// True if the file was written; false in a dry run.
     pub written: bool,
-    /// True if there was no such file before.
+    /// True if the file did not exist before.
     pub is_new: bool,
     /// Switches of the fabric.
     pub switches: u64,
@@ -88,7 +88,7 @@ pub struct Approval {
     pub hosts: u64,
     /// Links that are up.
     pub links: u64,
-    /// Differences from the file before, as `topology diff` prints them.
+    /// Differences from the former file, as `topology diff` prints them.
     pub changes: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ impl Body for Approval {
     const SCHEMA: &'static str = "selvedge.approval";
 }
 
-/// A request to take a node or link off the list of missing ones.
+/// A request to remove a node or link from the list of missing ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForgetRequest {
     /// A node as `"name"`, `name` or `0xGUID`, or a link by one of its ends, as `"name"[port]`.

@@ -1,4 +1,4 @@
-//! The manager's intake: datagrams of sources that exceed their limits.
+//! The manager's intake, which limits what each source may send.
 
 use selvedge_types::Lid;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,6 @@ pub struct Babbler {
     pub what: String,
     /// Start of the babble, in ms since the process started.
     pub since_ms: u64,
-    /// Datagrams received since then.
+    /// Number of datagrams received since that time.
     pub came: u64,
 }

@@ -13,11 +13,11 @@ use crate::Body;
 pub struct StateCounts {
     /// No link.
     pub down: u64,
-    /// Trained, not configured.
+    /// Ports in INIT: trained, not configured.
     pub init: u64,
-    /// Configured, not active.
+    /// Ports in ARMED: configured, not active.
     pub armed: u64,
-    /// In use.
+    /// Ports in ACTIVE: in use.
     pub active: u64,
     /// Ports of unknown state: the agent did not answer.
     #[serde(default)]
@@ -57,7 +57,7 @@ impl Body for Fabric {
 }
 
 impl Fabric {
-    /// The figures of a snapshot.
+    /// Returns the figures of a snapshot.
     #[must_use]
     pub fn of(fabric: &selvedge_fabric::Fabric) -> Self {
         let kind = |kind| fabric.nodes().iter().filter(|n| n.kind == kind).count() as u64;
@@ -114,13 +114,13 @@ fn known_state(port: &selvedge_fabric::Port) -> Option<PortState> {
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
-    /// Its GUID.
+    /// GUID of the node.
     pub guid: Guid,
-    /// Its name: from the node-name map, else its NodeDescription.
+    /// Name of the node: from the node-name map, otherwise its NodeDescription.
     pub name: String,
     /// The kind of the node.
     pub kind: NodeKind,
-    /// GUID of the system it belongs to.
+    /// GUID of the system to which the node belongs.
     pub system_guid: Guid,
     /// Base LID: of port 0 for a switch, of the first port with a LID for another node. It is 0 if the node has no LID,
     /// and absent if the LID is unknown.
@@ -147,7 +147,7 @@ impl Body for Nodes {
     const VERSION: u32 = 2;
 }
 
-/// All nodes of a snapshot.
+/// Returns all nodes of a snapshot.
 #[must_use]
 pub fn nodes(fabric: &selvedge_fabric::Fabric) -> Nodes {
     let node = |node: &selvedge_fabric::Node| {
@@ -220,11 +220,11 @@ pub struct Port {
     pub speed: Option<LinkSpeed>,
     /// Largest payload that may be sent, in bytes; absent if unknown.
     pub mtu_bytes: Option<u16>,
-    /// The other end of its cable.
+    /// The port at the other end of the cable.
     pub peer: Option<End>,
-    /// Why it is not ACTIVE: stable code.
+    /// The reason for which the port is not ACTIVE, as a stable code.
     pub reason_code: Option<String>,
-    /// Why it is not ACTIVE, as text.
+    /// The reason for which the port is not ACTIVE, as text.
     pub reason: Option<String>,
 }
 
@@ -286,13 +286,13 @@ pub fn ports(
 pub struct Link {
     /// One end.
     pub a: End,
-    /// The other end.
+    /// The other end of the link.
     pub b: End,
     /// Logical state at `a`; absent if unknown.
     pub state_a: Option<PortState>,
     /// Logical state at `b`; absent if unknown.
     pub state_b: Option<PortState>,
-    /// Width and speed, as `4xHDR`, if it is trained.
+    /// Width and speed, such as `4xHDR`, if the link is trained.
     pub rate: Option<String>,
 }
 
@@ -308,7 +308,7 @@ impl Body for Links {
     const VERSION: u32 = 2;
 }
 
-/// All cables of a snapshot.
+/// Returns all cables of a snapshot.
 #[must_use]
 pub fn links(fabric: &selvedge_fabric::Fabric) -> Links {
     let state = |at| fabric.port(at).and_then(known_state);
@@ -337,15 +337,15 @@ pub fn links(fabric: &selvedge_fabric::Fabric) -> Links {
 pub struct ReasonCount {
     /// Stable code.
     pub code: String,
-    /// As text.
+    /// The reason as text.
     pub reason: String,
     /// Ports.
     pub ports: u64,
-    /// The first few of them, by name.
+    /// Names of the first few of these ports.
     pub examples: Vec<String>,
 }
 
-/// How many ports each list of examples names.
+/// Number of ports that a list of examples names at most.
 const EXAMPLES_MAX: usize = 4;
 
 /// Counts the reasons why ports are not ACTIVE: (port's name, code, text) each.

@@ -9,23 +9,23 @@ use crate::Body;
 pub struct Model {
     /// The fabric as named in the request.
     pub fabric: String,
-    /// Where the manager sits.
+    /// The node to which the manager is attached.
     pub seat: String,
     /// Switches that can be reached.
     pub switches: u64,
     /// Other nodes that can be reached.
     pub hosts: u64,
-    /// LIDs that are given out.
+    /// Number of LIDs that are given out.
     pub lids: u64,
     /// False if a subnet does not have this number of LIDs.
     pub lids_fit: bool,
     /// Blocks of 64 LIDs in a forwarding table.
     pub lft_blocks: u64,
-    /// Time of an agent for one MAD.
+    /// Time that an agent takes for one MAD.
     pub mad_us: f64,
     /// Time of a MAD in a cable.
     pub link_ns: u64,
-    /// Time of a switch to pass a MAD on.
+    /// Time that a switch takes to relay a MAD.
     pub relay_ns: u64,
     /// Exchanges that are lost, of a million.
     pub lost_ppm: u32,
@@ -44,13 +44,13 @@ pub struct ModelAnswer {
     pub question: String,
     /// `selvedge` or `OpenSM`.
     pub manager: String,
-    /// How a fault is answered: `sweep` or `fail-over`; absent for a bring-up.
+    /// How the fabric recovers from the fault: `sweep` or `fail-over`; absent for a bring-up.
     pub recovery: Option<String>,
     /// The switch, or a port of the link, that is lost; absent for a bring-up.
     pub lost: Option<String>,
     /// Largest number of requests in flight.
     pub window: u32,
-    /// All of it.
+    /// Total time.
     pub time_ms: f64,
     /// MADs of all senders; answers do not count.
     pub mads: u64,
@@ -60,16 +60,16 @@ pub struct ModelAnswer {
     pub repeats: u64,
     /// First to last.
     pub stages: Vec<ModelStage>,
-    /// MADs by method and attribute, repeats left out.
+    /// Number of MADs by method and attribute, without repeats.
     pub counts: Vec<ModelCount>,
 }
 
-/// A stage: the next begins when it has ended.
+/// A stage. The next stage begins when this one has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelStage {
-    /// Its name.
+    /// Name of the stage.
     pub stage: String,
-    /// How long it takes.
+    /// Duration of the stage.
     pub time_ms: f64,
 }
 
@@ -80,11 +80,11 @@ pub struct ModelCount {
     pub method: String,
     /// Attribute.
     pub attribute: String,
-    /// How many.
+    /// Number of these MADs.
     pub count: u64,
 }
 
-/// Tables 1 and 2 of the published model, beside the results of its equations.
+/// Tables 1 and 2 of the published model, next to the results of its equations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelPaper {
     /// One row for each table and phase.

@@ -12,11 +12,11 @@ pub struct OutOfServiceRequest {
     pub place: String,
     /// `drain`, `isolate` or `enable`.
     pub service: String,
-    /// Only report what would change.
+    /// True: only report what would change.
     pub dry_run: bool,
-    /// Also if hosts lose their last connection.
+    /// True: proceed even if hosts lose their last connection.
     pub force: bool,
-    /// Why, for the list; may be empty.
+    /// The reason, for the list; may be empty.
     pub reason: String,
 }
 
@@ -31,11 +31,11 @@ pub struct OutOfServiceChange {
     pub started: bool,
     /// Ports of hosts that lose their connection.
     pub hosts_cut: Vec<String>,
-    /// The hosts among them that have no other connection.
+    /// Hosts among them that have no other connection.
     pub hosts_alone: Vec<String>,
     /// Ports that are disabled, once no entry leads over them, or enabled.
     pub ports: Vec<String>,
-    /// The plan; absent on a manager that is not master: it has none.
+    /// Figures of the plan; absent on a manager that is not master, because it makes no plan.
     pub figures: Option<OutOfServiceFigures>,
 }
 
@@ -78,16 +78,16 @@ impl Body for OutOfService {
 pub struct OutOfServicePlace {
     /// `switch`, `link` or `port`.
     pub kind: String,
-    /// Its name: a node, or one or both ends of a link.
+    /// Name of the place: a node, or one or both ends of a link.
     pub name: String,
-    /// The same by GUID, as stored.
+    /// The place by GUID, as stored.
     pub id: String,
     /// `drain`, `isolate`, or `enable` while ports are enabled again.
     pub service: String,
     /// State of the place: `moving` (routes still lead over it), `out`, `needed` (it carries packets, because some
     /// switch can be reached only over it) or `absent` (the fabric has no such place now).
     pub state: String,
-    /// Since when, in milliseconds since 1970-01-01 UTC.
+    /// When the order for the place was given, in milliseconds since 1970-01-01 UTC.
     pub since_ms: u64,
     /// The operator's reason; may be empty.
     pub reason: String,

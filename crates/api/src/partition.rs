@@ -25,9 +25,9 @@ pub struct PartitionMember {
 /// A rule of a partition: a line or word of `partitions.conf` that names members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartitionRule {
-    /// As `partitions.conf` has it: `0x0002c90300001234=full`, `ALL_CAS=limited`.
+    /// The rule, as in `partitions.conf`: `0x0002c90300001234=full`, `ALL_CAS=limited`.
     pub rule: String,
-    /// End ports of the fabric that it applies to. With 0 it matches nothing: a wrong GUID, or a port that is absent.
+    /// Number of end ports to which the rule applies. 0: the rule has a wrong GUID, or its port is absent.
     pub matches: u64,
     /// Ports with a membership that it decides: for each port, the last rule that applies to it.
     pub decides: u64,
@@ -38,16 +38,16 @@ pub struct PartitionRule {
 pub struct Partition {
     /// P_Key without the membership bit: `0x7fff` is the default partition.
     pub pkey: PKey,
-    /// Its name; may be empty.
+    /// Name of the partition; may be empty.
     pub name: String,
-    /// Its members, by node, then port.
+    /// Members of the partition, by node, then port.
     pub members: Vec<PartitionMember>,
-    /// Its rules, in the order of the file.
+    /// Rules of the partition, in the order of the file.
     pub rules: Vec<PartitionRule>,
 }
 
 impl Partition {
-    /// Members with full or with limited membership.
+    /// Returns the full members if `is_full`, otherwise the limited members.
     pub fn members_of(&self, is_full: bool) -> impl Iterator<Item = &PartitionMember> {
         self.members.iter().filter(move |member| member.full == is_full)
     }

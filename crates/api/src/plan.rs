@@ -22,7 +22,7 @@ pub struct Plan {
     pub lft_blocks_per_switch: u64,
     /// Forwarding entries with an egress port, of all switches.
     pub lft_entries: u64,
-    /// The changes that it needs.
+    /// The changes that the plan needs.
     pub changes: Changes,
 }
 
@@ -31,7 +31,7 @@ impl Body for Plan {
 }
 
 impl Plan {
-    /// The summary of a plan.
+    /// Returns the summary of a plan.
     #[must_use]
     pub fn of(plan: &selvedge_plan::Plan, changes: Changes) -> Self {
         let tables = &plan.tables;
@@ -59,15 +59,15 @@ impl Plan {
 pub struct Changes {
     /// All Sets needed.
     pub sets: u64,
-    /// Forwarding blocks among them.
+    /// Number of blocks of forwarding tables.
     pub lft_blocks: u64,
-    /// PortInfo among them.
+    /// Number of Sets of PortInfo.
     pub ports: u64,
-    /// SwitchInfo among them.
+    /// Number of Sets of SwitchInfo.
     pub switches: u64,
-    /// P_Key tables among them.
+    /// Number of blocks of P_Key tables.
     pub pkeys: u64,
-    /// SLtoVLMappingTables and VLArbitrationTables among them.
+    /// Number of SLtoVLMappingTables and VLArbitrationTables.
     #[serde(default)]
     pub lane_tables: u64,
     /// Sets acknowledged.

@@ -8,9 +8,9 @@ use crate::Body;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RebalanceRequest {
-    /// Only report the changes.
+    /// True: only report the changes.
     pub dry_run: bool,
-    /// In one change, with whatever waits that takes, instead of steps within the budget.
+    /// True: all entries move in one change, with all waits that it needs, instead of in steps within the budget.
     pub at_once: bool,
 }
 
@@ -23,7 +23,7 @@ pub struct Rebalance {
     pub needed: bool,
     /// True if rebalancing begins now; false if there is nothing to do, or if only a report was requested.
     pub started: bool,
-    /// True if all of it is one change.
+    /// True if all entries move in one change.
     pub at_once: bool,
     /// Forwarding entries that change.
     pub entries: u64,
@@ -33,7 +33,7 @@ pub struct Rebalance {
     pub pairs_moved: u64,
     /// LFT blocks that a step may write.
     pub blocks_per_step: u64,
-    /// Steps at least; each is a plan of its own, judged.
+    /// Smallest number of steps. Each step is a plan of its own, and is judged.
     pub steps: u64,
     /// Host pairs on links now.
     pub load_before: LinkLoad,
@@ -63,8 +63,8 @@ pub struct RebalanceStatus {
     pub policy: String,
     /// `even` (nothing to do), `waiting`, `planning` or `applying`.
     pub state: String,
-    /// When the manager compares tables or takes the next step of rebalancing, in time from the start of the process.
-    /// None: when other work is done, or never.
+    /// When the manager compares tables or takes the next step of rebalancing, as time since the start of the process.
+    /// `None`: when other work is done, or never.
     pub due_ms: Option<u64>,
     /// Steps taken, if rebalancing is in progress.
     pub steps: u64,

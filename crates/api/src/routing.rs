@@ -10,13 +10,13 @@ use crate::{Body, Finding};
 pub struct Routing {
     /// The fabric as named in the request.
     pub fabric: String,
-    /// The engine that made the tables; of `auto`, the one it took.
+    /// The engine that made the tables; for `auto`, the engine that it chose.
     pub engine: String,
     /// The requested engines, in order.
     pub engines: Vec<String>,
     /// Largest number of data lanes that the engine might use; absent: the engine's own default.
     pub vls: Option<u8>,
-    /// For `weave`: its effort.
+    /// Effort of `weave`, if that is the engine.
     pub effort: String,
     /// LIDs per end port, as a power of two.
     pub lmc: u8,
@@ -25,7 +25,7 @@ pub struct Routing {
     /// The judge's figures in short.
     #[serde(flatten)]
     pub quality: Quality,
-    /// How long it took.
+    /// Cost of the routing.
     #[serde(flatten)]
     pub cost: Cost,
     /// How traffic would share the links; absent if not requested.
@@ -77,7 +77,7 @@ pub struct Quality {
     pub shift_mean: Option<f64>,
     /// Effective bisection bandwidth, 0 to 1.
     pub ebb: Option<f64>,
-    /// Lower end of its 95 % confidence interval.
+    /// Lower end of the 95 % confidence interval of `ebb`.
     pub ebb_low: Option<f64>,
     /// Upper end.
     pub ebb_high: Option<f64>,
@@ -87,12 +87,12 @@ pub struct Quality {
     pub stretch_max: Option<f64>,
 }
 
-/// How long a routing took, and how much memory.
+/// Time and memory that a routing took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Threads it might use.
+    /// Number of threads that it may use.
     pub threads: u64,
-    /// Warm runs after the first; 0: `compute_ms` is that of the first.
+    /// Number of warm runs after the first; 0: `compute_ms` is that of the first run.
     pub repeats: u32,
     /// Time from the fabric to finished tables, the median of the warm runs. For `fat-tree` it includes neither the
     /// detection of the tree nor the allocation of memory.
@@ -163,7 +163,7 @@ pub struct ComparisonRow {
     pub mean_load: f64,
     /// Mean effective bisection bandwidth.
     pub ebb: Option<f64>,
-    /// The same of the worst run.
+    /// Effective bisection bandwidth of the worst run.
     pub ebb_worst: Option<f64>,
     /// Mean of the most flows on a link of any shift.
     pub shift_max: Option<f64>,
@@ -190,7 +190,7 @@ pub struct ComparisonRun {
     pub links_lost: u64,
     /// Seed of the lost links.
     pub seed: u64,
-    /// Why the engine made no tables; absent: it did.
+    /// The reason for which the engine made no tables; absent if it made them.
     pub refused: Option<String>,
     /// Host pairs on the busiest link for tables that were repaired after the loss, so that entries which are still
     /// good stay. The other figures are for tables made from scratch.

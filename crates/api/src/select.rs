@@ -29,9 +29,9 @@ pub trait Rows {
 
 /// A field of a list.
 pub struct Field<R> {
-    /// Its name.
+    /// Name of the field.
     pub name: &'static str,
-    /// Returns the values that conditions are compared with. Rows are sorted by the first one.
+    /// Returns the values with which conditions are compared. Rows are sorted by the first one.
     values: fn(&R) -> Vec<Value>,
 }
 
@@ -52,12 +52,12 @@ impl Value {
         Self::ranked(number, number.to_string())
     }
 
-    /// A text that is sorted by `number` and not by its letters, as a link speed.
+    /// Returns a value with a text that is sorted by `number` and not by its letters, such as a link speed.
     const fn ranked(number: u64, text: String) -> Self {
         Self { number, text }
     }
 
-    /// A value that no agent stated: `unknown`, and last in order.
+    /// Returns the value, or `unknown` if no agent stated it. An unknown value is last in order.
     fn known(value: Option<Self>) -> Vec<Self> {
         vec![value.unwrap_or_else(|| Self::ranked(u64::MAX, "unknown".to_owned()))]
     }
@@ -92,7 +92,7 @@ impl Value {
     }
 }
 
-/// Width and speed of a port; none where the link is not trained.
+/// Returns width and speed of a port; none if its link is not trained.
 fn port_rate(port: &Port) -> Option<Rate> {
     let (width, speed) = port.width.zip(port.speed)?;
     Some(Rate { width, speed })
@@ -111,7 +111,7 @@ fn link_rate(link: &Link) -> Option<Rate> {
     })
 }
 
-/// An absent value has no text, and is last in order.
+/// Returns the value. An absent value has no text, and is last in order.
 fn present(value: Option<Value>) -> Vec<Value> {
     vec![value.unwrap_or_else(|| Value::ranked(u64::MAX, String::new()))]
 }
@@ -175,7 +175,7 @@ impl Rows for Ports {
 impl Rows for Links {
     type Row = Link;
     const WHAT: &'static str = "links";
-    /// `node`, `state` and `node_guid` are of both ends, so that a link is found whichever end is named.
+    /// `node`, `state` and `node_guid` apply to both ends, so that a link is found whichever end is named.
     const FIELDS: &'static [Field<Link>] = &[
         field!("node", |link| {
             [&link.a, &link.b].map(|end| Value::text(&end.node_name)).into()
@@ -212,7 +212,7 @@ impl Rows for Links {
 
 /// Conditions on the rows of a list, and the order of those that fit.
 pub struct Selection<T: Rows> {
-    /// Fields with conditions, each with its alternatives.
+    /// Fields with conditions, each with its alternative values.
     conditions: Vec<(&'static Field<T::Row>, Vec<String>)>,
     sort: Option<&'static Field<T::Row>>,
     is_descending: bool,

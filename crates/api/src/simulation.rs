@@ -12,11 +12,11 @@ pub struct Simulation {
     pub fabric: String,
     /// Number of parts that no link joins. Ports of different parts cannot talk.
     pub parts: u64,
-    /// The engine that made the tables; of `auto`, the one it took.
+    /// The engine that made the tables; for `auto`, the engine that it chose.
     pub engine: String,
     /// The traffic pattern.
     pub traffic: String,
-    /// How messages follow each other.
+    /// How the times of messages are chosen.
     pub arrivals: String,
     /// Payload bytes of a message.
     pub message_bytes: u32,
@@ -31,7 +31,7 @@ pub struct Simulation {
     pub jobs: Vec<SimulatedJob>,
     /// Processor time of an event; absent if not requested.
     pub ns_per_event: Option<f64>,
-    /// The same of the bare event queue with the same events.
+    /// Time per event of the bare event queue, with the same events.
     pub queue_ns_per_event: Option<f64>,
     /// Processor time of the whole process, in seconds; absent if the system does not report it.
     pub cpu_seconds: Option<f64>,
@@ -42,11 +42,11 @@ pub struct Simulation {
 /// One of several workloads at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimulatedJob {
-    /// As named in the request.
+    /// Name of the job, as in the request.
     pub job: String,
     /// The host of each rank.
     pub hosts: Vec<u32>,
-    /// When it was done; absent if it has no end, or did not come to it.
+    /// When the job was completed; absent if it has no end, or did not reach it.
     pub completed_ns: Option<u64>,
 }
 

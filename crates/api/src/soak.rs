@@ -30,7 +30,7 @@ pub struct Soak {
     /// True if the operator made changes.
     #[serde(default)]
     pub changes: bool,
-    /// Schedules carried out.
+    /// Number of schedules carried out.
     pub schedules: u64,
     /// Happenings that had an effect.
     pub happenings: u64,
@@ -38,7 +38,7 @@ pub struct Soak {
     pub sets: u64,
     /// Number of runs of the checkers.
     pub looks: u64,
-    /// Repairs that had been worked out before their link was lost.
+    /// Number of repairs that had been computed before their link was lost.
     #[serde(default)]
     pub known: u64,
     /// Calls that disks failed.
@@ -52,7 +52,7 @@ pub struct Soak {
     pub hours: f64,
     /// Violations that no rule excused.
     pub failures: Vec<SoakFailure>,
-    /// Excused violations, by rule.
+    /// Number of excused violations, by rule.
     pub exemptions: Vec<SoakExemption>,
     /// The combinations of event, stage and family of fabric that occurred.
     pub coverage: SoakCoverage,
@@ -79,7 +79,7 @@ pub struct SoakExemption {
     pub checker: String,
     /// The rule.
     pub rule: String,
-    /// How often.
+    /// How often the rule excused a violation.
     pub count: u64,
 }
 
@@ -90,12 +90,12 @@ pub struct SoakCoverage {
     pub stages: Vec<String>,
     /// Names of the families.
     pub families: Vec<String>,
-    /// By kind of happening: for each stage, a count for each family.
+    /// By kind of event: for each stage, a count for each family.
     pub counts: BTreeMap<String, Vec<Vec<u64>>>,
 }
 
 impl SoakCoverage {
-    /// Adds more of the same stages and families.
+    /// Adds the counts of another part with the same stages and families.
     pub fn add(&mut self, other: &Self) {
         if self.counts.is_empty() {
             self.clone_from(other);
@@ -111,14 +111,14 @@ impl SoakCoverage {
         }
     }
 
-    /// How often a kind happened in a stage, wherever.
+    /// Returns how often a kind of event happened in a stage, in all families.
     #[must_use]
     pub fn in_stage(&self, kind: &str, stage: usize) -> u64 {
         let row = self.counts.get(kind).and_then(|rows| rows.get(stage));
         row.map_or(0, |row| row.iter().sum())
     }
 
-    /// How often a kind happened in a family, whenever.
+    /// Returns how often a kind of event happened in a family, in all stages.
     #[must_use]
     pub fn in_family(&self, kind: &str, family: usize) -> u64 {
         let rows = self.counts.get(kind).into_iter().flatten();
@@ -168,11 +168,11 @@ impl Soak {
 pub struct SoakReal {
     /// The manager's program.
     pub manager: String,
-    /// This program: version and commit.
+    /// Version and commit of this program.
     pub program: String,
     /// Model of the processor.
     pub machine: String,
-    /// How many seconds of the schedule pass in one.
+    /// Number of seconds of the schedule that pass in one second.
     pub speed: u32,
     /// The runs, by seed.
     pub runs: Vec<SoakRealRun>,
@@ -185,11 +185,11 @@ impl Body for SoakReal {
 /// A schedule in real time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SoakRealRun {
-    /// Its seed.
+    /// Seed of the run.
     pub seed: u64,
     /// The fabric.
     pub fabric: String,
-    /// Why it could not be carried out to its end.
+    /// The reason for which the run could not be carried out to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Programs that ended by themselves and were started again: when and how.
@@ -198,27 +198,27 @@ pub struct SoakRealRun {
     pub happenings: u64,
     /// Sets that agents took.
     pub sets: u64,
-    /// How long it was, in seconds of the schedule.
+    /// Length of the run, in seconds of the schedule.
     pub virtual_s: f64,
-    /// How long packets to any destination went in loops.
+    /// How long packets to any destination looped.
     pub looping_s: f64,
     /// Violations that no rule excused.
     pub findings: Vec<SoakRealFinding>,
-    /// Excused violations.
+    /// Excused violations, by rule.
     pub exemptions: Vec<SoakExemption>,
     /// Seconds from the end of the faults until all was well: first with cables unplugged and nodes off, then with
-    /// everything mended. None: it was not well within the bound.
+    /// everything mended. `None`: it was not well within the bound.
     pub converged_s: Vec<Option<f64>>,
     /// Faults that were left at the end of each bound.
     pub trouble: Vec<String>,
 }
 
-/// A violation in a run that went on.
+/// A violation in a run that continued afterwards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoakRealFinding {
     /// The checker.
     pub checker: String,
-    /// How often.
+    /// How often the violation was found.
     pub count: u64,
     /// The first.
     pub first: String,
@@ -229,9 +229,9 @@ pub struct SoakRealFinding {
 pub struct SoakDigests {
     /// The program: version and commit.
     pub program: String,
-    /// The schedules, as they stand in their file.
+    /// The schedules, in the order of their file.
     pub schedules: Vec<SoakDigest>,
-    /// Those that differ from the stored ones; none if nothing was compared.
+    /// Schedules with digests that differ from the stored ones; empty if nothing was compared.
     pub differ: Vec<SoakDifference>,
 }
 
@@ -242,23 +242,23 @@ impl Body for SoakDigests {
 /// The digests of one resolved schedule, in hexadecimal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoakDigest {
-    /// Its name: the seed, `+sa` and `+store-faults`.
+    /// Name of the schedule: the seed, `+sa` and `+store-faults`.
     pub name: String,
-    /// Of its text.
+    /// Digest of the schedule's text.
     pub schedule: String,
     /// Digest of the datagrams that managers sent.
     pub wire: String,
-    /// Digest of the contents of agents, taken whenever all was well.
+    /// Digest of the contents of agents, taken at each time when all was well.
     pub end: String,
     /// The violation, with its code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
-/// A resolved schedule with other digests than the stored ones.
+/// A resolved schedule with digests that differ from the stored ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoakDifference {
-    /// Its name.
+    /// Name of the schedule.
     pub name: String,
     /// Which digests differ: `schedule`, `wire`, `end`, or `stored` if none are stored.
     pub digests: Vec<String>,

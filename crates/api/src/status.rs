@@ -1,4 +1,4 @@
-//! How the manager is doing.
+//! The state of the manager.
 
 use selvedge_types::Guid;
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,9 @@ use crate::{Administration, Body, Fabric, Health, Intake, Plan, Port, ReasonCoun
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Searching for other managers.
+    /// The manager searches for other managers.
     Discovering,
-    /// Another manager is master; this one watches it.
+    /// Another manager is master; this one polls it.
     Standby,
     /// Master of the subnet.
     Master,
@@ -72,14 +72,14 @@ impl std::fmt::Display for Stage {
 pub struct Progress {
     /// Steps done.
     pub done: u64,
-    /// Steps known so far; grows while discovering.
+    /// Number of steps known so far. It grows during discovery.
     pub total: u64,
 }
 
-/// A change that is being applied: its steps, each of which begins when the one before is acknowledged.
+/// A change that is being applied: its steps, each of which begins when the previous one is acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Application {
-    /// The step it is at, from 1.
+    /// Number of the current step, from 1.
     pub step: u64,
     /// All steps of the change.
     pub steps: Vec<ApplicationStep>,
@@ -87,7 +87,7 @@ pub struct Application {
     pub sets_done: u64,
     /// SMPs of all steps.
     pub sets: u64,
-    /// The wait it is in before the step, if it is in one.
+    /// The wait before the current step, if it is in progress.
     pub wait: Option<ApplicationWait>,
 }
 
@@ -98,7 +98,7 @@ pub struct ApplicationStep {
     pub what: String,
     /// SMPs.
     pub sets: u64,
-    /// How long the manager waits before it.
+    /// How long the manager waits before the step.
     pub wait_before_ns: u64,
 }
 
@@ -107,15 +107,15 @@ pub struct ApplicationStep {
 pub struct ApplicationWait {
     /// The reason of the wait.
     pub why: String,
-    /// How long, in all.
+    /// Total length of the wait.
     pub wait_ns: u64,
     /// The remaining time.
     pub left_ms: u64,
-    /// When it ends, as time since the process started.
+    /// When the wait ends, as time since the process started.
     pub until_ms: u64,
 }
 
-/// The port a manager sits at.
+/// The port at which a manager runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalPort {
     /// GUID of the node.
@@ -141,25 +141,26 @@ pub struct MadCounts {
     pub failures: u64,
     /// MADs received.
     pub received: u64,
-    /// MADs that were not used: late answers, and what is not decodable or not for a manager in this role.
+    /// MADs that were not used: late answers, and those that are not decodable or not meant for a manager in this
+    /// SMInfo state.
     pub dropped: u64,
-    /// Late answers among them: their requests had ended, or a sweep had withdrawn them.
+    /// Late answers among them: their requests had ended, or a sweep had cancelled them.
     #[serde(default)]
     pub late: u64,
 }
 
-/// How the manager is doing.
+/// The state of the manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// Version of the program.
     pub selvedge_version: String,
     /// Time since the process started.
     pub uptime_ms: u64,
-    /// The door to the fabric, as given on the command line.
+    /// The port to the fabric, as given on the command line.
     pub port: String,
-    /// Where that is.
+    /// The local port.
     pub local: LocalPort,
-    /// Its role.
+    /// SMInfo state of the manager.
     pub role: Role,
     /// Port GUID of the master, if it is another manager.
     pub master: Option<Guid>,
@@ -178,11 +179,11 @@ pub struct Status {
     pub up: bool,
     /// Heavy sweeps that came to an end.
     pub sweeps: u64,
-    /// Heavy sweeps that have begun: each is an event SLV-SM-0001. A sweep that did not end was repeated, was
-    /// interrupted by another one, or found the manager's own port down.
+    /// Number of heavy sweeps that have begun; each is an event SLV-SM-0001. A sweep that did not end was repeated, was
+    /// interrupted by another one, or found the local port down.
     #[serde(default)]
     pub sweeps_begun: u64,
-    /// Time from the start to the first time that the subnet was up.
+    /// Time from the start of the process until the subnet was first up.
     pub first_up_ms: Option<u64>,
     /// The last complete snapshot.
     pub fabric: Option<Fabric>,
@@ -198,9 +199,9 @@ pub struct Status {
     /// Multicast groups that have members, by LID.
     #[serde(default)]
     pub multicast: Vec<MulticastGroup>,
-    /// MADs so far.
+    /// MADs sent and received so far.
     pub mads: MadCounts,
-    /// Requests of hosts to the subnet administrator; none where there is no administrator.
+    /// Requests of hosts to the subnet administrator; absent if there is none.
     #[serde(default)]
     pub administration: Option<Administration>,
     /// Traps and commands beyond the limits of their sources; the manager did not handle them.
@@ -209,7 +210,7 @@ pub struct Status {
     /// Data that cannot be stored at present and is retried; empty in normal operation.
     #[serde(default)]
     pub not_stored: Vec<NotStored>,
-    /// The verdict, and the conditions behind it.
+    /// The verdict, and the conditions from which it follows.
     #[serde(default)]
     pub health: Health,
 }
@@ -222,7 +223,7 @@ pub struct NotStored {
     pub what: String,
     /// Time of the first failure, in ms since the process started.
     pub since_ms: u64,
-    /// Failed attempts since then.
+    /// Number of failed attempts since that time.
     pub failures: u32,
     /// Time of the next attempt, in ms since the process started.
     pub next_try_ms: u64,
@@ -233,15 +234,15 @@ pub struct NotStored {
 /// A multicast group that has members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MulticastGroup {
-    /// Its LID.
+    /// LID of the group.
     pub mlid: u16,
     /// Largest payload.
     pub mtu_bytes: u32,
     /// Members.
     pub members: u64,
-    /// Number of members that receive packets of the others.
+    /// Number of members that receive packets of other members.
     pub receivers: u64,
-    /// Switches that copy its packets.
+    /// Switches that copy the group's packets.
     pub switches: u64,
 }
 
@@ -252,9 +253,9 @@ impl Body for Status {
 /// A run that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// How it ended: `good`, `not_good`, `unmanaged`, `standby`, `refused`, `no_fabric` or `interrupted`.
+    /// Outcome of the run: `good`, `not_good`, `unmanaged`, `standby`, `refused`, `no_fabric` or `interrupted`.
     pub outcome: String,
-    /// The exit code of this verdict.
+    /// Exit code for this outcome.
     pub exit_code: u8,
     /// The manager's last state.
     pub status: Status,
@@ -266,7 +267,7 @@ pub struct Run {
     /// In a dry run: the Sets that the plan would send.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub would_send: Vec<WouldSet>,
-    /// Of a dry run: the tables that switches hold already; absent if they hold none.
+    /// In a dry run: the tables that switches hold already; absent if they hold none.
     #[serde(default)]
     pub found_tables: Option<FoundTables>,
 }
@@ -276,12 +277,12 @@ pub struct Run {
 pub struct FoundTables {
     /// Entries that switches hold for LIDs of the plan.
     pub entries: u64,
-    /// Those of them that the plan keeps.
+    /// Number of these entries that the plan keeps.
     pub kept: u64,
     /// Engines with tables that agree in at least 95 % of these entries, and in no fewer than those of any other
-    /// engine. None: no known engine made them.
+    /// engine. Empty: no known engine made the tables.
     pub engines: Vec<String>,
-    /// Entries that are equal to those of the engine that comes closest.
+    /// Number of entries that equal those of the engine with the most similar tables.
     pub equal: u64,
     /// Host pairs on the busiest link of the plan.
     pub load_max: u64,
@@ -294,7 +295,7 @@ pub struct FoundTables {
 pub struct OwnTables {
     /// The engine.
     pub engine: String,
-    /// Host pairs on their busiest link.
+    /// Host pairs on the busiest link of these tables.
     pub load_max: u64,
 }
 

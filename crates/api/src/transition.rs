@@ -1,4 +1,4 @@
-//! How tables would be changed under traffic.
+//! The transition from one set of tables to another under traffic.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub struct Transition {
     pub parts: u64,
     /// The tables in force: the engine that makes them, or the file.
     pub from: String,
-    /// The engine of the new tables; of `auto`, the one it takes.
+    /// The engine of the new tables; for `auto`, the engine that it chooses.
     pub to: String,
     /// Data lanes of the tables in force.
     pub lanes_from: u8,
@@ -23,7 +23,7 @@ pub struct Transition {
     pub ok: bool,
     /// The judge's verdict: `still`, `proved`, `inherited` (the tables in force are not safe themselves) or `refused`.
     pub passage: String,
-    /// The reasons, if it is not proved.
+    /// The reasons for which the transition is not proved, if it is not.
     pub why: Vec<String>,
     /// All waits together, in nanoseconds.
     pub wait_ns: u64,
@@ -38,11 +38,12 @@ impl Body for Transition {
 /// Sets that go out in any order; the next step begins when all are acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransitionStep {
-    /// Its number, from 1.
+    /// Number of the step, from 1.
     pub step: u64,
     /// The action of the step.
     pub what: String,
-    /// How long the manager waits before it, in nanoseconds: until packets that old entries have sent on are gone.
+    /// How long the manager waits before the step, in nanoseconds: until packets that old entries have forwarded are
+    /// gone.
     pub wait_before_ns: u64,
     /// Sets.
     pub sets: u64,

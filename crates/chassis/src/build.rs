@@ -97,8 +97,8 @@ impl Chassis {
         self.fabric.node(self.original(node)).system_guid
     }
 
-    /// From now on `node` has all GUIDs of `original`, as after a mistake with a flashing tool. If both are the same
-    /// node, it has its own GUIDs again.
+    /// Gives `node` all GUIDs of `original` from now on, as after a mistake with a flashing tool. If both are the same
+    /// node, it gets its own GUIDs back.
     pub fn clone_guids(&mut self, node: NodeIdx, original: NodeIdx) {
         let exist = node.to_usize() < self.nodes.len() && original.to_usize() < self.nodes.len();
         if exist && node != original {

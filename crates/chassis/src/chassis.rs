@@ -54,7 +54,7 @@ pub enum Egress {
 }
 
 impl Chassis {
-    /// Returns the fabric it was built from: names, capabilities, cables.
+    /// Returns the fabric from which the hardware was built: names, capabilities, cables.
     #[must_use]
     pub const fn fabric(&self) -> &Fabric {
         &self.fabric
@@ -286,7 +286,7 @@ impl Chassis {
         Some(Rate { width, speed })
     }
 
-    /// Brings both ends up: LinkUp, INIT, at the best common rate. False if that is not possible.
+    /// Brings both ends of a link up: LinkUp, INIT, at the best common rate. Returns false if that is not possible.
     pub fn bring_up(&mut self, port: PortIdx) -> bool {
         let Some(rate) = self.common_rate(port).filter(|_| self.can_train(port)) else {
             return false;
@@ -300,7 +300,7 @@ impl Chassis {
         true
     }
 
-    /// Takes both ends down; each enters its LinkDownDefaultState. True if the link was up.
+    /// Takes both ends of a link down; each enters its LinkDownDefaultState. Returns true if the link was up.
     pub fn take_down(&mut self, port: PortIdx) -> bool {
         if self.wires[port].phys != PhysState::LinkUp || self.is_on_board(port) {
             return false;
@@ -324,7 +324,8 @@ impl Chassis {
         }
     }
 
-    /// Exchanges the cables of two ports and plugs them in. False if there were not two. Their links go down.
+    /// Exchanges the cables of two ports and plugs them in; their links go down. Returns false if a port has no cable,
+    /// or both have the same one.
     pub fn swap_cables(&mut self, a: PortIdx, b: PortIdx) -> bool {
         let (Some(far_a), Some(far_b)) = (self.wires[a].peer(), self.wires[b].peer()) else {
             return false;

@@ -1,10 +1,10 @@
-//! What the performance management agent of a node can do.
+//! The abilities of a node's performance management agent.
 
 use selvedge_fabric::NodeIdx;
 
 use crate::{Chassis, DetailRow, PortIdx};
 
-/// How much of PortCountersExtended an agent has.
+/// The part of PortCountersExtended that an agent supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ExtendedCounters {
     /// The attribute is refused.
@@ -13,31 +13,31 @@ pub enum ExtendedCounters {
     NoIetf,
     /// Data, packets, unicast and multicast packets.
     Traffic,
-    /// These and the error counters, PortXmitWait and QP1Dropped.
+    /// The traffic counters and the error counters, PortXmitWait and QP1Dropped.
     All,
 }
 
-/// What a counter does at its maximum.
+/// The behaviour of a counter at its maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtMaximum {
-    /// It stops. Source: IBA vol 1 §16.1.3.5.
+    /// The counter stops. Source: IBA vol 1 §16.1.3.5.
     Stops,
-    /// It continues at 0, as counters of some devices do.
+    /// The counter continues at 0, as counters of some devices do.
     Wraps,
 }
 
-/// What the performance management agent of a node can do. The default is an agent of a current switch: everything.
+/// The abilities of a node's performance management agent. Default: everything, as for the agent of a current switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PmaAbilities {
-    /// How much of PortCountersExtended it has.
+    /// The part of PortCountersExtended that the agent supports.
     pub extended: ExtendedCounters,
     /// True if port 255 means the sum of all ports; on switches only.
     pub all_port_select: bool,
     /// True if PortCounters has PortXmitWait.
     pub xmit_wait: bool,
-    /// True if it has the optional attributes of [`DetailRow`].
+    /// True if the agent supports the optional attributes of [`DetailRow`].
     pub details: bool,
-    /// What counters of fewer than 64 bits do at their maximum.
+    /// The behaviour of counters of fewer than 64 bits at their maximum.
     pub at_maximum: AtMaximum,
 }
 
@@ -54,13 +54,13 @@ impl Default for PmaAbilities {
 }
 
 impl Chassis {
-    /// Returns what the performance management agent of a node can do.
+    /// Returns the abilities of a node's performance management agent.
     #[must_use]
     pub fn pma(&self, node: NodeIdx) -> PmaAbilities {
         self.pma.get(&node).copied().unwrap_or_default()
     }
 
-    /// Changes what the performance management agent of a node can do. It stays so over a power cycle.
+    /// Changes the abilities of a node's performance management agent. They survive a power cycle.
     pub fn set_pma(&mut self, node: NodeIdx, abilities: PmaAbilities) {
         self.pma.insert(node, abilities);
     }

@@ -47,21 +47,21 @@ impl Wire {
     pub(crate) const MARKED: u8 = 2;
     pub(crate) const NO_PEER: u32 = u32::MAX;
 
-    /// Returns its node.
+    /// Returns the node of the port.
     #[must_use]
     #[inline]
     pub const fn node(&self) -> NodeIdx {
         self.node
     }
 
-    /// Returns its number.
+    /// Returns the number of the port.
     #[must_use]
     #[inline]
     pub const fn num(&self) -> PortNum {
         self.num
     }
 
-    /// Returns the other end of its cable, whether plugged in or not.
+    /// Returns the port at the other end of the cable, whether or not the cable is plugged in.
     #[must_use]
     #[inline]
     pub const fn peer(&self) -> Option<PortIdx> {
@@ -86,21 +86,21 @@ impl Wire {
         self.phys
     }
 
-    /// True if it has a cable that is plugged in.
+    /// True if the port has a cable that is plugged in.
     #[must_use]
     #[inline]
     pub const fn is_plugged(&self) -> bool {
         self.flags & Self::PLUGGED != 0
     }
 
-    /// True if [`crate::Chassis::mark`] has marked it; the caller defines the meaning of a mark.
+    /// True if [`crate::Chassis::mark`] has marked the port; the caller defines the meaning of a mark.
     #[must_use]
     #[inline]
     pub const fn is_marked(&self) -> bool {
         self.flags & Self::MARKED != 0
     }
 
-    /// True if `lid` is one of its LIDs.
+    /// True if `lid` is one of the port's LIDs.
     #[must_use]
     #[inline]
     pub const fn answers_to(&self, lid: Lid) -> bool {
@@ -138,7 +138,7 @@ impl SpeedSet {
         Self(self.0 & !(1 << speed as u8))
     }
 
-    /// True if `speed` is in it.
+    /// True if `speed` is in the set.
     #[must_use]
     pub const fn contains(self, speed: LinkSpeed) -> bool {
         self.0 >> speed as u8 & 1 != 0

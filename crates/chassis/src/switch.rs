@@ -13,17 +13,17 @@ pub enum TableKind {
     Linear,
     /// Multicast forwarding table.
     Multicast,
-    /// P_Keys of any of its ports.
+    /// P_Keys of any port of the node.
     PKeys,
-    /// SL to VL maps of any of its ports.
+    /// SL to VL maps of any port of the node.
     SlToVl,
-    /// VL arbitration of any of its ports.
+    /// VL arbitration of any port of the node.
     VlArbitration,
-    /// GUIDs of any of its ports.
+    /// GUIDs of any port of the node.
     Guids,
-    /// Settings of any of its ports: LIDs, M_Key, limits.
+    /// Settings of any port of the node: LIDs, M_Key, limits.
     Settings,
-    /// Port state or physical state of any of its ports.
+    /// Port state or physical state of any port of the node.
     Links,
 }
 

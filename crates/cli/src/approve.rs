@@ -14,7 +14,7 @@ use crate::ask::AskArgs;
 use crate::exit::{CliError, Exit};
 use crate::load;
 
-/// How often nodes and ports are asked for, if a sweep between the two answers made them disagree.
+/// How often nodes and ports are requested again if a sweep between the two answers makes them disagree.
 const TRIES: usize = 3;
 
 /// Take the fabric that the manager sees as the expected one, and say what differs from the file before
@@ -31,7 +31,7 @@ pub struct ApproveArgs {
 }
 
 impl ApproveArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.ask.json()
     }

@@ -1,4 +1,4 @@
-//! Every command and where it is carried out.
+//! Every command, and where it is carried out.
 
 use std::ffi::OsString;
 
@@ -130,7 +130,7 @@ impl Cli {
         }
     }
 
-    /// Carries the command out.
+    /// Carries out the command.
     pub fn run(&self) -> Result<Exit, CliError> {
         match &self.command {
             Command::Demo(args) => demo::run(args),

@@ -19,7 +19,7 @@ pub struct SocketArgs {
 }
 
 impl SocketArgs {
-    /// A client of the manager: on the socket that was given, else where managers listen.
+    /// Returns a client of the manager, on the given socket or on the socket where managers listen.
     pub fn client(&self) -> Client {
         self.socket
             .as_deref()
@@ -50,17 +50,17 @@ pub struct AskArgs {
 }
 
 impl AskArgs {
-    /// The format of the answer, and of errors.
+    /// True if the answer and errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }
 
-    /// A client of the manager.
+    /// Returns a client of the manager.
     pub fn client(&self) -> Client {
         self.socket.client()
     }
 
-    /// Prints an answer; `text` returns its lines for people.
+    /// Prints an answer. `text` returns its lines for people.
     pub fn print<T: Body>(&self, answer: T, text: impl FnOnce(&T) -> Vec<String>) -> Result<(), CliError> {
         let mut out = Out::new(self.format.into());
         if self.format.json {

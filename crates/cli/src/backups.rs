@@ -147,7 +147,7 @@ pub fn run(args: &BackupsArgs) -> Result<Exit, CliError> {
 }
 
 impl InPlaceArgs {
-    /// How links are lost in a row, if requested.
+    /// Returns how links are lost one after another, if that is requested.
     fn how(&self) -> Option<How> {
         Some(How {
             below: self.below?,
@@ -164,7 +164,7 @@ impl InPlaceArgs {
 }
 
 impl BackupsArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }
@@ -240,7 +240,7 @@ fn grid(faults: &[Backup]) -> Grid {
     grid
 }
 
-/// What stands under the table.
+/// Returns the lines below the table.
 fn words(found: &Backups, top: usize) -> Vec<String> {
     let single = |kind: &str| {
         let is = |fault: &&Backup| fault.kind == kind && fault.single_point;

@@ -22,7 +22,8 @@ pub struct BenchArgs {
     words: Vec<OsString>,
 }
 
-/// Becomes that program: the one beside this one, else the one that a shell would find.
+/// Replaces this process by the benchmark program: the one next to this program, otherwise the one that a shell would
+/// find.
 pub fn run(args: &BenchArgs) -> Result<Exit, CliError> {
     let beside = env::current_exe().map(|own| own.with_file_name(PROGRAM));
     let program = beside

@@ -16,7 +16,7 @@ use crate::findings::TOP;
 use crate::out::{Cell, Format, Grid, Out, count};
 use crate::{admission, progress};
 
-/// Time between two questions for what has become of a change.
+/// Time between two requests for the state of a change.
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Have a running manager read its configuration again. The policy in force stays until the judge accepts a plan with
@@ -37,7 +37,7 @@ pub struct ReloadArgs {
 }
 
 impl ReloadArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }
@@ -105,7 +105,7 @@ fn awaited(client: &Client, mut change: PolicyChange, wait: Duration) -> Result<
     Ok(change)
 }
 
-/// Returns what has become of a change, in a line.
+/// Returns the state of a change, in one line.
 fn in_words(change: &PolicyChange) -> String {
     let PolicyChange { serial, why, .. } = change;
     if change.changed.is_empty() {
@@ -142,7 +142,7 @@ fn findings(out: &mut Out, findings: &[api::Finding]) -> Result<(), CliError> {
     }
 }
 
-/// Changes, one a row.
+/// Returns a table of changes, one per row.
 pub fn table(changes: &PolicyChanges) -> Grid {
     let keys = ["serial", "state", "since", "changed", "needs_restart", "why"];
     let mut grid = Grid::new(&keys).lose_first(&["needs_restart", "since"]);
@@ -215,7 +215,7 @@ fn verdict(would: &WouldSend) -> String {
     )
 }
 
-/// Sets, one a row.
+/// Returns a table of Sets, one per row.
 fn sets<'a>(sets: impl Iterator<Item = &'a WouldSet>) -> Grid {
     let keys = ["node", "attribute", "port", "block", "entries", "step", "what"];
     let mut grid = Grid::new(&keys).lose_first(&["what", "step"]);
@@ -245,7 +245,7 @@ fn by_node(sets: &[WouldSet]) -> BTreeMap<&str, Vec<&WouldSet>> {
     nodes
 }
 
-/// What a plan would send, one node a row.
+/// Returns a table of what a plan would send, one node per row.
 pub fn nodes(sets: &[WouldSet]) -> Grid {
     let mut grid = Grid::new(&["node", "sets", "lft_blocks", "lft_entries", "port_infos", "others"]);
     for (node, sets) in by_node(sets) {

@@ -102,7 +102,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
 }
 
 impl CompareArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }
@@ -152,7 +152,7 @@ impl CompareArgs {
 
 /// `3` is 1, 2, 3; `21-30` is 21 to 30.
 fn seeds(text: &str) -> Option<Vec<u64>> {
-    /// More draws than these are a slip of the finger.
+    /// Largest number of draws: a larger one is a typing error.
     const SEEDS_MAX: u64 = 10_000;
     let (first, last) = match text.split_once('-') {
         Some((first, last)) => (first.parse().ok()?, last.parse().ok()?),
@@ -161,7 +161,7 @@ fn seeds(text: &str) -> Option<Vec<u64>> {
     (first <= last && last - first < SEEDS_MAX).then(|| (first..=last).collect())
 }
 
-/// An engine with its lanes, for people.
+/// Returns the name of an engine with its lanes, for people.
 pub fn label(engine: &str, vls: Option<u8>) -> String {
     vls.map_or_else(|| engine.to_owned(), |vls| format!("{engine}, {vls} VL"))
 }

@@ -36,7 +36,7 @@ enum Command {
 }
 
 impl ConfigArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         matches!(&self.command, Command::Check { format, .. } if format.json)
     }

@@ -24,7 +24,7 @@ pub struct DecodeArgs {
 }
 
 impl DecodeArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }
@@ -80,7 +80,7 @@ pub fn run(args: &DecodeArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-/// What a record begins with, whatever its version.
+/// The beginning of every record, whatever its version.
 const RECORD: &[u8] = b"SLVREC";
 
 /// Prints the datagrams of a record in order, with their time and sender.

@@ -111,7 +111,7 @@ fn come_up(out: &mut Out, manager: &Manager) -> Result<bool, CliError> {
     Ok(status.up)
 }
 
-/// A port between two switches, as a fault names it.
+/// Returns a port between two switches, named as in a fault.
 fn cable_between_switches(manager: &Manager, links: &Links) -> Result<Option<String>, CliError> {
     let nodes = manager.nodes().map_err(HttpError::from)?.nodes;
     let is_switch = |guid| {

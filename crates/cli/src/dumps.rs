@@ -8,15 +8,15 @@ use selvedge_daemon::{Dump, DumpSink};
 use selvedge_store::{StoreError, replace_file};
 use selvedge_topology::{LftStyle, opensm, write_lfts, write_sl_to_vl};
 
-/// Writes them into a folder.
+/// Writes OpenSM's dump files into a folder.
 pub struct DumpFiles {
     folder: PathBuf,
-    /// All of them, not only the list of links.
+    /// True if all files are written, not only the list of links.
     all: bool,
 }
 
 impl DumpFiles {
-    /// The dumps of the settings; none, if they name no folder.
+    /// Returns the dump files of the settings; none if the settings name no folder.
     pub fn of(options: &DaemonOptions) -> Option<Self> {
         let folder = options.dump_dir.clone()?;
         Some(Self {

@@ -1,4 +1,4 @@
-//! `selvedge status events`: what happened, and what happens.
+//! `selvedge status events`: past events, and further ones as they happen.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -28,14 +28,14 @@ pub struct EventArgs {
     follow: bool,
 }
 
-/// From where on events are shown.
+/// The first event to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Since {
-    /// After this number.
+    /// The first event after this number.
     Number(u64),
     /// So long ago.
     Ago(Duration),
-    /// At this time, in milliseconds since 1970-01-01 UTC.
+    /// The first event at or after this time, in milliseconds since 1970-01-01 UTC.
     At(u64),
 }
 
@@ -81,7 +81,7 @@ impl EventArgs {
         }
     }
 
-    /// Refuses the flags where something else than events is shown.
+    /// Refuses the flags of events if something other than events is shown.
     pub fn none(self) -> Result<(), CliError> {
         if self.since.is_none() && self.severity.is_none() && !self.follow {
             return Ok(());
@@ -157,7 +157,7 @@ fn print(out: &mut Out, events: Events) -> Result<(), CliError> {
     out.flush()
 }
 
-/// An event on a line of its own, as the log has it.
+/// Returns the line of an event, as in the log.
 fn line(event: &Event) -> String {
     let (time, severity) = (utc_text(event.time_ms), event.severity);
     format!("{time} {severity:<7} {} {}", event.code, event.text)

@@ -35,7 +35,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// The exit of `selvedge health`, which has the codes of Nagios plugins: 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
+    /// Returns the exit of `selvedge health`, which has the codes of Nagios plugins: 1 WARNING, 2 CRITICAL, 3 UNKNOWN.
     pub const fn of_nagios(code: u8) -> Self {
         match code {
             0 => Self::Good,
@@ -46,10 +46,10 @@ impl Exit {
     }
 }
 
-/// Why a command could not do its work.
+/// The reasons for which a command could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// The reader of our output has gone: there is nothing to report.
+    /// The reader of the output has gone, so there is nothing to report.
     #[error("standard output is closed")]
     Closed,
     /// SLV-CLI-0040: a write to standard output failed.
@@ -75,7 +75,7 @@ pub enum CliError {
         text: String,
         /// `; did you mean '…'?`, or empty.
         meant: String,
-        /// Examples of what can be generated.
+        /// Examples of fabrics that can be generated.
         known: String,
     },
     /// SLV-CLI-0002: a file cannot be written.
@@ -89,7 +89,7 @@ pub enum CliError {
     /// SLV-CLI-0003: the text is not a datagram in hexadecimal.
     #[error("SLV-CLI-0003: {place}: {what}; want 512 hexadecimal digits, the 256 bytes of a MAD")]
     NoHex {
-        /// Where it stands.
+        /// Place of the text.
         place: String,
         /// The problem.
         what: String,
@@ -279,7 +279,7 @@ impl CliError {
         }
     }
 
-    /// Wrong usage, with the first lines of clap's message.
+    /// Returns the error for wrong usage, with the first lines of clap's message.
     pub fn usage(error: &clap::Error) -> Self {
         if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             let what = "a command is missing".to_owned();
@@ -303,7 +303,7 @@ impl CliError {
         format!("{code}: {}", text.strip_prefix("error: ").unwrap_or(&text))
     }
 
-    /// The exit code for it.
+    /// Returns the exit code for this error.
     pub fn exit(&self) -> Exit {
         match self {
             Self::Closed => Exit::Good,
@@ -321,7 +321,7 @@ impl CliError {
         }
     }
 
-    /// One line for people, or an object for programs.
+    /// Returns the error as one line for people, or as an object for programs.
     pub fn text(&self, json: bool) -> String {
         let message = self.to_string();
         if !json {

@@ -30,7 +30,8 @@ pub fn read_file(path: &Path) -> Result<Expected, CliError> {
     Ok(comparer(name, expected, Some((path, bytes))))
 }
 
-/// Compares with an expected topology; `file`: where it is read again, and what it held.
+/// Returns a function that compares fabrics with an expected topology. `file`: the path from which it is read again,
+/// and its last contents.
 fn comparer(spec: String, mut expected: Fabric, mut file: Option<(PathBuf, Vec<u8>)>) -> Expected {
     Box::new(move |found: &Fabric| {
         let mut unread = None;
@@ -51,7 +52,7 @@ fn comparer(spec: String, mut expected: Fabric, mut file: Option<(PathBuf, Vec<u
     })
 }
 
-/// Reads the file of the expected topology; `None`: it states what it did before.
+/// Reads the file of the expected topology again; `None` if its contents are unchanged.
 fn again(path: &Path, before: &[u8]) -> Result<Option<(Fabric, Vec<u8>)>, CliError> {
     let bytes = load::text_bytes(path)?;
     if before == &*bytes {

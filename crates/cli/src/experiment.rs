@@ -175,7 +175,7 @@ fn figures() -> Result<Figures, CliError> {
     Ok(known)
 }
 
-/// Runs what has no result yet.
+/// Runs the simulations that have no result yet.
 fn simulated(experiment: &Experiment, path: &Path, jobs: Option<u16>) -> Result<Summary, CliError> {
     let maker = format!("selvedge {}", env!("CARGO_PKG_VERSION"));
     let mut results = ResultsFile::open(path, &maker)?;
@@ -210,7 +210,7 @@ fn simulate_command() -> Command {
     SimulateArgs::augment_args(Command::new("simulate"))
 }
 
-/// What a file may set: the flags of `selvedge simulate`, so that there is one list of them.
+/// Returns the settings that a file may have: the flags of `selvedge simulate`, so that there is only one list of them.
 fn schema() -> Schema {
     let command = simulate_command();
     let fields = command.get_arguments().filter_map(|arg| {
@@ -252,7 +252,7 @@ fn warn_of_old_spellings(experiment: &Experiment, file: &Path) {
     }
 }
 
-/// A run as the command line that would do it.
+/// Returns a run as the command line that would carry it out.
 fn parsed(run: &Run) -> Result<SimulateArgs, CliError> {
     let mut words = vec!["simulate".to_owned(), format!("--seed={}", run.seed)];
     for (name, value) in &run.cell.settings {
@@ -319,7 +319,7 @@ fn list_settings(out: &mut Out, schema: &Schema) -> Result<(), CliError> {
 }
 
 impl ExperimentArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }

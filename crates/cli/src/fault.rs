@@ -42,13 +42,13 @@ fn forms() -> String {
 /// Longest time for the manager to notice the fault. Traps take far less; light sweeps are not awaited. After that, the
 /// manager's reaction is over when it has had no events and no work for this time.
 const NOTICE_WAIT: Duration = Duration::from_secs(1);
-/// After this time, a message on standard error says what the command waits for.
+/// Time after which a message on standard error says what the command waits for.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
-/// How long it may take to have it all in the switches again.
+/// How long it may take until switches have all tables again.
 const SETTLE_WAIT: Duration = Duration::from_secs(60);
-/// How much later the changes in the tables may be reported: they are compared by another thread.
+/// How much later the changes in the tables may be reported, because another thread compares them.
 const COMPARED_WAIT: Duration = Duration::from_millis(500);
-/// How often events are asked for.
+/// How often the manager is asked for events.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// Events that end a reaction: SUBNET UP, with errors, or no plan.
@@ -59,7 +59,7 @@ const ACCEPTED: &str = "SLV-SM-0004";
 const COMPARED: &str = "SLV-DAEMON-0107";
 
 impl FaultArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }

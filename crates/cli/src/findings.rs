@@ -21,7 +21,7 @@ const INPUTS_MAX: usize = 1_000;
 pub struct Group {
     severity: String,
     kind: String,
-    /// Their number, including findings that no list has.
+    /// Number of the group's findings, including those that no list contains.
     count: u64,
 }
 
@@ -64,7 +64,7 @@ pub struct InputWarning {
 }
 
 impl InputWarning {
-    /// Makes one of a warning that leaves no value unknown.
+    /// Returns a warning that leaves no value unknown.
     pub fn odd(warning: impl Display) -> Self {
         Self {
             text: warning.to_string(),
@@ -72,7 +72,7 @@ impl InputWarning {
         }
     }
 
-    /// Makes one of a warning about a dump.
+    /// Returns a warning about a dump.
     pub fn of_dump(warning: &DumpWarning) -> Self {
         Self {
             is_gap: warning.is_gap(),

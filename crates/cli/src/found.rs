@@ -1,4 +1,4 @@
-//! What a dry run says about tables that the switches hold already.
+//! The part of a dry run's report about tables that the switches already hold.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::meter::all_threads;
 use crate::out::thousands;
 use crate::progress::{self, Drawn};
 
-/// Returns what is known of the tables that the switches held when a dry run began; `None` if they held none, or if
-/// this was no dry run.
+/// Returns the data on the tables that the switches held when a dry run began; `None` if they held none, or if this was
+/// no dry run.
 pub fn tables(ended: &Ended) -> Result<Option<FoundTables>, CliError> {
     let view = &ended.view;
     let (Some(fabric), Some(plan), Some(policy)) = (&view.fabric, &view.plan, &view.policy) else {
@@ -48,7 +48,7 @@ pub fn tables(ended: &Ended) -> Result<Option<FoundTables>, CliError> {
     Ok(found)
 }
 
-/// Returns it in a few lines.
+/// Returns these data in a few lines.
 pub fn lines(found: &FoundTables) -> Vec<String> {
     let (entries, kept) = (thousands(found.entries), thousands(found.kept));
     let stay = match found.kept == found.entries {

@@ -179,7 +179,7 @@ const HEADINGS: [(&str, &[&str]); 23] = [
     ),
 ];
 
-/// Flags that mean something else in one command: command, long name, heading.
+/// Flags that have another meaning in one command: command, long name, heading.
 const ELSEWHERE: [(&str, &str, &str); 24] = [
     ("transition", "to", "Routing"),
     ("status", "state", "Rows and their order"),

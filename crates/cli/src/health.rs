@@ -18,7 +18,7 @@ pub struct HealthArgs {
 }
 
 impl HealthArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.ask.json()
     }
@@ -73,7 +73,7 @@ pub struct ForgetArgs {
 }
 
 impl ForgetArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.ask.json()
     }

@@ -18,7 +18,7 @@ use crate::exit::CliError;
 use crate::out::note;
 use crate::tables_io::guid2lid;
 
-/// Warnings of one file that are printed; more are only counted.
+/// Largest number of warnings of one file that are printed; more are only counted.
 const WARNINGS_MAX: usize = 10;
 
 /// The operator's names for nodes.
@@ -30,7 +30,7 @@ pub struct NameArgs {
 }
 
 impl NameArgs {
-    /// The names; none without a file.
+    /// Returns the names; none without a file.
     pub fn read(&self) -> Result<NodeNames, CliError> {
         names(self.node_name_map.as_deref())
     }
@@ -114,7 +114,7 @@ pub fn write(path: &Path, text: &str) -> Result<(), CliError> {
     replace_file(path, |file| file.write_all(text.as_bytes())).map_err(|error| not_written(path, error))
 }
 
-/// Fails if a file cannot be written; leaves it as it was.
+/// Fails if a file cannot be written. Leaves the file unchanged.
 pub fn writable(path: &Path) -> Result<(), CliError> {
     can_replace_file(path).map_err(|error| not_written(path, error))
 }
@@ -130,7 +130,7 @@ fn not_written(path: &Path, error: StoreError) -> CliError {
     }
 }
 
-/// The fabric of `--fabric`. Warnings about a file go to standard error.
+/// Returns the fabric of `--fabric`. Warnings about a file go to standard error.
 pub fn fabric(spec: &str) -> Result<Fabric, CliError> {
     let (fabric, warnings) = fabric_and_warnings(spec)?;
     warn(warnings.iter());
@@ -175,12 +175,12 @@ pub fn emulated(spec: &str, lfts: Option<&Path>) -> Result<(Fabric, Held), CliEr
     Ok((fabric, held))
 }
 
-/// The same fabric with the operator's names as descriptions.
+/// Returns the same fabric with the operator's names as descriptions.
 pub fn named(fabric: &Fabric, names: &NodeNames) -> Fabric {
     rename(fabric, &by_guid(names))
 }
 
-/// The operator's names by GUID.
+/// Returns the operator's names by GUID.
 pub fn by_guid(names: &NodeNames) -> BTreeMap<Guid, String> {
     names.iter().map(|(guid, name)| (guid, name.to_owned())).collect()
 }

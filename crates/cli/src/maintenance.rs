@@ -62,21 +62,21 @@ pub struct EnableArgs {
 }
 
 impl DrainArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.what.ask.json()
     }
 }
 
 impl IsolateArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.what.ask.json()
     }
 }
 
 impl EnableArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.ask.json()
     }

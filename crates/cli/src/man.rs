@@ -46,7 +46,7 @@ pub fn run(args: &ManArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-/// The definition of all commands, as manual pages describe it: `help` is in each of them, and has no page.
+/// Returns the definition of all commands, as manual pages describe it: `help` is in each of them, and has no page.
 fn whole() -> Command {
     let mut command = as_documented(args::command());
     command.build();
@@ -61,7 +61,7 @@ fn as_documented(command: Command) -> Command {
         .mut_subcommands(as_documented)
 }
 
-/// A command, and all commands of it.
+/// Returns a command, with all its subcommands.
 fn with_all_below(command: &Command) -> Vec<Command> {
     let shown = command.get_subcommands().filter(|below| !below.is_hide_set());
     let below = shown.flat_map(with_all_below);
@@ -103,7 +103,7 @@ fn page(command: &Command) -> String {
     text + &roff.to_roff()
 }
 
-/// The options of a command: one section, with the headings of help below it.
+/// Returns the options of a command: one section, with the headings of help below it.
 fn options(man: &Man) -> String {
     let mut text = Vec::new();
     let _ = man.render_options_section(&mut text);
@@ -114,7 +114,7 @@ fn options(man: &Man) -> String {
     }
 }
 
-/// The sections that clap knows nothing of.
+/// Returns the sections for which clap has no data.
 fn added(command: &Command, page: Page) -> Roff {
     let mut roff = Roff::new();
     let notes = command.get_after_long_help().or_else(|| command.get_after_help());
@@ -129,7 +129,7 @@ fn added(command: &Command, page: Page) -> Roff {
     roff
 }
 
-/// Exit codes, `of` what if that is not the page's own command.
+/// Writes the exit codes. `of`: the command to which they apply, if that is not the page's own command.
 fn exit_status(roff: &mut Roff, of: &str, exits: Exits) {
     roff.control("SH", ["EXIT STATUS"]);
     if !of.is_empty() {
@@ -156,7 +156,7 @@ fn examples(roff: &mut Roff, examples: &[(&str, &str)]) {
     }
 }
 
-/// Lines as they are.
+/// Writes lines exactly as they are.
 fn literal(roff: &mut Roff, text: &str) {
     roff.control("nf", []);
     for line in text.lines() {

@@ -53,7 +53,7 @@ pub struct DoorArgs {
 }
 
 impl DoorArgs {
-    /// The flag that names it.
+    /// Returns the flag that names the port.
     pub const fn flag(&self) -> &'static str {
         match self.fabric {
             Some(_) => "--fabric",
@@ -61,7 +61,7 @@ impl DoorArgs {
         }
     }
 
-    /// The door itself.
+    /// Returns the port to open.
     pub fn door(&self) -> Result<Door, CliError> {
         match &self.fabric {
             Some(spec) => {
@@ -138,7 +138,7 @@ impl ProcessArgs {
         }
     }
 
-    /// Reads the expected topology: that of the flag, else that of the configuration.
+    /// Reads the expected topology: that of the flag, otherwise that of the configuration.
     fn expected(&self, settings: &Settings) -> Result<Option<Expected>, CliError> {
         match (&self.expected, &settings.daemon.expected) {
             (Some(spec), _) => expected::read(spec).map(Some),
@@ -194,15 +194,15 @@ pub fn checked(door: Result<&Door, &CliError>) -> Result<(), CliError> {
 
 /// A manager that has ended.
 pub struct Ended {
-    /// Its last view, with the names that it discovered.
+    /// The manager's last view, with the names that it discovered.
     pub view: View,
-    /// How its front ends saw it.
+    /// The interface of the manager for front ends.
     pub running: selvedge_daemon::Manager,
-    /// How it ended.
+    /// Outcome of the run.
     pub outcome: Outcome,
     /// Names of hosts of the emulated fabric that the manager did not find; empty for another fabric.
     pub not_found: Vec<String>,
-    /// The signal that ended it, if one did.
+    /// The signal that ended the run, if one did.
     pub signal: Option<i32>,
 }
 
@@ -305,7 +305,7 @@ fn begin(
     })?)
 }
 
-/// The exit code of an ended manager.
+/// Returns the exit code of an ended manager.
 pub fn exit(ended: &Ended, once: bool) -> Exit {
     match (once, ended.signal) {
         // A manager that runs until it is stopped has done so.

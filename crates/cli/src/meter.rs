@@ -28,7 +28,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Counts time from now on.
+    /// Returns a meter that counts time from now on.
     pub fn new() -> Self {
         Self { start: Instant::now() }
     }
@@ -48,7 +48,7 @@ impl Meter for Process {
     }
 }
 
-/// Highest resident memory of this process so far, in bytes, where the system states it (Linux: VmHWM).
+/// Returns the highest resident memory of this process so far, in bytes, if the system states it (Linux: VmHWM).
 pub fn peak_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -56,7 +56,7 @@ pub fn peak_rss_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// Processor time of this thread so far, in ns, where the system states it (Linux).
+/// Returns the processor time of this thread so far, in ns, if the system states it (Linux).
 fn thread_cpu_ns() -> Option<u64> {
     // Until another thread could run, the system counts in whole ticks of some milliseconds.
     std::thread::yield_now();
@@ -64,9 +64,9 @@ fn thread_cpu_ns() -> Option<u64> {
     text.split(' ').next()?.parse().ok()
 }
 
-/// Processor time of this process so far, in seconds, where the system states it (Linux).
+/// Returns the processor time of this process so far, in seconds, if the system states it (Linux).
 pub fn cpu_seconds() -> Option<f64> {
-    /// Ticks of /proc in a second, on every Linux there is.
+    /// Number of ticks of /proc in a second, the same on every Linux.
     const TICKS_PER_S: f64 = 100.0;
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     // The name, in brackets, may hold anything.

@@ -101,7 +101,7 @@ pub fn run(args: &ModelArgs) -> Result<Exit, CliError> {
 }
 
 impl ModelArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }
@@ -229,7 +229,7 @@ fn parts_of(whole: f64, parts: &[(&str, f64)]) -> Vec<String> {
         .collect()
 }
 
-/// MADs of a bring-up, managers side by side.
+/// Returns a table of the MADs of a bring-up, with the managers side by side.
 fn counts(model: &Model) -> Grid {
     let mut grid = Grid::new(&["method", "attribute", "selvedge", "opensm"]);
     let of = |manager: &str| {
@@ -257,7 +257,7 @@ fn counts(model: &Model) -> Grid {
     grid
 }
 
-/// Every count of every answer, a line each.
+/// Returns a table of every count of every answer, one per line.
 fn count_lines(model: &Model) -> Grid {
     let mut grid = Grid::new(&["question", "manager", "by", "method", "attribute", "count"]);
     for answer in &model.answers {
@@ -279,7 +279,7 @@ fn words(number: u64, one: &str) -> String {
     count(number, one)
 }
 
-/// Three digits that count.
+/// Returns a number with three significant digits.
 pub fn figure(ms: f64) -> String {
     with_decimals(ms, decimals(ms))
 }
@@ -301,7 +301,7 @@ const fn decimals(ms: f64) -> i32 {
     }
 }
 
-/// Whole nanoseconds of what [`micros`] let pass.
+/// Returns the whole nanoseconds of a time that [`micros`] has accepted.
 fn nanos(us: f64) -> u64 {
     (us * 1e3).round() as u64
 }

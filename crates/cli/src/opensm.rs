@@ -1,4 +1,4 @@
-//! OpenSM's place: its configuration file and its short flags on `selvedge run`.
+//! Selvedge in OpenSM's place: with its configuration file, and its short flags on `selvedge run`.
 
 use std::path::PathBuf;
 
@@ -55,7 +55,7 @@ pub struct OpenSmArgs {
 }
 
 impl OpenSmArgs {
-    /// Returns the files that its flags name.
+    /// Returns the files that these flags name.
     pub fn files(&self) -> impl Iterator<Item = (&'static str, FlagFile, PathBuf)> {
         let files = [
             ("--guid2lid", FlagFile::Guid2lid, &self.guid2lid),
@@ -70,14 +70,14 @@ impl OpenSmArgs {
             .flatten()
     }
 
-    /// Applies its other flags to the policy.
+    /// Applies the other flags to the policy.
     pub fn over(&self, policy: &mut Policy) {
         policy.part_enforce = self.part_enforce.unwrap_or(policy.part_enforce);
         policy.reassign_lids |= self.reassign_lids;
     }
 }
 
-/// As OpenSM reads them: in hexadecimal after 0x, else decimal.
+/// Reads `log_flags` as OpenSM does: hexadecimal after 0x, otherwise decimal.
 fn log_flags(text: &str) -> Result<u8, String> {
     let flags = match text.strip_prefix("0x") {
         Some(digits) => u8::from_str_radix(digits, 16),

@@ -74,7 +74,7 @@ impl Out {
         }
     }
 
-    /// True if a person may see colours and `NO_COLOR` does not forbid them.
+    /// True if a person may see colours, and `NO_COLOR` does not forbid them.
     pub fn has_colours(&self) -> bool {
         self.is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
     }
@@ -84,14 +84,15 @@ impl Out {
         self.format
     }
 
-    /// One line, or several, for people: hidden characters are escaped, since names of devices may hold any.
+    /// Writes one line, or several, for people. Hidden characters are escaped, because names of devices may contain
+    /// any.
     pub fn line(&mut self, text: impl AsRef<str>) -> Result<(), CliError> {
         let text = shown(text.as_ref(), self.has_colours());
         self.write(&text)?;
         self.write("\n")
     }
 
-    /// Text as it is.
+    /// Writes text unchanged.
     pub fn write(&mut self, text: &str) -> Result<(), CliError> {
         self.stdout.write_all(text.as_bytes()).map_err(CliError::output)
     }
@@ -101,7 +102,7 @@ impl Out {
         self.stdout.flush().map_err(CliError::output)
     }
 
-    /// A document as JSON.
+    /// Writes a document as JSON.
     pub fn document<T: Body>(&mut self, body: T) -> Result<(), CliError> {
         self.write(&Document::new(body).to_json_pretty())?;
         self.write("\n")
@@ -163,7 +164,7 @@ fn width(is_terminal: bool) -> Option<usize> {
         .filter(|&width| width > 0)
 }
 
-/// Returns text for a terminal or a file: hidden characters escaped, own colours, if there are any, put in.
+/// Returns text for a terminal or a file: hidden characters are escaped, and own colours, if there are any, are added.
 fn shown(text: &str, has_colours: bool) -> String {
     let text = printable_lines(text);
     match has_colours {

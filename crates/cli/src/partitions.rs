@@ -27,7 +27,7 @@ fn key(partition: &Partition) -> String {
     format!("{:#06x}", partition.pkey.0)
 }
 
-/// Partitions, one a row.
+/// Returns a table of partitions, one per row.
 fn summary(partitions: &Partitions, top: usize) -> Grid {
     let keys = [
         "p_key",
@@ -54,7 +54,7 @@ fn summary(partitions: &Partitions, top: usize) -> Grid {
     grid
 }
 
-/// The first members, and how many more there are; `None` without members.
+/// Returns the names of the first members, and the number of the others; `None` without members.
 fn names(partition: &Partition, is_full: bool, top: usize) -> Option<String> {
     let mut members = partition.members_of(is_full);
     let name = |member: &PartitionMember| format!("{}[{}]", member.node_name, member.port);
@@ -66,7 +66,7 @@ fn names(partition: &Partition, is_full: bool, top: usize) -> Option<String> {
     (!shown.is_empty()).then(|| shown.join(", "))
 }
 
-/// Members, one a row.
+/// Returns a table of members, one per row.
 fn members(partitions: &Partitions) -> Grid {
     let mut grid = Grid::new(&["p_key", "name", "membership", "set", "node", "port", "guid"]);
     for partition in &partitions.partitions {
@@ -85,7 +85,7 @@ fn members(partitions: &Partitions) -> Grid {
     grid
 }
 
-/// Rules that apply to no port of the fabric, one a row.
+/// Returns a table of the rules that apply to no port of the fabric, one per row.
 fn rules_without_ports(partitions: &Partitions) -> Grid {
     let mut grid = Grid::new(&["p_key", "name", "rule"]);
     for partition in &partitions.partitions {

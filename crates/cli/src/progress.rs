@@ -1,4 +1,4 @@
-//! Progress on a terminal, log lines beside it.
+//! Progress on a terminal, together with log lines.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write as _};
@@ -13,12 +13,12 @@ use selvedge_study::{Progress, Stage, Watch};
 
 /// Time between two checks whether the manager has ended: the largest delay of `--once`.
 const STEP: Duration = Duration::from_millis(1);
-/// The bar is drawn once in this number of steps.
+/// Number of steps between two drawings of the bar.
 const DRAW_STEPS: u32 = 40;
 /// Steps after which the end is checked only when the bar is drawn.
 const EARLY_STEPS: u32 = 2_000;
 
-/// A bar on standard error; invisible if that is no terminal.
+/// Returns a bar on standard error; invisible if that is no terminal.
 pub fn bar() -> ProgressBar {
     let target = if io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()
@@ -33,7 +33,7 @@ pub fn bar() -> ProgressBar {
     bar
 }
 
-/// The bar counts simulated nanoseconds. The remaining time is estimated from the recent pace.
+/// Lets the bar count simulated nanoseconds. The remaining time is estimated from the recent pace.
 fn simulated_time(bar: &ProgressBar) {
     let us = |w: &mut dyn fmt::Write, ns: u64| {
         // A bar that cannot be drawn is no reason to stop.
@@ -54,7 +54,7 @@ fn simulated_time(bar: &ProgressBar) {
     bar.reset();
 }
 
-/// The bar counts items of different lengths: only the pace is shown.
+/// Lets the bar count items of different lengths: only the pace is shown.
 pub fn several(bar: &ProgressBar, things: &'static str) {
     let template = "{msg} {bar:30} {human_pos} of {human_len}, {elapsed}; at this pace {eta} more";
     if let Ok(style) = ProgressStyle::with_template(template) {
@@ -93,7 +93,7 @@ pub struct DrawnTime<'a> {
 }
 
 impl<'a> DrawnTime<'a> {
-    /// Draws with this bar.
+    /// Returns a value that draws with this bar.
     pub const fn new(bar: &'a ProgressBar) -> Self {
         let begun = Once::new();
         Self { bar, begun }
@@ -112,7 +112,8 @@ impl Watch for DrawnTime<'_> {
     }
 }
 
-/// Draws the progress of a manager until it ends, or until `done`, called whenever the bar is drawn, returns true.
+/// Draws the progress of a manager until it ends, or until `done` returns true. `done` is called whenever the bar is
+/// drawn.
 pub fn follow(bar: &ProgressBar, running: &Running, mut done: impl FnMut(&Manager) -> bool) {
     let mut steps = 0_u32;
     while !running.is_finished() {
@@ -149,7 +150,7 @@ pub struct BarLog {
 }
 
 impl BarLog {
-    /// Shows lines from `least` on.
+    /// Returns a log that shows lines of this severity or a higher one.
     pub fn new(bar: ProgressBar, least: Severity) -> Self {
         let journal = Journal::of_stderr();
         Self { bar, least, journal }

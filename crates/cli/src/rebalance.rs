@@ -23,7 +23,7 @@ pub struct RebalanceArgs {
 }
 
 impl RebalanceArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }

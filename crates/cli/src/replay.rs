@@ -28,7 +28,7 @@ pub struct ReplayArgs {
 }
 
 impl ReplayArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }
@@ -84,7 +84,7 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
-/// Returns the exit of a record without a difference: a damaged one was not compared as a whole.
+/// Returns the exit code for a record without a difference. A damaged record was not compared as a whole.
 fn whole(record: &Replay) -> Exit {
     match record.torn.is_some_and(|torn| torn.is_damage()) {
         true => Exit::NotGood,
@@ -97,7 +97,7 @@ fn say_torn(out: &mut Out, record: &Replay) -> Result<(), CliError> {
     record.torn.map_or(Ok(()), |torn| out.line(torn.to_string()))
 }
 
-/// A schedule of `selvedge soak`: it is carried out again, which gives the same bytes again.
+/// Carries out a schedule of `selvedge soak` again, which gives the same bytes.
 fn schedule(args: &ReplayArgs) -> Result<Exit, CliError> {
     let bytes = load::text_bytes(&args.file)?;
     let schedule: Schedule = String::from_utf8_lossy(&bytes).parse()?;

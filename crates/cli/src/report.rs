@@ -5,7 +5,7 @@ use selvedge_verify::{Fault, Figures, Severity, Traffic, Verdict};
 
 use crate::out::{count, thousands};
 
-/// The fabric, the plan, the judge's verdict, and the cost.
+/// Returns lines about the fabric, the plan, the judge's verdict, and the cost.
 pub fn lines(status: &Status, verdict: Option<&Verdict>) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(fabric) = &status.fabric {
@@ -67,13 +67,13 @@ pub fn not_found(hosts: &[String]) -> Option<String> {
     })
 }
 
-/// How far an interrupted run was.
+/// Returns how far an interrupted run had come.
 pub fn interrupted(status: &Status) -> String {
     let (done, total) = (thousands(status.progress.done), thousands(status.progress.total));
     format!("interrupted while in stage {}, {done} of {total} done", status.stage)
 }
 
-/// The judge's verdict in a sentence.
+/// Returns the judge's verdict in a sentence.
 pub fn judged(verdict: &Verdict) -> String {
     let Figures {
         host_pairs,

@@ -83,7 +83,7 @@ pub enum EffortArg {
 }
 
 impl EffortArg {
-    /// As it is written.
+    /// Returns the value as it is written on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fast => "fast",
@@ -102,7 +102,7 @@ pub enum RebalanceArg {
 }
 
 impl HowArgs {
-    /// Puts them into an engine's options.
+    /// Applies these choices to an engine's options.
     pub fn apply(self, options: &mut Options) {
         options.weave.effort = match self.effort {
             EffortArg::Fast => Effort::Fast,
@@ -145,7 +145,7 @@ pub struct InputArgs {
 }
 
 impl InputArgs {
-    /// The options they make.
+    /// Returns the options that follow from these files.
     pub fn options(&self, fabric: &Fabric) -> Result<Options, CliError> {
         let guids = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(Vec::new()), read_guids);
         let numbers = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(Vec::new()), read_guid_numbers);
@@ -240,7 +240,7 @@ pub fn run(args: &RouteArgs) -> Result<Exit, CliError> {
     written.map(|()| exit)
 }
 
-/// Prints what engines noted to standard error.
+/// Prints the engines' remarks to standard error.
 fn say_notes(notes: &[Note]) {
     for found in notes {
         note(format!("note: {found}"));
@@ -287,7 +287,7 @@ impl RouteArgs {
         Ok(exit)
     }
 
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }

@@ -78,7 +78,7 @@ pub struct WatchArgs {
 }
 
 impl RunArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }
@@ -160,7 +160,7 @@ impl RunArgs {
 }
 
 impl WatchArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }

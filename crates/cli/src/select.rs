@@ -75,7 +75,7 @@ impl SelectArgs {
         all
     }
 
-    /// Refuses the flags where something else than rows is shown.
+    /// Refuses the flags that select rows if something other than rows is shown.
     pub fn none(&self) -> Result<(), CliError> {
         if self.parameters("").is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! `selvedge completions`: from the one definition of every flag.
+//! `selvedge completions`: made from the one definition of every flag.
 
 use clap::Args;
 use clap_complete::Shell;

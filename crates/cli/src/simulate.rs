@@ -129,7 +129,7 @@ struct TrafficArgs {
     message: Option<u32>,
 }
 
-/// A time with its unit, in ns.
+/// Reads a time with its unit, in ns.
 pub fn time_ns(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no time; want a number with ns, us, ms or s, as 100us");
     let split = text.find(|c: char| c.is_alphabetic()).ok_or_else(wrong)?;
@@ -202,7 +202,7 @@ impl TrafficArgs {
         self.goal.is_some() || Collective::is_named_by(&self.traffic) || self.job.iter().any(has_end)
     }
 
-    /// What hosts send.
+    /// Reads which messages hosts send.
     fn read(&self) -> Result<Traffic, CliError> {
         if !self.job.is_empty() {
             return Ok(Traffic::Jobs(job::jobs(&self.job)?));
@@ -236,7 +236,7 @@ impl TrafficArgs {
 }
 
 impl SimulateArgs {
-    /// LIDs by port GUID: those of a file, or those that tables from a file were made for.
+    /// Returns LIDs by port GUID: those of a file, or those for which tables from a file were made.
     fn known_lids(&self, fabric: &Fabric, options: &Options) -> Result<BTreeMap<Guid, LidRange>, CliError> {
         match (&self.lids, options.listed.as_deref()) {
             (None, Some(Listed::Tables { lids, .. })) => Ok(lids
@@ -270,7 +270,7 @@ impl SimulateArgs {
         })
     }
 
-    /// The fabric without the links that are gone.
+    /// Returns the fabric without the links that are gone.
     fn fabric(&self) -> Result<Fabric, CliError> {
         let lost = self.lost()?;
         let whole = load::fabric(&self.fabric)?;
@@ -397,7 +397,7 @@ impl SimulateArgs {
         Ok(exit)
     }
 
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }

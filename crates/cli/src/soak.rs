@@ -34,9 +34,9 @@ use crate::out::{Format, Out, note};
 const PARTS: (u64, u64) = (100, 1_000);
 /// Largest number of seeds of a run: more than a year on one processor. Their parts still fit into memory.
 const SEEDS_MAX: u64 = 1_000_000_000;
-/// A run of this number of seeds is a long one.
+/// From this number of seeds on, a run counts as long.
 const LONG: u64 = 20_000;
-/// Failing schedules of one code that are kept and made small.
+/// Number of failing schedules of one code that are kept and reduced.
 const KEPT: usize = 3;
 /// Runs spent on making a failing schedule small.
 const SHRINK_RUNS: usize = 3_000;
@@ -138,7 +138,7 @@ impl SoakArgs {
         }
     }
 
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }
@@ -237,7 +237,7 @@ fn make_folders(args: &SoakArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A bar that counts seeds.
+/// Returns a bar that counts seeds.
 fn bar(count: u64) -> ProgressBar {
     let bar = crate::progress::bar();
     bar.set_length(count);
@@ -292,7 +292,7 @@ fn parts(seeds: &Range<u64>) -> Vec<Range<u64>> {
         .collect()
 }
 
-/// A generated fabric.
+/// Returns a generated fabric.
 pub fn generated(spec: &str) -> Result<Fabric, String> {
     match spec.parse::<Spec>() {
         Ok(Spec::Generated(recipe)) => recipe.fabric().map_err(|error| error.to_string()),
@@ -304,7 +304,7 @@ pub fn generated(spec: &str) -> Result<Fabric, String> {
 /// The outcome of a run that ended in a panic.
 const PANICKED: &str = "the manager or a checker panicked";
 
-/// How many were kept of each code.
+/// Number of kept schedules, by code.
 type Kept = Mutex<BTreeMap<String, usize>>;
 
 /// Options of a run that are added to the schedule of every seed.
@@ -338,16 +338,16 @@ impl Beside {
 /// Texts of resolved schedules, by seed.
 type Texts = Mutex<BTreeMap<u64, String>>;
 
-/// The requested outputs of seeds beside their outcome.
+/// The outputs that are wanted for each seed, in addition to its outcome.
 struct Wanted<'a> {
     beside: Beside,
-    /// Where failing schedules are kept.
+    /// The folder for failing schedules, and how many were kept.
     keep: Option<(&'a Path, &'a Kept)>,
     resolved: Option<&'a Texts>,
 }
 
 impl Wanted<'_> {
-    /// Carries a schedule out.
+    /// Carries out a schedule.
     fn run(&self, schedule: &Schedule) -> Result<Outcome, String> {
         let fabric = generated(&schedule.fabric)?;
         let Some(texts) = self.resolved else {
@@ -408,7 +408,7 @@ fn broken(totals: &mut Totals, seed: u64, what: String) -> bool {
     true
 }
 
-/// The schedule as drawn, the reduced one, and the managers' log.
+/// Stores the schedule as drawn, the reduced schedule, and the managers' log.
 fn keep_failure(folder: &Path, schedule: &Schedule, failure: &Failure) -> Result<(), CliError> {
     let what = &failure.what;
     let file = |name: &str| folder.join(format!("seed-{}{name}.txt", schedule.seed));
@@ -450,7 +450,7 @@ fn earlier(path: &Path, binary: &str, beside: Beside) -> Result<Vec<Soak>, CliEr
         .collect())
 }
 
-/// Appends a part, and writes the page again beside it.
+/// Appends a part of the results, and writes the page next to it again.
 fn store(path: &Path, part: &Soak, all: &Soak) -> Result<(), CliError> {
     let file = OpenOptions::new().create(true).append(true).open(path);
     let line = Document::new(part.clone()).to_json();
@@ -480,7 +480,7 @@ fn show(args: &SoakArgs, all: Soak) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
-/// Version, and the commit that is checked out where it runs.
+/// Returns the version, and the commit that is checked out where the program runs.
 fn program() -> String {
     let git = |args: &[&str]| {
         let output = Command::new("git")
@@ -496,7 +496,7 @@ fn program() -> String {
     format!("selvedge {} commit {commit}{changed}", env!("CARGO_PKG_VERSION"))
 }
 
-/// A number over the program's own file, so that nothing is skipped that another program did.
+/// Returns a hash of the program's own file, so that no result of another program counts as done.
 fn binary() -> String {
     let bytes = std::env::current_exe().and_then(fs::read).unwrap_or_default();
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -511,7 +511,7 @@ fn machine() -> String {
     model.map_or_else(|| "unknown".to_owned(), |(_, name)| name.trim().to_owned())
 }
 
-/// Processor time of this thread in ns; 0 if the system does not report it.
+/// Returns the processor time of this thread in ns; 0 if the system does not report it.
 fn thread_cpu_ns() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     text.split_whitespace()

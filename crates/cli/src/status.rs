@@ -64,7 +64,7 @@ enum What {
 }
 
 impl What {
-    /// Refuses flags that are of something else.
+    /// Refuses flags that belong to another subject.
     fn takes(self, args: &StatusArgs) -> Result<(), CliError> {
         if !matches!(self, Self::Nodes | Self::Ports | Self::Links) {
             args.select.none()?;
@@ -77,7 +77,7 @@ impl What {
 }
 
 impl StatusArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }
@@ -235,7 +235,7 @@ pub struct SweepArgs {
 }
 
 impl SweepArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.ask.json()
     }

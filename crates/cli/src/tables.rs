@@ -16,7 +16,7 @@ fn known(value: Option<impl Into<Cell>>) -> Cell {
     value.map_or(Cell::Unknown, Into::into)
 }
 
-/// Nodes, one a row.
+/// Returns a table of nodes, one per row.
 pub fn nodes(nodes: &Nodes) -> Grid {
     let mut grid = Grid::new(&["guid", "kind", "lid", "ports", "active", "name"]);
     for node in &nodes.nodes {
@@ -37,7 +37,7 @@ pub fn nodes(nodes: &Nodes) -> Grid {
     grid
 }
 
-/// Cables, one a row.
+/// Returns a table of cables, one per row.
 pub fn links(links: &Links) -> Grid {
     let mut grid = Grid::new(&["node", "port", "state", "rate", "peer", "peer_port", "peer_state"]);
     for link in &links.links {
@@ -54,7 +54,7 @@ pub fn links(links: &Links) -> Grid {
     grid
 }
 
-/// Ports, one a row.
+/// Returns a table of ports, one per row.
 pub fn ports(ports: &Ports) -> Grid {
     let keys = [
         "node",
@@ -86,7 +86,7 @@ pub fn ports(ports: &Ports) -> Grid {
     grid
 }
 
-/// Events, one a row.
+/// Returns a table of events, one per row.
 pub fn events(events: &Events) -> Grid {
     let mut grid = Grid::new(&["number", "time", "severity", "code", "event"]).lose_first(&["number", "code", "time"]);
     for event in &events.events {
@@ -101,7 +101,7 @@ pub fn events(events: &Events) -> Grid {
     grid
 }
 
-/// Findings, one a row.
+/// Returns a table of findings, one per row.
 pub fn findings(findings: &Findings) -> Grid {
     let mut grid = Grid::new(&["severity", "code", "kind", "accepted", "finding", "witness"]).lose_first(&["code"]);
     for finding in &findings.findings {
@@ -117,7 +117,7 @@ pub fn findings(findings: &Findings) -> Grid {
     grid
 }
 
-/// Why ports are not ACTIVE.
+/// Returns a table of the reasons for which ports are not ACTIVE.
 pub fn reasons(reasons: &[ReasonCount]) -> Grid {
     let mut grid = Grid::new(&["ports", "code", "not_active_because", "where"]);
     for reason in reasons {
@@ -136,7 +136,7 @@ pub fn reasons(reasons: &[ReasonCount]) -> Grid {
     grid
 }
 
-/// The judge's figures.
+/// Returns the judge's figures.
 pub fn figures(figures: &Figures) -> Facts {
     let mut facts = Facts::new();
     facts.add("switches", figures.switches);
@@ -182,7 +182,7 @@ pub fn figures(figures: &Figures) -> Facts {
     facts
 }
 
-/// What `route` knows beside the judge's figures.
+/// Returns the figures of `route` besides those of the judge.
 pub fn routing(measured: &Answer) -> Facts {
     let mut facts = Facts::new();
     facts.named("deadlock_free", "free of deadlocks", measured.quality().deadlock_free);
@@ -332,7 +332,7 @@ fn rebalance_words(rebalance: &RebalanceStatus, uptime_ms: u64) -> Option<String
     Some(state + &load.unwrap_or_default())
 }
 
-/// How a manager is doing.
+/// Returns the state of a manager.
 pub fn status(status: &Status) -> Facts {
     let mut facts = Facts::new();
     crate::health::verdict(&status.health, &mut facts);
@@ -427,7 +427,7 @@ fn planned(status: &Status, facts: &mut Facts) {
     }
 }
 
-/// How a lost link would be answered.
+/// Returns how a lost link would be handled.
 const fn repairs(status: &Status) -> &'static str {
     match status.repairs_ready {
         true => "in place, prepared",
@@ -448,7 +448,7 @@ fn received(mads: &MadCounts) -> String {
     }
 }
 
-/// Its traffic so far.
+/// Adds the manager's MADs so far.
 fn traffic(status: &Status, facts: &mut Facts) {
     let (begun, ended) = (status.sweeps_begun, status.sweeps);
     let words = match begun.saturating_sub(ended) {

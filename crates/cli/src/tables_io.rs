@@ -62,7 +62,7 @@ pub struct Results<'a> {
 }
 
 impl OutputArgs {
-    /// Finds out before the work whether its results can be written; leaves nothing behind.
+    /// Checks, before the work begins, whether the results can be written. Leaves no file behind.
     pub fn check(&self) -> Result<(), CliError> {
         let paths = [&self.lids_out, &self.lfts_out, &self.sl2vl_out, &self.sl_out];
         paths.into_iter().flatten().try_for_each(|path| load::writable(path))
@@ -113,7 +113,7 @@ pub struct LidArgs {
 }
 
 impl LidArgs {
-    /// The LIDs a manager would give out.
+    /// Returns the LIDs that a manager would give out.
     pub fn assign(&self, fabric: &Fabric) -> Result<Lids, CliError> {
         let policy = Policy {
             lmc: Lmc::new(self.lmc).unwrap_or_default(),
@@ -129,7 +129,7 @@ pub fn guid2lid(path: &Path) -> Result<KnownLids, CliError> {
     Ok(read_guid2lid(&path.display().to_string(), &load::text_bytes(path)?)?)
 }
 
-/// LIDs by port GUID from a guid2lid file; none without one. Prints warnings to standard error.
+/// Returns LIDs by port GUID from a guid2lid file; none without one. Prints warnings to standard error.
 pub fn known_lids(path: Option<&Path>, fabric: &Fabric) -> Result<BTreeMap<Guid, LidRange>, CliError> {
     let Some(path) = path else {
         return Ok(BTreeMap::new());

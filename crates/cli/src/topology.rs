@@ -103,7 +103,7 @@ pub fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
 }
 
 impl TopologyArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         match &self.command {
             Command::Show(args) => args.format.json,

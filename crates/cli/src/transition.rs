@@ -131,7 +131,7 @@ impl TransitionArgs {
         Ok(exit)
     }
 
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }

@@ -129,7 +129,7 @@ impl VerifyArgs {
         Ok(exit)
     }
 
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         self.format.json
     }

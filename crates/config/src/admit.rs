@@ -81,7 +81,7 @@ pub struct Readers {
     pub refuses: fn(&EngineName, &Policy) -> Option<String>,
 }
 
-/// What a guid2lid file states.
+/// The contents of a guid2lid file.
 #[derive(Clone, Debug, Default)]
 pub struct LidsRead {
     /// LIDs by port GUID.
@@ -98,15 +98,15 @@ pub type Overrule = Arc<dyn Fn(&mut Settings) + Send + Sync>;
 pub struct Sources {
     /// The operator's file.
     pub file: SettingsFile,
-    /// A text to read in place of the file's text.
+    /// A text that replaces the file's text.
     pub text: Option<String>,
     /// True if refused options are skipped instead.
     pub skips_refused: bool,
-    /// Engines, as the flag gives them; they overrule the file.
+    /// Engines, as the flag gives them. They override the file.
     pub engines: Option<String>,
-    /// Files that flags name, each with its flag; they overrule the file.
+    /// Files that flags name, each with its flag. They override the file.
     pub flags: Vec<(&'static str, FlagFile, PathBuf)>,
-    /// Keys from flags or environment variables, each with its source; they overrule the file.
+    /// Keys from flags or environment variables, each with its source. They override the file.
     pub keys: Vec<(KeyName, KeyText, &'static str)>,
     /// All other flags.
     pub overrule: Overrule,
@@ -179,7 +179,7 @@ pub struct Verdict {
     lines: BTreeMap<String, usize>,
 }
 
-/// Why a file gives no partitions.
+/// The reasons for which a file gives no partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
     /// The file does not exist.
@@ -250,7 +250,7 @@ impl Verdict {
             .filter(|found| found.treatment == Treatment::Refused)
     }
 
-    /// Returns the findings that stop nothing but that an operator should know.
+    /// Returns the findings that prevent nothing, but that an operator should know.
     pub fn warnings(&self) -> impl Iterator<Item = &Finding> {
         let is_warning = |found: &&Finding| matches!(found.treatment, Treatment::Unknown | Treatment::Warned);
         self.findings.iter().filter(is_warning)

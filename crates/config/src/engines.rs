@@ -52,7 +52,7 @@ pub fn parse_engines(text: &str) -> Result<EngineList, String> {
     Ok(list)
 }
 
-/// The name of an engine that exists here.
+/// Returns the name of an engine, if it exists here.
 fn known(word: &str) -> Option<&'static str> {
     Engine::ALL.map(Engine::name).into_iter().find(|name| *name == word)
 }

@@ -34,7 +34,7 @@ pub enum ConfigError {
         line: usize,
         /// The key as `table.name`.
         key: String,
-        /// What to do.
+        /// The advice.
         advice: Advice,
     },
     /// SLV-CONFIG-0004: the value of a key is not legal.
@@ -94,7 +94,7 @@ pub enum ConfigError {
     Engine {
         /// The file with line and key, or the flag.
         place: String,
-        /// What is wrong, and what to write instead.
+        /// The mistake, and what to write instead.
         what: String,
     },
     /// SLV-CONFIG-0009: a start could not write the file, folder or socket that a key names.
@@ -117,7 +117,7 @@ pub enum ConfigError {
     Contradiction {
         /// The file with the line, as `fm.toml, line 3: `; empty for a flag.
         place: String,
-        /// Each engine with the key that contradicts it, and what to do.
+        /// Each engine with the key that contradicts it, and the advice.
         what: String,
     },
     /// SLV-CONFIG-0012: a file that a key names cannot be read.
@@ -152,7 +152,7 @@ pub enum ConfigError {
     NotNow {
         /// The key as `table.name`.
         key: &'static str,
-        /// Why, and what to do.
+        /// The reason, and the advice.
         why: String,
     },
 }
@@ -162,7 +162,7 @@ pub enum ConfigError {
 pub enum Advice {
     /// A key that was probably meant.
     DidYouMean(String),
-    /// The few names there are.
+    /// The known names, because there are few.
     Known(Vec<String>),
     /// There are too many keys to list.
     Defaults,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::ConfigError;
 
-/// What happens to a line, a flag or a key.
+/// The treatment of a line, a flag or a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// Default: it has OpenSM's default, and Selvedge has the same, or the difference does not matter.
@@ -55,9 +55,9 @@ pub struct Finding {
     pub line: usize,
     /// The option, key or flag as written.
     pub name: String,
-    /// Its value as written.
+    /// The value as written.
     pub value: String,
-    /// What happens to it.
+    /// The treatment of the line, flag or key.
     pub treatment: Treatment,
     /// The Selvedge key that takes the value, as `routing.lmc`.
     pub key: Option<&'static str>,

@@ -5,11 +5,11 @@ use crate::{Settings, Value};
 /// A key of the configuration file.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its table, as `routing`.
+    /// Table of the key, such as `routing`.
     pub section: &'static str,
-    /// Its name inside the table.
+    /// Name of the key inside the table.
     pub name: &'static str,
-    /// Legal values with their unit, as used in error messages.
+    /// Legal values of the key with their unit, as used in error messages.
     pub want: &'static str,
     /// Meaning, and effect of a change.
     pub doc: &'static str,
@@ -26,7 +26,7 @@ impl Key {
         format!("{}.{}", self.section, self.name)
     }
 
-    /// Returns its value in `settings`.
+    /// Returns the value of the key in `settings`.
     #[must_use]
     pub fn value(&self, settings: &Settings) -> Option<Value> {
         (self.show)(settings)

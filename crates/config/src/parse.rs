@@ -13,7 +13,7 @@ use crate::{ConfigError, Key, Settings, Value, closest, keys};
 /// Old section names with their new names.
 const OLD_SECTIONS: [(&str, &str); 1] = [("administrator", "sa")];
 
-/// The content of a file, with every mistake in it.
+/// The settings of a file, with all its mistakes.
 pub(crate) struct Read {
     /// The settings; keys with mistakes keep their defaults.
     pub(crate) settings: Settings,
@@ -26,7 +26,7 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    /// Starts from these settings.
+    /// Returns a value that starts from these settings.
     const fn over(settings: Settings) -> Self {
         Self {
             settings,
@@ -64,7 +64,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Settings, ConfigError> {
     Ok(settings)
 }
 
-/// Reads a text over what `settings` has already.
+/// Applies a text to the present `settings`.
 pub fn apply(text: &str, path: &Path, settings: &mut Settings) -> Result<(), ConfigError> {
     let mut read = Read::over(settings.clone());
     Source { text, path }.read(&mut read);

@@ -56,7 +56,7 @@ struct Flags {
 }
 
 impl Default for Flags {
-    /// OpenSM's defaults: MTU 2048, 10 Gbit/s.
+    /// Returns OpenSM's defaults: MTU 2048, 10 Gbit/s.
     fn default() -> Self {
         Self {
             mtu: 4,
@@ -75,7 +75,7 @@ const NO_END: &str = "a ';' at the end of this definition: the next line with a 
 /// An unfinished definition.
 #[derive(Clone, Debug)]
 struct Open {
-    /// Line number and text of its first line.
+    /// Line number and text of the definition's first line.
     start: (usize, String),
     key: u16,
     flags: Flags,
@@ -86,7 +86,7 @@ struct Open {
 struct Reader {
     partitions: Partitions,
     open: Option<Open>,
-    /// The last P_Key generated for a definition without one.
+    /// The last P_Key that was generated for a definition without one.
     made_up: u16,
     /// Number of the current line, counted from 1.
     number: usize,
@@ -194,7 +194,7 @@ impl Reader {
         Ok(open)
     }
 
-    /// Returns the given key, that of the partition with this name, or the next free one.
+    /// Returns the given key, or that of the partition with this name, or the next free one.
     fn key(&mut self, name: &str, given: u16) -> Option<u16> {
         if given != 0 {
             return Some(given);
@@ -376,7 +376,7 @@ fn membership(word: &str) -> Result<bool, Mistake> {
     }
 }
 
-/// Parses a flag of groups. False if the word is not one.
+/// Parses a flag of groups. Returns false if the word is no such flag.
 fn group_flag(flags: &mut Flags, word: &str, value: Option<&str>) -> Result<bool, Mistake> {
     let value = value.unwrap_or_default();
     let value_to = |max, want| number(value, max).ok_or_else(|| (format!("{word}={value}"), want));

@@ -25,7 +25,8 @@ pub fn print_defaults() -> String {
     text
 }
 
-/// Returns `settings` as a file without keys. If the file is read back, the placeholder of a key is refused.
+/// Returns `settings` as the text of a file, without secret keys. If the file is read back, the placeholder of a secret
+/// key is refused.
 #[must_use]
 pub fn print_settings(settings: &Settings) -> String {
     print(|key| key.shown(settings))

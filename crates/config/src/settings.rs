@@ -47,7 +47,7 @@ pub struct ManagerOptions {
     pub sm_key: SecretKey,
     /// Most outstanding SMPs.
     pub window: usize,
-    /// Most outstanding SMPs to one agent.
+    /// Largest number of outstanding SMPs to one agent.
     pub agent_window: usize,
     /// Time after which a request is repeated.
     pub timeout: Duration,
@@ -64,7 +64,7 @@ pub struct ManagerOptions {
     pub poll_interval: Duration,
     /// Polls without an answer after which the master is gone.
     pub poll_misses: u32,
-    /// Whether the port of a babbling host is disabled.
+    /// True if the port of a babbling host is disabled.
     pub disable_babbling_ports: bool,
 }
 
@@ -96,15 +96,15 @@ pub struct AdministratorOptions {
     pub burst: u32,
     /// Requests per second that one LID may send on average.
     pub rate_per_s: u32,
-    /// Answers of several datagrams in progress to one LID.
+    /// Largest number of long answers in progress to one LID.
     pub transfers_per_client: usize,
-    /// Services of one port.
+    /// Largest number of services of one port.
     pub services_per_client: usize,
-    /// Subscriptions of one port.
+    /// Largest number of subscriptions of one port.
     pub subscriptions_per_client: usize,
     /// Most multicast groups.
     pub groups: usize,
-    /// Multicast groups that one port may have joined.
+    /// Largest number of multicast groups that one port may have joined.
     pub groups_per_client: usize,
 }
 
@@ -176,7 +176,7 @@ pub struct DaemonOptions {
     pub log_file: Option<PathBuf>,
     /// File of names by GUID; `None`: node descriptions are shown.
     pub node_name_map: Option<PathBuf>,
-    /// File of the topology that the fabric is compared with; `None`: the key names none.
+    /// File of the topology with which the fabric is compared; `None`: the configuration names none.
     pub expected: Option<PathBuf>,
     /// Folder for OpenSM's dump files; `None`: they are not written.
     pub dump_dir: Option<PathBuf>,

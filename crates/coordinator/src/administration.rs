@@ -42,7 +42,7 @@ impl Agents for Read {
 #[derive(Debug)]
 pub(crate) struct Administration {
     sa: Sa,
-    /// Copies what hosts register with the master while this manager stands by.
+    /// While this manager stands by, copies the registrations of hosts from the master.
     copier: Copier,
     keeper: Keeper,
     /// Datagrams of the administrator that wait until the mark is removed.
@@ -94,7 +94,7 @@ impl Administration {
         &self.sa
     }
 
-    /// Returns the failures of storing since the last success: of registrations, of their mark.
+    /// Returns the failures of storing since the last success: those of registrations, and those of their mark.
     pub(crate) const fn retries(&self) -> [Retry; 2] {
         self.keeper.retries()
     }
@@ -232,7 +232,7 @@ impl Administration {
         }
     }
 
-    /// Handles a plan in force. Preset groups go first, so that they are those of the plan's policy.
+    /// Handles a plan in force. Preset groups are handled first, so that they match the plan's policy.
     fn committed(&mut self, now: Time, committed: Committed, out: &mut Vec<Out>) {
         let partitions = committed.policy.partitions_told();
         if self.presets.as_ref() != Some(&partitions) {

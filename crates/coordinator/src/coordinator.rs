@@ -24,9 +24,9 @@ pub struct Coordinator {
     m_key: u64,
     intake: Intake,
     saver: Saver<PersistentState>,
-    /// Of the nodes and links that the manager has found.
+    /// Stores the nodes and links that the manager has found.
     known: Saver<Known>,
-    /// The number of the last request to store those.
+    /// Number of the last request to store these nodes and links.
     known_number: u64,
     administration: Option<Administration>,
     sampling: Option<Sampling>,
@@ -35,11 +35,11 @@ pub struct Coordinator {
 /// Failures of storing since the last success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// Of the manager's state.
+    /// Retries of storing the manager's state.
     pub state: Retry,
-    /// Of the nodes and links that the manager has found.
+    /// Retries of storing the nodes and links that the manager has found.
     pub known: Retry,
-    /// Of the registrations of hosts.
+    /// Retries of storing the registrations of hosts.
     pub registrations: Retry,
     /// Retries of writing or removing the mark that says whether all registrations are stored.
     pub mark: Retry,
@@ -124,7 +124,8 @@ impl Coordinator {
     }
 
     /// Returns true if a datagram that arrived is an answer to an SMP of the manager. [`Self::handle`] would give it to
-    /// the manager and have no other output, and nearly all arrivals are such: a driver may hand them on directly.
+    /// the manager and have no other output. Since nearly all arrivals are of this kind, a driver may hand them on
+    /// directly.
     #[must_use]
     pub fn is_answer_to_manager(&self, datagram: &Datagram) -> bool {
         let is_answer = datagram.mad.class().is_smp() && datagram.mad.method() == Method::GetResp;
@@ -132,7 +133,7 @@ impl Coordinator {
         is_answer && !administration.is_some_and(Administration::is_copying)
     }
 
-    /// Returns when [`In::Wake`] is due, if nothing else happens.
+    /// Returns when [`In::Wake`] is due, if no other input comes.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let administration = self.administration.as_ref().and_then(Administration::next_wake);
@@ -146,7 +147,7 @@ impl Coordinator {
         wakes.into_iter().flatten().min()
     }
 
-    /// Returns the limits of what sources may send to the manager.
+    /// Returns the limits for what sources may send to the manager.
     #[must_use]
     pub const fn intake(&self) -> &Intake {
         &self.intake

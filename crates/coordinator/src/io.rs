@@ -89,7 +89,7 @@ pub enum Out {
     Send {
         /// The datagram.
         datagram: Datagram,
-        /// How long the lower layer may wait for the response; zero: no response is expected.
+        /// How long the lower layer may wait for the response; zero if no response is expected.
         timeout: Duration,
     },
     /// Send the answer to a trap that the intake keeps from the manager. The driver drops it if the port has no room:
@@ -97,7 +97,7 @@ pub enum Out {
     Repress(Datagram),
     /// An event of the intake.
     Event(Event),
-    /// Index a plan that is in force, then hand in [`In::Indexed`]. A newer one supersedes this one.
+    /// Index a plan that is in force, then hand in [`In::Indexed`]. A newer plan supersedes this one.
     Index(Sources),
     /// Make the inventory of the sampler from a plan in force with [`crate::survey`], then hand in [`In::Surveyed`]. A
     /// newer one supersedes this one.
@@ -119,7 +119,7 @@ pub enum Out {
         /// The state to store.
         state: Arc<PersistentState>,
     },
-    /// Store the nodes and links that the manager has found, then hand in [`In::KnownStored`]. No Set waits for that.
+    /// Store the nodes and links that the manager has found, then hand in [`In::KnownStored`]. No Set waits for this.
     StoreKnown {
         /// Number of the request.
         id: u64,
@@ -128,7 +128,7 @@ pub enum Out {
     },
     /// Store the registrations of hosts, then hand in [`In::RegistrationsStored`].
     StoreRegistrations {
-        /// Its revision.
+        /// Revision of the registrations.
         revision: u64,
         /// The state to store.
         registrations: Box<Registrations>,
@@ -136,7 +136,7 @@ pub enum Out {
     /// Remove the mark in the state folder that says that all registrations are stored. Hand in [`In::MarkRemoved`]
     /// without delay: answers to hosts wait for it.
     RemoveMark,
-    /// Set that mark, and hand in [`In::MarkSet`] at once.
+    /// Set this mark again, and hand in [`In::MarkSet`] at once.
     SetMark {
         /// True at the end of the process: the mark must survive a crash of the machine.
         has_ended: bool,

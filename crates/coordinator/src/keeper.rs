@@ -61,7 +61,7 @@ impl Keeper {
         self.is_lost
     }
 
-    /// Records that another manager is master: hosts register there.
+    /// Records that another manager is master, so that hosts register there.
     pub const fn lose(&mut self) {
         self.is_lost = true;
     }
@@ -73,7 +73,7 @@ impl Keeper {
         }
     }
 
-    /// Records the revision of the registrations. A new one makes the mark wrong.
+    /// Records the revision of the registrations. If it is new, the mark is no longer true.
     pub fn changed(&mut self, now: Time, revision: u64) {
         if revision == self.seen {
             return;
@@ -166,7 +166,8 @@ impl Keeper {
         self.due = self.saving.next();
     }
 
-    /// Takes the mark for present. Even after a failure it may be: it is removed before anything else is confirmed.
+    /// Assumes from now on that the mark is present. Even if setting it fails, it may be present; so it is removed
+    /// before anything else is confirmed.
     const fn begin_setting(&mut self) {
         self.mark = Mark::Set;
         self.marking.worked();

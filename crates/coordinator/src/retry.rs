@@ -48,7 +48,7 @@ impl Retry {
         self.next.is_none_or(|next| next <= now)
     }
 
-    /// Returns the time of the first failure since the last success; `None` without one.
+    /// Returns the time of the first failure since the last success; `None` if there was none.
     #[must_use]
     pub const fn since(&self) -> Option<Time> {
         self.since

@@ -10,7 +10,7 @@ use crate::retry::Retry;
 /// a time, and a failed save is retried until it works.
 #[derive(Clone, Debug)]
 pub struct Saver<T> {
-    /// The newest state, with the number of its request.
+    /// The newest state, with the number of its store request.
     wanted: Option<(u64, Arc<T>)>,
     is_saving: bool,
     retry: Retry,
@@ -27,7 +27,7 @@ impl<T> Default for Saver<T> {
 }
 
 impl<T> Saver<T> {
-    /// Requests that `state` be stored, in place of the previous request.
+    /// Requests that `state` be stored, instead of the previous state.
     pub fn want(&mut self, id: u64, state: Arc<T>) {
         self.wanted = Some((id, state));
         // The newer state need not fail for the same reason.

@@ -1,4 +1,4 @@
-//! The administrator beside the manager: its settings and its displayed state.
+//! The administrator beside the manager: its settings, and its state for display.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use selvedge_api as api;
 use selvedge_config::AdministratorOptions;
 use selvedge_sa::{Config, Sa};
 
-/// The configuration of an administrator that starts now.
+/// Returns the configuration of an administrator that starts now.
 pub(crate) fn config(options: &AdministratorOptions) -> Config {
     Config {
         life: life(),
@@ -22,13 +22,13 @@ pub(crate) fn config(options: &AdministratorOptions) -> Config {
     }
 }
 
-/// A number that no other process of an administrator has: when it began, in nanoseconds.
+/// Returns a number that no other process of an administrator has: its start time, in nanoseconds.
 fn life() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Counts of an administrator so far, for display.
+/// Returns the counts of an administrator so far, for display.
 pub(crate) fn counts(of: &Sa) -> api::Administration {
     let counters = of.counters();
     let [services, subscriptions, groups, members, aliases] = of.registered().map(|count| count as u64);

@@ -1,8 +1,8 @@
-//! A port that is opened again after its driver, or the simulator behind it, has ended and come back.
+//! A port that is opened again when its driver, or the simulator behind it, has ended and come back.
 //!
-//! Until the port is open again it is like a port without a link: what is sent is lost, and nothing arrives. A thread
-//! tries to open it each second. The manager's driver is informed when the port is gone, and when it is back with IsSM
-//! set as before.
+//! Until the port is open again it is like a port without a link: MADs that are sent are lost, and none arrive. A
+//! thread tries to open it each second. The manager's driver is informed when the port is gone, and when it is open
+//! again with IsSM set as before.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Weak};
@@ -22,7 +22,7 @@ pub(crate) type Open = Arc<dyn Fn() -> Result<Box<dyn MadPort>, PortError> + Sen
 /// A change of the port.
 #[derive(Debug)]
 pub(crate) enum PortNews {
-    /// The port is gone, with this error. It is being opened again.
+    /// The port is gone, with this error. A thread tries to open it again.
     Gone(PortError),
     /// The port is open again. IsSM is set as it was, or could not be.
     Back(Result<(), PortError>),
@@ -32,7 +32,7 @@ pub(crate) enum PortNews {
 pub(crate) struct AttachedPort {
     state: State,
     open: Open,
-    /// The identity of the port. A port with another identity does not take its place.
+    /// The identity of the port. A port with another identity cannot replace it.
     local: LocalPort,
     is_sm: bool,
     notes: Sender<Note>,
@@ -44,7 +44,7 @@ enum State {
     Gone(Opening),
 }
 
-/// A thread that opens the port. It ends when this is dropped.
+/// A thread that opens the port. It ends when this value is dropped.
 struct Opening {
     opened: Receiver<Box<dyn MadPort>>,
     _wanted: Arc<()>,

@@ -85,7 +85,7 @@ impl Backend for Seats<'_> {
     }
 }
 
-/// The first host with a cable, else the first switch: where ibsim, too, puts a client that names no node.
+/// Returns the first host with a cable, else the first switch: where ibsim, too, puts a client that names no node.
 pub(crate) fn default_seat(fabric: &Fabric) -> Option<PortRef> {
     let cabled = fabric
         .end_ports()
@@ -93,9 +93,9 @@ pub(crate) fn default_seat(fabric: &Fabric) -> Option<PortRef> {
     cabled.or_else(|| fabric.end_ports().next()).map(|(at, _)| at)
 }
 
-/// The port that a client's name means: a description, a GUID as `0x…`, or an id of a net file with a GUID in it
-/// (`S-0002c90300001234`, `H-…`). The protocol cuts names to 31 bytes, so the beginning of a name is accepted if it is
-/// unique.
+/// Returns the port that a client's name means: a description, a GUID as `0x…`, or an id of a net file with a GUID in
+/// it (`S-0002c90300001234`, `H-…`). The protocol cuts names to 31 bytes, so the beginning of a name is accepted if it
+/// is unique.
 fn seat(fabric: &Fabric, name: &str) -> Option<PortRef> {
     if name.is_empty() {
         return default_seat(fabric);

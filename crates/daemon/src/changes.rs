@@ -15,10 +15,10 @@ use crate::clock::Clock;
 use crate::convert;
 use crate::names::Names;
 
-/// Largest number of reloads of which findings are kept: as many as the manager lists changes.
+/// Largest number of reloads with findings that are kept: as many as the manager lists changes.
 const KEPT_MAX: usize = 16;
 
-/// What reading the files of a change has found.
+/// The findings from reading the files of a change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FilesRead {
     /// Keys that take effect at the next start.
@@ -38,7 +38,7 @@ impl FilesRead {
     }
 }
 
-/// What was read for the last changes, by their numbers.
+/// The findings for the last changes, by their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct FilesDesk(Mutex<VecDeque<(u64, FilesRead)>>);
 

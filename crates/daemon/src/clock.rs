@@ -26,7 +26,7 @@ impl Clock {
         }
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     #[must_use]
     pub fn now(&self) -> Time {
         Time(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX))

@@ -96,7 +96,7 @@ pub(crate) fn changes(view: &View) -> Changes {
     Changes::of(view.changes, view.acknowledged, view.failed)
 }
 
-/// The change that is being applied. A view that is a moment old may speak of a wait that has just ended.
+/// Returns the change that is being applied. A view that is slightly old may show a wait that has just ended.
 pub(crate) fn application(view: &View, now: Time) -> Option<api::Application> {
     let (outcome, at) = view.applying.as_ref()?;
     let phases = &outcome.changes.value().phases;
@@ -119,7 +119,7 @@ pub(crate) fn application(view: &View, now: Time) -> Option<api::Application> {
     })
 }
 
-/// The state of rebalancing.
+/// Returns the state of rebalancing.
 pub(crate) fn rebalance(view: &View) -> Option<api::RebalanceStatus> {
     let balance = &view.balance;
     let (state, due) = match balance.state {
@@ -169,14 +169,14 @@ pub(crate) fn preview(preview: &Preview, engine: &str, request: RebalanceRequest
     }
 }
 
-/// Why ports are not ACTIVE, summed up.
+/// Returns the reasons for which ports are not ACTIVE, each with a count.
 pub(crate) fn reasons(fabric: Option<&Arc<Fabric>>, view: &View) -> Vec<ReasonCount> {
     let Some(fabric) = fabric else { return Vec::new() };
     let reports = view.ports.iter();
     count_reasons(reports.map(|r| (fabric.port_name(r.port), r.reason.code(), r.reason.to_string())))
 }
 
-/// Every port, or only those that are not ACTIVE, with the reason of each that is not.
+/// Returns every port, or only those that are not ACTIVE, with the reasons.
 pub(crate) fn ports(fabric: &Fabric, view: &View, all: bool) -> api::Ports {
     let reasons: BTreeMap<PortRef, _> = view.ports.iter().map(|report| (report.port, report.reason)).collect();
     api::ports(
@@ -186,7 +186,7 @@ pub(crate) fn ports(fabric: &Fabric, view: &View, all: bool) -> api::Ports {
     )
 }
 
-/// The judge's findings.
+/// Returns the judge's findings.
 #[must_use]
 pub fn findings(verdict: &Verdict, names: &Names) -> api::Findings {
     let findings: Vec<api::Finding> = verdict

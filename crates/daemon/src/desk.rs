@@ -40,8 +40,8 @@ const TAKEN_MAX: usize = 1_024;
 const PENDING_MAX: usize = 65_536;
 /// GMPs waiting to be sent to one destination; if all together are more, each destination has an equal share.
 const PENDING_GMPS_MAX: usize = 16_384;
-/// Largest number of datagrams between hosts and the administrator that wait for the recorder. If there are more, as in
-/// a flood, the others are not recorded.
+/// Largest number of datagrams between hosts and the administrator that wait for the recorder. Further ones, as in a
+/// flood, are not recorded.
 const HEARD_MAX: usize = 4_096;
 /// Arrivals left for the manager: its window and traps. More are lost, as in a port's own queue.
 const LEFT_MAX: usize = 65_536;
@@ -52,9 +52,9 @@ const HELD_AT_ONCE: usize = 1_024;
 pub(crate) struct Desk {
     pub(crate) port: Box<dyn MadPort>,
     coordinator: Coordinator,
-    /// Where the mark of unstored registrations stands.
+    /// The folder that holds the mark of unstored registrations.
     folder: Option<Arc<StateDir>>,
-    /// SMPs that the port had no room for: they go before what hosts are answered.
+    /// SMPs for which the port had no room. They are sent before answers to hosts.
     pending: VecDeque<(Datagram, Duration)>,
     /// Messages to hosts, by LID. The LIDs take turns, so that a host with endless requests delays no other.
     pending_gmps: Turns<Lid, (Datagram, Duration)>,
@@ -64,11 +64,11 @@ pub(crate) struct Desk {
     gatherer: Option<Gatherer>,
     /// Outputs of the coordinator for the manager's thread, and their times.
     left: VecDeque<(Time, Out)>,
-    /// Result of setting the mark, until it is reported.
+    /// Result of setting the mark of unstored registrations, until it is reported.
     mark_set: Option<Result<(), StoreError>>,
-    /// For the recorder, if there is one: the time, true if the administrator sent it, the datagram.
+    /// Datagrams for the recorder, if there is one: the time, true if the administrator sent it, and the datagram.
     heard: Option<VecDeque<(Time, bool, Datagram)>>,
-    /// Reused between inputs.
+    /// Memory that is reused between inputs.
     out: Vec<Out>,
     shared: Arc<Shared>,
 }
@@ -118,12 +118,12 @@ impl Desk {
         self.coordinator.retries()
     }
 
-    /// When [`Self::wake`] is due.
+    /// Returns when [`Self::wake`] is due.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         self.coordinator.next_wake()
     }
 
-    /// Counts of the administrator so far, for display.
+    /// Returns the counts of the administrator so far, for display.
     pub(crate) fn counts(&self) -> api::Administration {
         self.coordinator
             .administrator()
@@ -131,18 +131,18 @@ impl Desk {
             .unwrap_or_default()
     }
 
-    /// Datagrams that the administrator has taken so far.
+    /// Returns the number of datagrams that the administrator has got so far.
     pub(crate) fn received(&self) -> u64 {
         let administrator = self.coordinator.administrator();
         administrator.map_or(0, |administrator| administrator.counters().received)
     }
 
-    /// The snapshot that the administrator uses.
+    /// Returns the snapshot that the administrator uses.
     pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.coordinator.administrator()?.snapshot()
     }
 
-    /// Datagrams that the intake has held, and the sources that babble.
+    /// Returns the number of datagrams that the intake has held, and the sources that babble.
     pub(crate) fn intake(&self) -> (u64, Vec<Babbler>) {
         let intake = self.coordinator.intake();
         (intake.held(), intake.babblers().collect())
@@ -153,7 +153,7 @@ impl Desk {
         !self.pending.is_empty() || !self.pending_gmps.is_empty()
     }
 
-    /// Gives the manager's thread its outputs.
+    /// Hands the outputs for the manager's thread over.
     pub(crate) fn give(&mut self, to: &mut VecDeque<(Time, Out)>) {
         match to.is_empty() {
             true => std::mem::swap(to, &mut self.left),
@@ -280,7 +280,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Stores the registrations in place, at the end of the process.
+    /// Stores the registrations at the end of the process, on the calling thread.
     pub(crate) fn end(&mut self) -> Result<(), StoreError> {
         let mut out = Vec::new();
         self.coordinator.handle(self.shared.clock.now(), In::End, &mut out);
@@ -306,7 +306,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Sends a datagram, behind those that wait: SMPs behind SMPs only.
+    /// Sends a datagram after those that wait. An SMP waits only for other SMPs.
     pub(crate) fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), PortError> {
         let is_smp = datagram.mad.class().is_smp();
         if self.pending.is_empty() && (is_smp || self.pending_gmps.is_empty()) {
@@ -325,7 +325,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Sends datagrams that the port had no room for, as far as it has room now.
+    /// Sends datagrams for which the port had no room, as far as it has room now.
     pub(crate) fn send_pending(&mut self) -> Result<(), PortError> {
         while let Some((datagram, timeout)) = self.pending.front().or_else(|| self.pending_gmps.front()) {
             match self.port.send(datagram, *timeout) {
@@ -346,7 +346,7 @@ impl Desk {
         Ok(())
     }
 
-    /// The clerk's work while the manager is away; `is_back` becomes true when the manager returns.
+    /// Does the clerk's work while the manager is busy; `is_back` becomes true when the manager returns.
     fn stand_in(&mut self, is_back: impl Fn() -> bool) -> Result<(), PortError> {
         self.wake(self.shared.clock.now())?;
         for _ in 0..TAKEN_MAX {
@@ -372,24 +372,24 @@ fn is_ours(datagram: &Datagram, out: &[Out]) -> bool {
     class == Class::SubnAdm || is_copiers
 }
 
-/// The desk, and which thread used it last.
+/// The desk, with a record of which thread used it last.
 struct Office {
     desk: Mutex<Desk>,
-    /// How often the manager has been there.
+    /// How often the manager has used the desk.
     visits: AtomicU64,
     /// The manager has nothing to think about.
     is_quiet: AtomicBool,
     is_closed: AtomicBool,
 }
 
-/// The manager's access to the desk. The clerk ends when this is dropped.
+/// The manager's access to the desk. The clerk ends when this value is dropped.
 pub(crate) struct Seat {
     office: Arc<Office>,
     clerk: Option<JoinHandle<()>>,
 }
 
 impl Seat {
-    /// With a clerk.
+    /// Returns access to this desk, and starts a clerk.
     pub(crate) fn new(desk: Desk) -> Result<Self, DaemonError> {
         let office = Arc::new(Office {
             desk: Mutex::new(desk),
@@ -407,7 +407,7 @@ impl Seat {
         })
     }
 
-    /// The desk; the clerk is gone from it within a few answers.
+    /// Returns the desk. The clerk releases it within a few answers.
     pub(crate) fn desk(&self) -> MutexGuard<'_, Desk> {
         // Only the manager's thread writes; the clerk wants to know that it changes.
         let visits = self.office.visits.load(Ordering::Relaxed);
@@ -415,12 +415,12 @@ impl Seat {
         self.office.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is nothing to think about: the clerk sleeps.
+    /// Called when the manager has no work: the clerk sleeps.
     pub(crate) fn be_quiet(&self) {
         self.office.is_quiet.store(true, Ordering::Relaxed);
     }
 
-    /// Starts the clerk, because there is work. Costs nothing if it runs already.
+    /// Starts the clerk, because the manager is about to work. Costs nothing if the clerk already runs.
     pub(crate) fn be_busy(&self) {
         if self.office.is_quiet.load(Ordering::Relaxed) {
             self.office.is_quiet.store(false, Ordering::Relaxed);

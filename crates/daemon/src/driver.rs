@@ -34,10 +34,10 @@ use crate::telemetry::{Gatherer, surveyor};
 use crate::worker::{Expected, Note, ToCompare, ToStore, Worker};
 use crate::worker::{backer, comparer, compute_in_place, expecter, indexer, planner, storer};
 
-/// When the driver ends by itself.
+/// When the driver ends without a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// By command.
+    /// Never: it ends by command only.
     Stopped,
     /// After the first time that the manager has nothing left to do (`--once`).
     Idle,
@@ -47,7 +47,7 @@ pub enum Until {
 const WAIT_BUSY: Duration = Duration::from_micros(100);
 /// The same in the first moments, in which repairs end.
 const WAIT_SOON: Duration = Duration::from_micros(20);
-/// How long these are: repairs of 27,648 hosts take 20 ms.
+/// How long these first moments are: repairs of 27,648 hosts take 20 ms.
 const SOON: Duration = Duration::from_millis(25);
 /// While a fault is repaired, the thread does not sleep for this time after the last datagram: a wake-up takes as long
 /// as a switch's answer, and a repair waits for four answers one after another.
@@ -67,7 +67,7 @@ const SHOW_INTERVAL: Duration = Duration::from_millis(10);
 /// The loop around a manager.
 pub(crate) struct Driver {
     sm: Sm,
-    /// Where it sits: at the port, with the administrator.
+    /// Access to the port and the administrator.
     seat: Seat,
     until: Until,
     shared: Arc<Shared>,
@@ -89,26 +89,26 @@ pub(crate) struct Driver {
     dumper: Option<Worker<Dump>>,
     expecter: Option<Worker<Arc<Fabric>>>,
     out: Vec<Output>,
-    /// Outputs that the coordinator left for this thread.
+    /// Outputs that the coordinator has for this thread.
     left: VecDeque<(Time, Out)>,
-    /// Events that have not been reported, and milestones that the coordinator has not got.
+    /// Events that have not been reported, and milestones that have not been handed to the coordinator.
     untold: Vec<(Time, Untold)>,
     busy: usize,
     /// When the last job was handed out.
     busy_since: Time,
-    /// Since when a fault has been in repair, or its check has run.
+    /// When the current repair, or the check after it, began; `None` if there is none.
     fault_since: Option<Time>,
-    /// When the last datagram came.
+    /// When the last datagram arrived.
     heard_at: Time,
     /// The manager has handled an input since the last turn ended.
     has_worked: bool,
     changed: bool,
     shown_at: Time,
-    /// Datagrams that the administrator had taken when it was shown.
+    /// Number of datagrams that the administrator had got when its counts were last shown.
     asked: u64,
-    /// Memory for what a repair needs.
+    /// Memory that is set aside for repairs.
     memory: Memory,
-    /// The last plan in force and the fabric it was made for.
+    /// The last plan in force, with its fabric.
     in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
     stopping: bool,
     systemd: Systemd,
@@ -250,7 +250,7 @@ impl Driver {
         self.sm.next_wake().filter(|_| !is_through)
     }
 
-    /// One turn: due timers, arrivals, datagrams to be sent.
+    /// One turn of the loop: due timers, arrivals, datagrams to be sent.
     fn turn(&mut self) -> Result<(), DaemonError> {
         let now = self.shared.clock.now();
         if self.next_wake().is_some_and(|at| at <= now) {
@@ -313,7 +313,7 @@ impl Driver {
         Ok(())
     }
 
-    /// True while a fault is repaired and its events can be reported afterwards.
+    /// True while a fault is being repaired, so that its events are reported afterwards.
     fn hurries(&self, now: Time) -> bool {
         self.fault_since.is_some_and(|since| now.since(since) < HURRY)
     }
@@ -396,7 +396,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Handles a port that was lost or came back. In the second case the fabric is discovered again.
+    /// Handles a port that was lost or is open again. If it is open again, the fabric is discovered again.
     fn port_changed(&mut self, news: PortNews) -> Result<(), DaemonError> {
         self.changed = true;
         match news {
@@ -507,7 +507,7 @@ impl Driver {
         self.planner.hand(job);
     }
 
-    /// The port was asked to show IsSM, or not to. The manager asks again with each light sweep.
+    /// Handles the result of setting or clearing IsSM at the port. The manager tries again at each light sweep.
     fn is_sm_set(&mut self, set: Result<(), PortError>) {
         let is_news = self.is_sm_refused.is_news(set.as_ref().err());
         if let Some(error) = set.err().filter(|_| is_news) {

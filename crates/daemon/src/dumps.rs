@@ -1,4 +1,4 @@
-//! Content of the dump files, written each time the subnet comes up; the writer is passed in.
+//! Contents of the dump files, which are written each time the subnet comes up. The writer is passed in.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +19,7 @@ use crate::worker::{Note, Worker};
 pub struct Dump {
     /// The fabric with the operator's names.
     pub fabric: Arc<Fabric>,
-    /// The plan that is in force in it.
+    /// The plan that is in force in the fabric.
     pub plan: Arc<Plan>,
     /// Multicast tables by switch GUID.
     pub copies: Arc<BTreeMap<Guid, MftBlocks>>,
@@ -33,7 +33,7 @@ pub trait DumpSink: Send {
     fn dump(&mut self, what: &Dump) -> Result<(), (PathBuf, io::Error)>;
 }
 
-/// Starts the thread that dumps. A newer state takes the place of those that wait.
+/// Starts the thread that dumps. A newer state replaces those that still wait.
 pub(crate) fn dumper(notes: Sender<Note>, mut sink: Box<dyn DumpSink>) -> Result<Worker<Dump>, DaemonError> {
     Worker::start("dump", notes, move |mut what: Dump, queue| {
         while let Ok(newer) = queue.try_recv() {

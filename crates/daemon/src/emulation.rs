@@ -29,7 +29,7 @@ pub struct Emulation {
 
 /// An emulated fabric on its own thread.
 pub struct RunningEmulation {
-    /// How front ends reach it.
+    /// The interface of the fabric for front ends.
     pub emulation: Emulation,
     thread: JoinHandle<Result<(), DaemonError>>,
 }
@@ -38,7 +38,7 @@ pub struct RunningEmulation {
 const WAIT_MAX: Duration = Duration::from_millis(500);
 
 impl RunningEmulation {
-    /// Waits for its end.
+    /// Waits for the end of the fabric's thread.
     pub fn join(self) -> Result<(), DaemonError> {
         match self.thread.join() {
             Ok(result) => result,

@@ -1,4 +1,4 @@
-//! Why the process cannot do its work.
+//! The reasons for which the process cannot do its work.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use selvedge_store::{StoreError, advice};
 use selvedge_transport::ibsim::ServerError;
 use selvedge_wire::PortError;
 
-/// Why the process cannot do its work.
+/// The reasons for which the process cannot do its work.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaemonError {
@@ -19,7 +19,7 @@ pub enum DaemonError {
     /// An emulated fabric that cannot be had.
     #[error(transparent)]
     Emulator(#[from] EmulatorError),
-    /// The door to the fabric.
+    /// The port to the fabric failed.
     #[error(transparent)]
     Port(#[from] PortError),
     /// A server for outside clients.

@@ -9,11 +9,11 @@ use selvedge_types::printable;
 
 use crate::clock::{Clock, utc_text};
 
-/// Where log lines go.
+/// The destination of log lines.
 pub trait LogSink: Send {
-    /// Takes one line, without its end.
+    /// Writes one line, given without its line end.
     fn line(&mut self, severity: Severity, line: &str);
-    /// Closes and opens again what may have been moved away (SIGUSR1).
+    /// Closes and opens again a file that may have been moved away (SIGUSR1).
     fn reopen(&mut self) {}
 }
 
@@ -41,7 +41,7 @@ struct Inner {
 }
 
 impl EventLog {
-    /// Keeps `capacity` events, at least one.
+    /// Returns a log that keeps `capacity` events, at least one.
     #[must_use]
     pub fn new(clock: Clock, capacity: usize, sink: Box<dyn LogSink>) -> Self {
         Self {
@@ -107,13 +107,13 @@ impl EventLog {
         self.lock().sink.reopen();
     }
 
-    /// A thread that panicked while it held the lock has at worst lost its own event.
+    /// Locks the log. A thread that panicked while it held the lock has at worst lost its own event.
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the line of an event: one line, whatever the names in its text hold.
+/// Returns the log line of an event. It is always one line, whatever the names in its text contain.
 fn log_line(time_ms: u64, severity: Severity, code: &str, text: &str) -> String {
     format!("{} {severity:<7} {code} {}", utc_text(time_ms), printable(text))
 }

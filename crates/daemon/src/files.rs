@@ -14,7 +14,7 @@ const LOG: u32 = 0o640;
 /// Permission bit of a folder in which every user may create files.
 const OTHERS_WRITE: u32 = 0o002;
 
-/// Returns the user that this process runs as: the owner of /proc/self.
+/// Returns the user of this process: the owner of /proc/self.
 #[must_use]
 pub fn user_id() -> u32 {
     fs::metadata("/proc/self").map_or(0, |meta| meta.uid())

@@ -1,4 +1,4 @@
-//! Finds, among the nodes, links and standby managers that are gone, those that an operator names.
+//! Finds the missing nodes, links and standby managers that an operator names.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use crate::wanted::Wanted;
 /// The nodes and links to forget.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ToForget {
-    /// Nodes by GUID: nodes that are gone, and those of managers that are gone.
+    /// Nodes by GUID: missing nodes, and nodes of missing managers.
     pub(crate) nodes: BTreeSet<Guid>,
-    /// Links by both ends.
+    /// Links, each by both ends.
     pub(crate) links: BTreeSet<LinkKey>,
-    /// All of them in words.
+    /// Names of all these nodes and links.
     pub(crate) words: Vec<String>,
 }
 

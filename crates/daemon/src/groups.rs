@@ -1,11 +1,11 @@
-//! Multicast groups, as front ends see them.
+//! Multicast groups, as shown to front ends.
 
 use selvedge_api::MulticastGroup;
 use selvedge_plan::multicast::{MftBlocks, MulticastTables};
 use selvedge_sm::View;
 use selvedge_types::Lid;
 
-/// Groups that have members, with the switches that copy their packets.
+/// Returns the groups that have members, with the switches that copy their packets.
 pub(crate) fn groups(view: &View) -> Vec<MulticastGroup> {
     let copying = |mlid: Lid| view.copies.values().filter(|blocks| copies(blocks, mlid)).count();
     let groups = view.groups.iter().map(|group| MulticastGroup {

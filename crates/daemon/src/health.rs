@@ -1,4 +1,5 @@
-//! The health of the manager and its subnet: facts of the manager and of this process, assessed when they change.
+//! The health of the manager and its subnet. It follows from facts of the manager and of this process, and is assessed
+//! when they change.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +15,7 @@ use crate::names::Names;
 /// Largest number of conditions that one answer lists. Its counts are those of all conditions.
 const LISTED_MAX: usize = 10_000;
 
-/// The last facts, and the health that follows from them.
+/// The last facts, with the health that follows from them.
 #[derive(Debug, Default)]
 pub(crate) struct HealthDesk(Mutex<State>);
 

@@ -27,16 +27,16 @@ pub struct Held {
     pub tables: Option<Tables>,
 }
 
-/// How an emulated fabric is made.
+/// Options of an emulated fabric.
 #[derive(Clone, Debug)]
 pub struct EmulationOptions {
     /// Parameters of agents and wires.
     pub config: EmulatorConfig,
-    /// Seed of everything drawn by lot.
+    /// Seed of all random choices.
     pub seed: Seed,
     /// Base name under which outside clients attach (`IBSIM_SOCKNAME`); `None`: no client can.
     pub serve: Option<String>,
-    /// Where a manager inside this process sits: `"name"`, `"name"[port]` or `0xGUID`; none: at the first host.
+    /// Port of a manager inside this process: `"name"`, `"name"[port]` or `0xGUID`; `None`: the first host.
     pub seat: Option<String>,
     /// The state that an earlier manager left; empty by default.
     pub held: Arc<Held>,
@@ -58,7 +58,7 @@ impl Default for EmulationOptions {
     }
 }
 
-/// Waits shorter than this are spun away: the operating system would oversleep.
+/// Shorter waits are done by spinning, because the operating system would wake the thread too late.
 const SPIN_MAX: Duration = Duration::from_micros(60);
 /// How long a front end waits for the emulator's thread to take a call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -111,7 +111,7 @@ impl HostHandle {
         Ok(done)
     }
 
-    /// The hardware as it is now.
+    /// Returns the hardware in its current state.
     pub(crate) fn snapshot(&self) -> Result<Fabric, Error> {
         self.ask(|reply| Call::Snapshot { reply })
     }
@@ -137,7 +137,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Switches a fabric on.
+    /// Starts an emulated fabric.
     pub(crate) fn new(
         fabric: &Fabric,
         options: &EmulationOptions,
@@ -182,7 +182,7 @@ impl Host {
         self.stopped
     }
 
-    /// Carries out all due work; datagrams for a client of this process go to `own`.
+    /// Carries out all due work. Datagrams for a client of this process go to `own`.
     pub(crate) fn step(&mut self, mut own: impl FnMut(&Delivery)) -> Result<(), DaemonError> {
         while let Ok(call) = self.calls.try_recv() {
             self.call(call);

@@ -32,7 +32,7 @@ impl Journal {
         }
     }
 
-    /// Returns what stands in front of a line: nothing, if the journal does not read it.
+    /// Returns the prefix of a log line for the journal; empty if the log does not go to the journal.
     #[must_use]
     pub const fn prefix(self, severity: Severity) -> &'static str {
         match (self.is_read, severity) {
@@ -44,7 +44,7 @@ impl Journal {
     }
 }
 
-/// Returns true if the variable's text names this file.
+/// Returns true if the text of the environment variable names this file.
 fn is_stream(stream: &str, (device, inode): (u64, u64)) -> bool {
     stream
         .split_once(':')

@@ -18,7 +18,7 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Opens a file to append to.
+    /// Opens a file for appending.
     pub fn open(path: &Path) -> Result<Self, DaemonError> {
         let file = append_log(path).map_err(|cause| DaemonError::Write {
             path: path.to_owned(),
@@ -32,7 +32,7 @@ impl LogFile {
 }
 
 impl LogSink for LogFile {
-    /// A full disk must not stop a manager: lines that cannot be written are lost.
+    /// Writes a line. A full disk must not stop a manager, so a line that cannot be written is lost.
     fn line(&mut self, _severity: Severity, line: &str) {
         let _ = writeln!(self.file, "{line}");
     }

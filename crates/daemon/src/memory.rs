@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 /// The smallest piece.
 const LEAST: usize = 64;
-/// How often pieces double in size, in four steps each: up to 512 KiB.
+/// How often pieces double in size, in four steps each; the last have 512 KiB.
 const DOUBLINGS: usize = 13;
-/// Steps of one doubling: an allocator has as many sizes.
+/// Number of steps of one doubling: an allocator has as many sizes.
 const STEPS: usize = 4;
 
 /// Memory is requested for this time at once: a trap waits no longer, or for one piece.
@@ -30,7 +30,7 @@ impl Memory {
         self.is_done = false;
     }
 
-    /// Asks for the next pieces, if there are any left.
+    /// Requests the next pieces, if any are left.
     pub(crate) fn touch(&mut self) {
         let start = Instant::now();
         while !self.is_done && start.elapsed() < AT_A_TIME {

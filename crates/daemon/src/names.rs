@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use selvedge_fabric::{Fabric, FabricBuilder};
 use selvedge_types::Guid;
 
-/// Names by node GUID, and how they apply to snapshots and texts.
+/// Operator's names by node GUID, applied to snapshots and texts.
 #[derive(Debug, Default)]
 pub struct Names {
     cache: Mutex<Cache>,
@@ -17,12 +17,12 @@ struct Cache {
     by_guid: BTreeMap<Guid, String>,
     original: Option<Arc<Fabric>>,
     renamed: Option<Arc<Fabric>>,
-    /// The name of each description that stands for one node only.
+    /// The name for each description that only one node has.
     by_description: BTreeMap<String, String>,
 }
 
 impl Names {
-    /// The names of a node-name map.
+    /// Returns the names of a node-name map.
     #[must_use]
     pub fn new(by_guid: BTreeMap<Guid, String>) -> Self {
         let names = Self::default();
@@ -39,7 +39,7 @@ impl Names {
         };
     }
 
-    /// The same snapshot with the operator's names as descriptions.
+    /// Returns the same snapshot with the operator's names as descriptions.
     #[must_use]
     pub fn apply(&self, fabric: &Arc<Fabric>) -> Arc<Fabric> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,9 +65,9 @@ impl Names {
         cache.by_guid.get(&guid).cloned()
     }
 
-    /// Returns a text of the manager with the operator's names in place of quoted descriptions.
+    /// Returns a text of the manager with the operator's names instead of quoted descriptions.
     ///
-    /// Descriptions that several nodes share stay as they are: the text does not identify the node.
+    /// Descriptions that several nodes share stay as they are, because they do not identify the node.
     #[must_use]
     pub fn apply_text(&self, text: &str) -> String {
         let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,7 +85,7 @@ impl Names {
     }
 }
 
-/// `fabric` with other descriptions.
+/// Returns `fabric` with other descriptions.
 #[must_use]
 pub fn rename(fabric: &Fabric, names: &BTreeMap<Guid, String>) -> Fabric {
     let mut builder = FabricBuilder::new();

@@ -1,4 +1,4 @@
-//! Events of the driver itself, beside those of the manager.
+//! Events of the driver, in addition to those of the manager.
 
 use std::fmt;
 use std::time::Duration;
@@ -45,14 +45,14 @@ pub enum Notice {
     NotReloaded(selvedge_api::Error),
     /// A new plan is in force and other tables with it.
     Rerouted(Reroute),
-    /// A dump file cannot be written; the manager goes on.
+    /// A dump file cannot be written; the manager continues.
     NotDumped {
         /// Which.
         path: std::path::PathBuf,
         /// The error of the operating system.
         cause: std::io::Error,
     },
-    /// A condition began: something is wrong.
+    /// A condition began, with its severity.
     ConditionBegan(Condition),
     /// A condition cleared.
     ConditionCleared(Condition),
@@ -81,7 +81,7 @@ impl Notice {
         }
     }
 
-    /// Its severity.
+    /// Returns the severity of the event.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {
@@ -145,12 +145,12 @@ impl fmt::Display for Notice {
         }
     }
 }
-/// A problem that is found again and again: it is reported once until it is another one, or has been over.
+/// A problem that is found again and again. It is reported once, and again only if it changes or returns.
 #[derive(Debug, Default)]
 pub(crate) struct Standing(Option<String>);
 
 impl Standing {
-    /// Takes what was found this time; `None`: no problem. Returns true if it is to be reported.
+    /// Records the problem that was found this time; `None`: no problem. Returns true if it must be reported.
     pub(crate) fn is_news(&mut self, found: Option<&impl ToString>) -> bool {
         let before = std::mem::replace(&mut self.0, found.map(ToString::to_string));
         self.0.is_some() && self.0 != before

@@ -26,12 +26,12 @@ use crate::place_names::PlaceNames;
 use crate::service::{Manager, not_yet};
 use crate::worker::Note;
 
-/// The list, and where it is stored.
+/// The list of places out of service, and its file.
 pub(crate) struct Roster {
     list: Mutex<Arc<OutOfService>>,
-    /// Held during a change: two at a time could each overlook what the other one takes out.
+    /// Locked during a change: two changes at a time could each overlook what the other takes out.
     change: Mutex<()>,
-    /// Held while a list is stored and takes the place of another one.
+    /// Locked while a new list is stored and replaces the former one.
     storing: Mutex<()>,
     folder: Option<Arc<StateDir>>,
 }
@@ -57,13 +57,13 @@ impl Roster {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the list of the policy in force again: a change of the list was rolled back.
+    /// Stores the list of the policy in force again, because a change of the list was rolled back.
     pub(crate) fn restore(&self, list: &Arc<OutOfService>) -> Result<(), StoreError> {
         self.replace(&self.list(), list).map(drop)
     }
 
-    /// Stores another list in place of `before`, and has it from then on. Returns false, and does nothing, if the list
-    /// is not `before`.
+    /// Stores another list instead of `before`, and uses it from then on. If the current list is not `before`, returns
+    /// false and does nothing.
     pub(crate) fn replace(&self, before: &OutOfService, list: &Arc<OutOfService>) -> Result<bool, StoreError> {
         let _one = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
         let is_before = **self.lock() == *before;
@@ -86,7 +86,7 @@ fn refused(why: String) -> Error {
 struct Proposal {
     service: Service,
     places: Vec<Place>,
-    /// The list that it changes.
+    /// The list before the change.
     before: Arc<OutOfService>,
     list: Arc<OutOfService>,
     /// Ports that are disabled or enabled.
@@ -229,7 +229,7 @@ impl Manager {
     }
 }
 
-/// Lists a place. Returns the places of that name, and the ports that will be disabled.
+/// Adds a place to the list. Returns the places with that name, and the ports that will be disabled.
 fn take_out(
     (text, service, reason): (&str, Service, &str),
     names: &PlaceNames<'_>,
@@ -275,7 +275,7 @@ fn take_out(
     Ok((places, ports))
 }
 
-/// Puts a place back. Its ports stay listed until they are enabled.
+/// Puts a place back in service. Its ports stay listed until they are enabled.
 fn enable(
     text: &str,
     names: &PlaceNames<'_>,
@@ -314,7 +314,7 @@ fn covering(list: &OutOfService, place: Place, service: Service, fabric: &Fabric
     found.filter(|of| *of != place || list.get(place).is_some_and(|notice| notice.service == service))
 }
 
-/// The manager never takes its own connection out of service.
+/// Refuses a place that includes the manager's own connection.
 fn refuse_own(place: Place, inventory: &Inventory, names: &PlaceNames<'_>) -> Result<(), Error> {
     let (fabric, local) = (&inventory.fabric, inventory.local);
     let own = [Some(local), fabric.peer(local)];
@@ -361,7 +361,7 @@ fn refuse_losses(request: &OutOfServiceRequest, fabric: &Fabric, effects: &Effec
     Ok(())
 }
 
-/// Plans with the changed list. A manager that is not master has no plan.
+/// Plans with the changed list, for its figures. A manager that is not master has no plan.
 fn figures(
     view: &View,
     inventory: &Arc<Inventory>,
@@ -390,7 +390,7 @@ fn figures(
     }))
 }
 
-/// Returns what has become of a listed place.
+/// Returns the state of a listed place.
 fn state(view: &View, place: Place, notice: &Notice) -> &'static str {
     let Some(inventory) = &view.inventory else {
         return "absent";
@@ -421,7 +421,7 @@ fn state(view: &View, place: Place, notice: &Notice) -> &'static str {
 /// Largest number of names in a message.
 const NAMED: usize = 8;
 
-/// Returns the first names, and how many more there are.
+/// Returns the first names, and the number of the others.
 fn listed(names: impl ExactSizeIterator<Item = String>) -> String {
     let more = names.len().saturating_sub(NAMED);
     let mut first: Vec<String> = names.take(NAMED).collect();

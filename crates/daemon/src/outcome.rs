@@ -1,8 +1,8 @@
-//! How a run ended.
+//! The outcome of a run.
 
 use selvedge_sm::{Mode, Role, View};
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All is well: the judged plan is in force, and every port that is not ACTIVE has a known reason. In a dry run it
@@ -21,7 +21,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// How a run with this last view ended.
+    /// Returns the outcome of a run with this last view.
     #[must_use]
     pub fn of(mode: Mode, view: &View) -> Self {
         match mode {
@@ -38,7 +38,7 @@ impl Outcome {
         }
     }
 
-    /// Its name in JSON.
+    /// Returns the name of the outcome in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! Shows partitions: members by the rules in force, and what each rule applies to.
+//! Shows partitions: the members by the rules in force, and the ports to which each rule applies.
 
 use selvedge_api as api;
 use selvedge_fabric::{Fabric, PortRef};

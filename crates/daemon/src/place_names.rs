@@ -1,4 +1,4 @@
-//! Finds the switches, links and ports that an operator names, in the fabric or among what is gone.
+//! Finds the switches, links and ports that an operator names, among those that are present or missing.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ use selvedge_types::{Guid, NodeKind, PortNum, printable};
 use crate::names::Names;
 use crate::wanted::Wanted;
 
-/// What names are looked up in.
+/// The data in which names are looked up.
 pub(crate) struct PlaceNames<'a> {
     /// The fabric, with the operator's names.
     pub(crate) fabric: &'a Fabric,
-    /// What was there and is gone.
+    /// Nodes and links that are missing.
     pub(crate) absent: &'a Absent,
     /// The operator's names.
     pub(crate) names: &'a Names,
@@ -101,7 +101,7 @@ impl PlaceNames<'_> {
         }
     }
 
-    /// Returns a place in words.
+    /// Returns a place as text.
     pub(crate) fn words(&self, place: Place) -> String {
         match place {
             Place::Switch(guid) => self.quoted(guid),
@@ -141,7 +141,7 @@ impl PlaceNames<'_> {
         meant.map(|(node, _)| node).collect()
     }
 
-    /// Returns the switch or link of this name among what is gone.
+    /// Returns the missing switch or link with this name.
     fn find_absent(&self, wanted: &Wanted<'_>) -> Option<Place> {
         let Some(port) = wanted.port else {
             let mut nodes = self.absent.nodes.iter().filter(|of| of.node.kind == NodeKind::Switch);

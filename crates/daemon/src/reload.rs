@@ -31,7 +31,7 @@ impl Default for Aside {
 }
 
 impl Aside {
-    /// Runs `work` and returns its result. Waits [`WAIT`] at most.
+    /// Runs `work` and returns its result, after at most [`WAIT`].
     pub(crate) fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
         if self.is_busy.swap(true, Ordering::SeqCst) {
             return Err(ErrorKind::Busy.error("the configuration is being read already"));
@@ -57,7 +57,7 @@ impl Aside {
     }
 }
 
-/// Sets the flag while a thread works, and clears it however the work ends.
+/// Sets the flag while a thread works, and clears it in any case when the work ends.
 struct Busy(Arc<AtomicBool>);
 
 impl Drop for Busy {

@@ -11,7 +11,7 @@ use selvedge_wire::Datagram;
 use crate::DaemonError;
 use crate::backend::{Places, Seats, serve_point};
 
-/// The sockets, and the client at each port.
+/// A server of the ibsim protocol for an emulated fabric, with the client that is attached at each port.
 pub struct Served {
     server: IbsimServer,
     places: RefCell<Places>,
@@ -68,7 +68,7 @@ impl Served {
         Ok(())
     }
 
-    /// Passes on an arrival; false if no client here is its receiver.
+    /// Hands a delivery to its client. Returns false if no client here is the receiver.
     pub fn deliver(&mut self, emulator: &Emulator, delivery: &Delivery) -> bool {
         let Some(at) = self.places.get_mut().of_client(delivery.client) else {
             return false;

@@ -34,25 +34,25 @@ use crate::worker::Note;
 
 /// The requests of front ends to a running process. Each refusal has a code.
 pub trait Service: Send + Sync {
-    /// How it is doing.
+    /// Returns the state of the manager and its subnet.
     fn status(&self) -> Result<Status, Error>;
     /// Returns the verdict, and the conditions behind it.
     fn health(&self) -> Result<Health, Error>;
-    /// Lists something as missing no longer, that was there and is gone.
+    /// Removes missing nodes or links from the list of missing ones.
     fn forget(&self, request: &ForgetRequest) -> Result<Forgotten, Error>;
-    /// The places that are out of service.
+    /// Returns the places that are out of service.
     fn out_of_service(&self) -> Result<OutOfService, Error>;
     /// Takes a place out of service, or puts it back.
     fn change_service(&self, request: &OutOfServiceRequest) -> Result<OutOfServiceChange, Error>;
-    /// The fabric as it is known.
+    /// Returns the fabric as it is known.
     fn fabric(&self) -> Result<Arc<Fabric>, Error>;
-    /// Every port, and why it is not ACTIVE.
+    /// Returns every port, with the reason if it is not ACTIVE.
     fn ports(&self) -> Result<Ports, Error>;
     /// The plan in force.
     fn plan(&self) -> Result<Plan, Error>;
-    /// The judge's findings on it.
+    /// Returns the judge's findings on the plan in force.
     fn findings(&self) -> Result<Findings, Error>;
-    /// The partitions of the policy in force, with their members.
+    /// Returns the partitions of the policy in force, with their members.
     fn partitions(&self) -> Result<Partitions, Error>;
     /// Events after number `since`.
     fn events(&self, since: u64) -> Events;
@@ -66,7 +66,7 @@ pub trait Service: Send + Sync {
     fn reload(&self) -> Result<PolicyChange, Error>;
     /// Reads the configuration as [`Self::reload`] does, plans with it, and changes nothing.
     fn would_send(&self) -> Result<WouldSend, Error>;
-    /// The last changes of the policy.
+    /// Returns the last changes of the policy.
     fn policy_changes(&self) -> Result<PolicyChanges, Error>;
     /// SIGHUP: reads the configuration again if there is one, and starts a heavy sweep in any case.
     fn hang_up(&self);
@@ -119,7 +119,7 @@ pub trait Service: Send + Sync {
     }
 }
 
-/// A running manager as its front ends see it.
+/// The interface of a running manager for front ends.
 #[derive(Clone)]
 pub struct Manager {
     pub(crate) shared: Arc<Shared>,
@@ -135,20 +135,20 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// The manager's own view, with the names that it discovered.
+    /// Returns the manager's own view, with the names that it discovered.
     #[must_use]
     pub fn view(&self) -> Arc<View> {
         self.shared.view().0
     }
 
-    /// The snapshot with the operator's names, and the view it belongs to.
+    /// Returns the snapshot with the operator's names, and the view to which it belongs.
     #[must_use]
     pub fn named(&self) -> (Option<Arc<Fabric>>, Arc<View>) {
         let view = self.view();
         (view.fabric.as_ref().map(|fabric| self.shared.names.apply(fabric)), view)
     }
 
-    /// Ports that are not ACTIVE, with their reasons; none before the first snapshot.
+    /// Returns the ports that are not ACTIVE, with their reasons; none before the first snapshot.
     #[must_use]
     pub fn ports_not_active(&self) -> Vec<selvedge_api::Port> {
         let (fabric, view) = self.named();
@@ -198,7 +198,7 @@ impl Manager {
         }
     }
 
-    /// Checks the sources of the settings, or `text` in place of the file's text, against the settings in force.
+    /// Checks the sources of the settings, or `text` instead of the file's text, against the settings in force.
     fn admit(&self, text: Option<(&str, &str)>) -> Result<Verdict, Error> {
         let nothing = || ErrorKind::NoConfig.error("there is nothing to read again");
         let sources = self.sources.as_ref().ok_or_else(nothing)?;

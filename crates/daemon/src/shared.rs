@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) names: Names,
     pub(crate) events: EventLog,
-    /// The door to the fabric, as given on the command line.
+    /// The port to the fabric, as named on the command line.
     pub(crate) port: String,
     pub(crate) local: LocalPort,
     shown: Mutex<Shown>,
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     intake: Mutex<Intake>,
     storing: Mutex<Storing>,
     health: HealthDesk,
-    /// What reloads have read.
+    /// Findings from reading files at reloads.
     pub(crate) files: FilesDesk,
     /// What the sampler found.
     pub(crate) telemetry: Telemetry,
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
 #[derive(Clone, Debug, Default)]
 struct Shown {
     view: Arc<View>,
-    /// Counts the views shown so far.
+    /// Number of views shown so far.
     number: u64,
     first_up: Option<Time>,
 }
@@ -123,7 +123,7 @@ impl Shared {
         self.report(now, self.health.take_deviations(now, deviations));
     }
 
-    /// Handles that the manager's own port is gone, or that it is open again.
+    /// Handles that the manager's local port is gone, or open again.
     pub(crate) fn port_gone(&self, error: Option<&PortError>) {
         let now = self.clock.now();
         self.report(now, self.health.take_port_gone(now, error.map(ToString::to_string)));
@@ -134,7 +134,7 @@ impl Shared {
         self.health.health()
     }
 
-    /// Returns the verdict and the conditions as they are now.
+    /// Returns the current verdict and conditions.
     pub(crate) fn health(&self) -> selvedge_api::Health {
         health::shown(&self.health.health(), self.clock, &self.names)
     }

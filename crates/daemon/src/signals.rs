@@ -52,7 +52,7 @@ impl Doer {
         Ok(Self(sender))
     }
 
-    /// Requests the work. Requests that arrive during the work are merged into one.
+    /// Requests the work. Requests that come while it is done are merged into one.
     fn ask(&self) {
         let _ = self.0.try_send(());
     }

@@ -47,9 +47,9 @@ pub enum Door {
     Emulated {
         /// The fabric.
         fabric: Arc<Fabric>,
-        /// How it is emulated.
+        /// Options of the emulation.
         options: EmulationOptions,
-        /// How it was named on the command line.
+        /// Name of the fabric on the command line.
         name: String,
     },
     /// A port of a real or simulated fabric.
@@ -79,7 +79,7 @@ impl Door {
     }
 }
 
-/// Everything a manager's process is started with.
+/// Everything that a manager's process is started with.
 pub struct Options {
     /// The mode: what the manager is allowed to do.
     pub mode: Mode,
@@ -91,15 +91,15 @@ pub struct Options {
     pub sources: Option<Sources>,
     /// Operator's names by node GUID.
     pub names: BTreeMap<Guid, String>,
-    /// When to end.
+    /// When the manager ends.
     pub until: Until,
     /// Record to write.
     pub record: Option<PathBuf>,
-    /// Where log lines go.
+    /// The destination of log lines.
     pub log: Box<dyn LogSink>,
     /// Writes dump files; `None`: no dumps.
     pub dumps: Option<Box<dyn DumpSink>>,
-    /// Compares what is found with the expected topology; `None`: nothing is expected.
+    /// Compares the fabric that is found with the expected topology; `None`: no topology is expected.
     pub expected: Option<Expected>,
     /// Decides whether a plan may be sent.
     pub judge: Arc<dyn Judge>,
@@ -110,7 +110,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// A manager with default settings, no log and the real judge.
+    /// Returns a manager with default settings, no log and the real judge.
     #[must_use]
     pub fn new(mode: Mode, door: Door) -> Self {
         Self {
@@ -133,7 +133,7 @@ impl Options {
 
 /// A manager on its own thread.
 pub struct Running {
-    /// How front ends reach it.
+    /// The interface of the manager for front ends.
     pub manager: Manager,
     thread: JoinHandle<Result<View, DaemonError>>,
 }
@@ -145,7 +145,7 @@ impl Running {
         self.thread.is_finished()
     }
 
-    /// Waits for the manager's end; returns its last view.
+    /// Waits for the manager's end. Returns its last view.
     pub fn join(self) -> Result<View, DaemonError> {
         match self.thread.join() {
             Ok(result) => result,
@@ -154,7 +154,7 @@ impl Running {
     }
 }
 
-/// The manager's configuration that settings stand for.
+/// Returns the manager's configuration that follows from settings.
 #[must_use]
 pub fn manager_config(mode: Mode, local: LocalPort, settings: &Settings) -> Config {
     let manager = &settings.manager;
@@ -186,7 +186,7 @@ fn open_folder(path: Option<&Path>, disk: Option<Arc<dyn Disk>>) -> Result<Optio
     path.map(open).transpose()
 }
 
-/// Returns the settings as the configuration has them: the list of places out of service is no part of it.
+/// Returns the settings as in the configuration, without the list of places out of service.
 fn without_list(settings: &Settings) -> Settings {
     let mut settings = settings.clone();
     settings.policy.out_of_service = Arc::default();
@@ -197,7 +197,7 @@ fn without_list(settings: &Settings) -> Settings {
 struct Loaded {
     state: PersistentState,
     known: Arc<Known>,
-    /// Files that are damaged or contradict each other.
+    /// Damaged or contradictory files.
     doubts: Vec<StateWarning>,
 }
 
@@ -311,7 +311,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
 
 type Opened = (Box<dyn MadPort>, String, Option<HostHandle>);
 
-/// Opens the port. With `notes` it is opened again if its driver or simulator goes and comes back.
+/// Opens the port. With `notes` it is opened again when its driver or simulator goes and comes back.
 fn open_door(door: Door, mode: Mode, clock: Clock, notes: Option<Sender<Note>>) -> Result<Opened, DaemonError> {
     match door {
         Door::Emulated { fabric, options, name } => {

@@ -25,7 +25,7 @@ pub enum Promise {
 }
 
 impl Promise {
-    /// Returns its name in JSON.
+    /// Returns the name of the data in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ impl Storing {
         self.0.is_empty()
     }
 
-    /// Returns the data as facts that the health depends on.
+    /// Returns the data that are not stored, as facts for the assessment of health.
     pub(crate) fn facts(&self) -> Vec<selvedge_health::NotStored> {
         let facts = self.0.iter().map(|(what, (retry, error))| selvedge_health::NotStored {
             what: what.name().to_owned(),

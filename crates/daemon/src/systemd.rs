@@ -10,7 +10,7 @@ use sd_notify::NotifyState;
 use selvedge_health::{Health, Verdict};
 use selvedge_sim::Time;
 
-/// The watchdog is fed so many times in its time limit, as sd_watchdog_enabled(3) recommends.
+/// Number of feeds of the watchdog within its time limit, as sd_watchdog_enabled(3) recommends.
 const FEEDS: u32 = 2;
 
 /// The last report to systemd.

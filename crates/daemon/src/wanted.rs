@@ -9,14 +9,14 @@ use crate::names::Names;
 pub(crate) struct Wanted<'a> {
     /// A description or a GUID.
     pub(crate) node: &'a str,
-    /// The GUID, if it is one.
+    /// The GUID, if the name is one.
     pub(crate) guid: Option<Guid>,
-    /// The port behind it.
+    /// The port number after the name.
     pub(crate) port: Option<u8>,
 }
 
 impl<'a> Wanted<'a> {
-    /// Reads `name`, `"name"`, `0xGUID`, each with `[port]` behind it or without.
+    /// Reads `name`, `"name"` or `0xGUID`, each with or without `[port]` after it.
     pub(crate) fn of(text: &'a str) -> Self {
         let text = text.trim();
         let (node, port) = match text.strip_suffix(']').and_then(|rest| rest.rsplit_once('[')) {
@@ -34,7 +34,7 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// True if a node with this GUID and description is meant.
+    /// True if the name means a node with this GUID and description.
     pub(crate) fn is(&self, guid: Guid, name: &str, names: &Names) -> bool {
         self.guid == Some(guid) || name == self.node || names.of(guid).as_deref() == Some(self.node)
     }

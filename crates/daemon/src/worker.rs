@@ -1,4 +1,4 @@
-//! Threads beside the core's: one computes, one stores.
+//! Threads besides the core's: some compute, others store.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub(crate) enum Note {
     Computed { id: JobId, result: Box<JobResult> },
     /// Some possible repairs are computed. No change waited for them, and nothing shown changes, except an event.
     BackedUp { id: JobId, result: Box<JobResult> },
-    /// A committed plan is ready for questions; none, if indexing it failed.
+    /// A committed plan is ready to answer requests; `None` if indexing it failed.
     Indexed(Option<Arc<Snapshot>>),
     /// The sampler's inventory of a committed plan.
     Surveyed {
@@ -49,26 +49,26 @@ pub(crate) enum Note {
         revision: u64,
         result: Result<(), StoreError>,
     },
-    /// Files are dumped, or one could not be.
+    /// Files have been dumped, or one of them could not be.
     Dumped(Result<(), (PathBuf, std::io::Error)>),
     /// The changes of the last plan.
     Compared(Reroute),
     /// The deviations from the expected topology.
     Deviations(Vec<Deviation>),
-    /// The port was lost, or is back.
+    /// The port was lost, or is open again.
     Port(PortNews),
     /// A command of the operator.
     Command(Command),
     /// The operator proposes a policy, with the SM_Key that goes with it; the change is the answer.
     Propose(Arc<Policy>, SecretKey, Sender<PolicyChange>),
-    /// The operator takes places out of service, or puts them back: the wanted policy is proposed with this list.
+    /// The operator takes places out of service, or puts them back. The wanted policy is proposed with this list.
     ProposeList(Arc<OutOfService>),
-    /// The operator asks which plan a policy would lead to. The answer is the job that makes it, if it is possible.
+    /// The operator asks to which plan a policy would lead. The answer is the job that makes it, if it is possible.
     Preview(Arc<Policy>, Sender<Option<Box<Job>>>),
 }
 
 impl Note {
-    /// True if this note ends counted work.
+    /// True if this note ends a piece of counted work.
     pub(crate) const fn ends_work(&self) -> bool {
         match self {
             Self::Computed { .. }
@@ -147,7 +147,7 @@ pub(crate) fn newest<T>(mut item: T, queue: &Receiver<T>, notes: &Sender<Note>) 
     item
 }
 
-/// Starts a thread that plans. A newer job supersedes those that wait.
+/// Starts a thread that plans. A newer job supersedes those that still wait.
 pub(crate) fn planner(name: &str, notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonError> {
     let dropped = notes.clone();
     Worker::start(name, notes, move |job: Box<Job>, queue| {
@@ -204,13 +204,13 @@ fn guarded(job: &mut Job, run: impl FnOnce(&mut Job) -> Option<JobResult>) -> Op
     Some(result)
 }
 
-/// A clock that begins when it is first asked.
+/// Returns the time since the first call.
 fn since_first_asked() -> Duration {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     FIRST.get_or_init(Instant::now).elapsed()
 }
 
-/// Starts the thread that indexes committed plans for the administrator. A newer one supersedes those that wait.
+/// Starts the thread that indexes committed plans for the administrator. A newer plan supersedes those that still wait.
 pub(crate) fn indexer(notes: Sender<Note>) -> Result<Worker<Sources>, DaemonError> {
     let dropped = notes.clone();
     Worker::start("index", notes, move |sources: Sources, queue| {
@@ -224,8 +224,8 @@ pub(crate) fn indexer(notes: Sender<Note>) -> Result<Worker<Sources>, DaemonErro
 /// Compares a fabric with the expected topology.
 pub type Expected = Box<dyn FnMut(&Fabric) -> Vec<Deviation> + Send>;
 
-/// Starts the thread that compares what was found with the expected topology. A newer fabric replaces one that still
-/// waits.
+/// Starts the thread that compares the fabric that was found with the expected topology. A newer fabric replaces one
+/// that still waits.
 pub(crate) fn expecter(notes: Sender<Note>, mut expected: Expected) -> Result<Worker<Arc<Fabric>>, DaemonError> {
     let dropped = notes.clone();
     Worker::start("expected", notes, move |fabric: Arc<Fabric>, queue| {
@@ -251,7 +251,7 @@ pub(crate) fn comparer(notes: Sender<Note>) -> Result<Worker<ToCompare>, DaemonE
 /// State to be stored.
 #[derive(Debug)]
 pub(crate) enum ToStore {
-    /// The manager's state, with the number of its request.
+    /// The manager's state, with the number of its store request.
     State(u64, Arc<PersistentState>),
     /// The nodes and links that were found, with the number of the request.
     Known(u64, Arc<Known>),

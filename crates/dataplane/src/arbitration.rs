@@ -29,7 +29,7 @@ pub struct VlArb {
 const LIMIT_UNITS: i32 = 4_096 / 64;
 
 impl VlArb {
-    /// True if both tables are empty, so that lanes take turns.
+    /// True if both tables are empty: then lanes take turns.
     #[must_use]
     pub const fn is_default(&self) -> bool {
         self.high.is_empty() && self.low.is_empty()
@@ -82,9 +82,9 @@ impl VlArb {
 #[derive(Clone, Debug, Default)]
 struct Table {
     entries: Vec<(u8, u8)>,
-    /// Bit mask of its lanes.
+    /// Bit mask of the lanes in the table.
     lanes: u16,
-    /// True if its entries are lanes 0, 1, 2 and so on, as by default: the next lane can then be computed.
+    /// True if the entries are lanes 0, 1, 2 and so on, as by default. The next lane can then be computed.
     in_order: bool,
 }
 
@@ -100,7 +100,7 @@ impl Table {
         }
     }
 
-    /// Returns the lane that sends next, out of `ready`, of which at least one is in the table.
+    /// Returns the lane that sends next. At least one lane of `ready` must be in the table.
     #[inline]
     fn next(&self, turn: &mut Turn, ready: u16) -> u8 {
         let entries = self.entries.len();

@@ -12,9 +12,10 @@ use crate::units::Ps;
 pub struct Event {
     /// The time.
     pub at: Ps,
-    /// The component that handles it. At the same time, the smaller one comes first.
+    /// The component that handles the event. Of several events at the same time, that of the smallest component comes
+    /// first.
     pub component: u32,
-    /// Contents; only the caller interprets them.
+    /// Contents of the event; only the caller interprets them.
     pub payload: u32,
 }
 
@@ -31,7 +32,7 @@ const NIL: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 struct Packed {
     at: Ps,
-    /// Component, then payload.
+    /// Component in the upper half, payload in the lower half.
     who: u64,
 }
 
@@ -42,7 +43,7 @@ impl Packed {
         (self.at as u128) << 32 | (self.who >> 32) as u128
     }
 
-    /// Returns a shorter key for events of one of the finest slots: the upper halves of their times are equal.
+    /// Returns a shorter key for events of one of the finest slots, in which the upper halves of all times are equal.
     #[inline]
     const fn key_in_slot(self) -> u64 {
         self.at << 32 | self.who >> 32
@@ -57,10 +58,10 @@ struct Node {
 
 #[derive(Clone, Debug)]
 struct Digit {
-    /// Which words of `occupied` are not zero.
+    /// Bit mask: which words of `occupied` are not zero.
     words: u64,
     occupied: [u64; WORDS],
-    /// The event inserted last into each slot; each refers to the previous one.
+    /// By slot: the event inserted last. Each event refers to the previous one.
     heads: Box<[u32; SLOTS]>,
 }
 
@@ -112,7 +113,7 @@ pub struct Calendar {
     shift: u32,
     /// The finest slots.
     fine: Digit,
-    /// Coarser digits, each 4,096 times as coarse as the one before.
+    /// The coarser digits, each 4,096 times as coarse as the previous one.
     coarse: Vec<Digit>,
     nodes: Vec<Node>,
     free: u32,
@@ -158,7 +159,7 @@ impl Calendar {
         self.len == 0
     }
 
-    /// Returns the most events that were in slots at the same time.
+    /// Returns the largest number of events that were in slots at the same time.
     pub(crate) const fn most(&self) -> usize {
         self.nodes.len()
     }
@@ -324,7 +325,7 @@ impl Calendar {
         }
     }
 
-    /// Puts an event, which is not in the current slot, into its slot.
+    /// Puts an event that does not belong to the current slot into its slot.
     #[inline]
     fn link(&mut self, index: u32) {
         let node = &mut self.nodes[index as usize];

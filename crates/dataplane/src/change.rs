@@ -25,7 +25,7 @@ pub enum Change {
     Cut(PortRef),
     /// A cable that was cut carries packets again.
     Mend(PortRef),
-    /// A cable changes its rate in both directions.
+    /// A cable changes its rate, in both directions.
     Rate(PortRef, LinkRate),
     /// One forwarding entry.
     Entry {
@@ -42,7 +42,7 @@ pub enum Change {
         switch: SwitchIdx,
         /// Block number.
         block: u16,
-        /// Its entries.
+        /// Entries of the block.
         entries: Box<[u8; BLOCK_LIDS]>,
     },
 }

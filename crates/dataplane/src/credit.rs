@@ -47,7 +47,7 @@ impl<W: Workload> Simulation<W> {
         self.lanes[lane].has(blocks, self.now, &mut self.far, lane)
     }
 
-    /// An output waits for credits: schedules an event for their arrival.
+    /// Schedules an event for the arrival of the credits that an output waits for.
     pub(crate) fn wait_for_credits(&mut self, port: u32, vl: u8, blocks: u8) {
         let index = port as usize * usize::from(self.settings.vls) + usize::from(vl);
         if !self.ports[port as usize].waits {
@@ -72,7 +72,7 @@ impl<W: Workload> Simulation<W> {
         self.schedule(at, component, kind::CREDIT, u32::from(num));
     }
 
-    /// The buffer of the input `port` gets this many free blocks at `freed_at`; they return to the sender.
+    /// Returns credits to the sender for blocks of the input `port` that are free at `freed_at`.
     #[inline]
     pub(crate) fn give_back(&mut self, port: u32, vl: u8, blocks: u8, freed_at: Ps) {
         let sender = self.ports[port as usize].peer;
@@ -81,7 +81,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// An output gets credits at a time.
+    /// Gives an output credits that arrive at this time.
     #[inline]
     pub(crate) fn credit(&mut self, sender: u32, vl: u8, blocks: u8, at: Ps) {
         let index = sender as usize * usize::from(self.settings.vls) + usize::from(vl);

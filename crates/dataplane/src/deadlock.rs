@@ -24,7 +24,8 @@ pub struct Deadlock {
     pub at_ns: u64,
     /// Number of input buffers that will never send again.
     pub buffers: u64,
-    /// A cycle of them: the outputs that packets wait for, each with its lane, in the form `"switch"[port] VL 0`.
+    /// One cycle of such packets: the outputs that they wait for, each with its lane, in the form `"switch"[port] VL
+    /// 0`.
     pub cycle: Vec<String>,
 }
 
@@ -148,7 +149,7 @@ impl<W: Workload> Simulation<W> {
         Some(if waits { lane } else { 0 })
     }
 
-    /// Returns the buffer that an output lane leads to; `None`: a host, or nothing.
+    /// Returns the buffer to which an output lane leads; `None` if it leads to a host, or nowhere.
     fn next_buffer(&self, lane: usize) -> Option<usize> {
         let vls = usize::from(self.settings.vls);
         let port = &self.ports[lane / vls];

@@ -245,7 +245,7 @@ impl<W: Workload> Simulation<W> {
         self.waiting[host as usize * usize::from(self.settings.vls) + usize::from(vl)] -= 1;
     }
 
-    /// A packet's last byte has reached a host. Its buffer is free at once.
+    /// Called when a packet's last byte has reached a host. Its buffer is free at once.
     pub(crate) fn deliver(&mut self, host: Host, index: u32) {
         let packet = *self.packets.get(index);
         let HostAt { port, lid, lids } = self.host_at(host);
@@ -289,7 +289,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// One packet of a message has arrived or was lost.
+    /// Called when one packet of a message has arrived or was lost.
     #[inline]
     pub(crate) fn packet_done(&mut self, message: u32, lost: bool) {
         let posted = &mut self.messages[message as usize];

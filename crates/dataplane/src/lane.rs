@@ -23,7 +23,7 @@ impl Queue {
 /// Age of a queue's first packet, if lifetimes are finite.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Age {
-    /// Since when the first packet has been first.
+    /// When the first packet became first.
     pub head_since: Ps,
     /// True if a check is scheduled.
     pub watched: bool,
@@ -33,9 +33,9 @@ pub(crate) struct Age {
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Lane {
-    /// Bit mask of the inputs 1 to 64 with packets for it.
+    /// Bit mask of those inputs 1 to 64 that have packets for this lane.
     pub requests: u64,
-    /// When the credits that a packet waits for arrive. A time in the past means that no packet waits; [`STARVED`]
+    /// Arrival time of the credits that a packet waits for. A time in the past means that no packet waits; [`STARVED`]
     /// means that the credits have not been sent yet.
     pub wake_at: Ps,
     /// Bytes sent during the measurement.
@@ -51,14 +51,14 @@ pub(crate) struct Lane {
     coming: [u8; NEAR],
     /// Number of valid entries of `coming_at`.
     near: u8,
-    /// True if the list is not empty; `coming_at` is full then.
+    /// True if the list of further credits is not empty; `coming_at` is then full.
     has_far: bool,
     /// Input served last.
     pub turn: u8,
 }
 
-/// Number of arriving credits stored in the lane itself. An input sends one packet at a time, so there are rarely more
-/// than those of the current packet and the previous one.
+/// Number of arriving credits that are stored in the lane itself. An input sends one packet at a time, so there are
+/// rarely more than those of the current packet and the previous one.
 const NEAR: usize = 2;
 
 /// Value of [`Lane::wake_at`] if a packet waits for credits that are not in transit yet.
@@ -84,7 +84,7 @@ impl Lane {
         }
     }
 
-    /// Takes credits for a packet; there must be enough.
+    /// Takes credits for a packet. There must be enough of them.
     #[inline]
     pub const fn take(&mut self, blocks: u8) {
         self.credits -= blocks as u16;

@@ -64,7 +64,7 @@ pub enum BuildError {
     LaneOutOfUse {
         /// The service level.
         sl: u8,
-        /// Its lane.
+        /// The lane.
         vl: u8,
         /// Lanes in use.
         vls: u8,
@@ -95,54 +95,54 @@ pub(crate) const NO_PORT: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Port {
-    /// Time until which its output is sending.
+    /// Time until which the port's output sends.
     pub free_at: Ps,
-    /// Time until which its input is sending a packet into the crossbar.
+    /// Time until which the port's input sends a packet into the crossbar.
     pub input_free_at: Ps,
-    /// Time per byte on its link.
+    /// Time per byte on the link.
     pub byte_time: ByteTime,
     /// Other end of the cable.
     pub peer: u32,
-    /// The component that handles events of the other end.
+    /// The component that handles events of the port at the other end.
     pub peer_component: u32,
     /// Bit mask of lanes on which some input wants to send through this output.
     pub wanted: u16,
-    /// Number of packets in its input buffer.
+    /// Number of packets in the input buffer.
     pub queued: u16,
     /// Number of packets received during the measurement.
     pub received: u64,
-    /// Their bytes.
+    /// Number of bytes in these packets.
     pub received_bytes: u64,
-    /// Lane at which the next search of its input begins.
+    /// Lane at which the next search of the input begins.
     pub turn: u8,
-    /// Input of the packet that its output sends, or sent last.
+    /// Input of the packet that the output sends, or sent last.
     pub sending_from: u8,
-    /// Output that its input sends to, or sent to last.
+    /// Output to which the input sends, or sent last.
     pub sending_to: u8,
     /// Number of packets that its input is sending into the crossbar; counted only if several are allowed.
     pub reads: u8,
-    /// How often its link came up.
+    /// How often the link came up.
     pub epoch: u8,
-    /// Port number of the other end.
+    /// Port number at the other end.
     pub peer_num: u8,
-    /// True if its link is up.
+    /// True if the link is up.
     pub up: bool,
     /// True if the other end is a host.
     pub to_host: bool,
     /// True if an event is scheduled for the end of the packet that its output sends.
     pub end_is_event: bool,
-    /// True if its output has a packet to send but no credits.
+    /// True if the output has a packet to send but no credits.
     pub waits: bool,
 }
 
 /// A switch.
 #[derive(Clone, Debug)]
 pub(crate) struct Switch {
-    /// Index of its port 0 among all ports.
+    /// Index of the switch's port 0 among all ports.
     pub first_port: u32,
     /// Number of external ports.
     pub ports: u8,
-    /// Its first virtual output queue.
+    /// Index of the switch's first virtual output queue.
     pub first_voq: u32,
 }
 
@@ -170,11 +170,11 @@ pub(crate) struct Layout {
     pub components: Vec<u32>,
     /// Time from the first bit sent until a switch can forward the packet.
     pub switch_head_delay: Ps,
-    /// The same until the packet begins to arrive at a host.
+    /// Time until a packet begins to arrive, if the next node is a host.
     pub host_head_delay: Ps,
-    /// Time from a free block to its credit at the sender.
+    /// Time from the release of a block to the arrival of its credit at the sender.
     pub credit_delay: Ps,
-    /// True if not all links have the same rate.
+    /// True if links have different rates.
     pub mixed: bool,
 }
 

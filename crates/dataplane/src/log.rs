@@ -8,7 +8,7 @@ use crate::state::SLOT_BITS;
 pub struct EventLog {
     pub(crate) scheduled: Vec<Event>,
     pub(crate) before: Vec<u32>,
-    /// Largest number of events to record; later ones are ignored.
+    /// Largest number of events that are recorded; later ones are ignored.
     pub(crate) most: usize,
 }
 

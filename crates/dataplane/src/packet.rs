@@ -12,7 +12,7 @@ pub(crate) enum Opcode {
     Data,
     /// Part of a message of a queue pair.
     Request {
-        /// True if it requests an acknowledgement.
+        /// True if the packet requests an acknowledgement.
         asks: bool,
     },
     /// Acknowledges all packets before a number.
@@ -25,15 +25,15 @@ pub(crate) enum Opcode {
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub(crate) struct Packet {
-    /// When its message was posted.
+    /// When the packet's message was posted.
     pub created: Ps,
-    /// When its first byte arrived at the current switch; at a host, when it was sent.
+    /// When the packet's first byte arrived at the current switch; at a host, when the packet was sent.
     pub arrived: Ps,
-    /// The next packet in its queue.
+    /// The next packet in the same queue.
     pub next: u32,
-    /// The message that it is part of.
+    /// The packet's message.
     pub message: u32,
-    /// The queue pair that it belongs to.
+    /// The packet's queue pair.
     pub qp: u32,
     /// Packet sequence number.
     pub psn: u32,
@@ -51,21 +51,21 @@ pub(crate) struct Packet {
     pub blocks: u8,
     /// Service level.
     pub sl: u8,
-    /// Lane of the link by which it arrived.
+    /// Lane of the link by which the packet arrived.
     pub vl: u8,
-    /// Input by which it arrived.
+    /// Input by which the packet arrived.
     pub input: u8,
-    /// Output by which it will leave.
+    /// Output by which the packet will leave.
     pub output: u8,
     /// Lane of that output.
     pub output_vl: u8,
-    /// What it is for.
+    /// Purpose of the packet.
     pub opcode: Opcode,
-    /// How often its current link had come up when it was sent.
+    /// How often the packet's current link had come up when the packet was sent.
     pub epoch: u8,
     /// True for the last packet of a message.
     pub last: bool,
-    /// True if it is in the buffer that all lanes share.
+    /// True if the packet is in the part of the buffer that all lanes share.
     pub shared: bool,
     /// True if it has been delayed because it goes from a slow link to a fast one.
     pub held: bool,
@@ -125,7 +125,7 @@ impl Packets {
         self.live
     }
 
-    /// Returns the most packets in flight at the same time.
+    /// Returns the largest number of packets that were in flight at the same time.
     pub const fn most(&self) -> usize {
         self.all.len()
     }

@@ -80,7 +80,7 @@ impl<W: Workload> Simulation<W> {
         host as usize * usize::from(self.settings.vls) + usize::from(vl)
     }
 
-    /// Appends a message to its pair.
+    /// Appends a message to its queue pair.
     pub(crate) fn post_to_qp(&mut self, message: u32, packets: u32) {
         let posted = &mut self.messages[message as usize];
         let ends = (posted.from, posted.to, posted.sl);
@@ -107,7 +107,7 @@ impl<W: Workload> Simulation<W> {
         self.take_turn(index);
     }
 
-    /// Queues a pair with packets to send for its turn.
+    /// Adds a queue pair that has packets to send to the queue of its host and lane.
     fn take_turn(&mut self, index: u32) {
         let window = self.window_packets();
         let qp = &mut self.qps.all[index as usize];
@@ -437,7 +437,7 @@ impl<W: Workload> Simulation<W> {
         self.window.flushed(self.now);
     }
 
-    /// Counts one waiting message less at a host.
+    /// Subtracts one from the number of waiting messages of a host.
     fn sent_whole(&mut self, host: Host, vl: u8) {
         let place = self.place(host, vl);
         self.waiting[place] -= 1;
@@ -463,7 +463,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// Handles a pair's timer. An acknowledgement may have arrived since it was set.
+    /// Handles the timer of a queue pair. An acknowledgement may have arrived since it was set.
     pub(crate) fn timer(&mut self, host: Host, index: u32) {
         let qp = &mut self.qps.all[index as usize];
         qp.has_timer = false;

@@ -15,7 +15,7 @@ pub enum QpState {
     Rtr,
     /// Ready to send.
     Rts,
-    /// Retries are used up; posted messages are flushed.
+    /// Retries are used up. Posted messages are flushed.
     Error,
 }
 

@@ -69,11 +69,11 @@ pub struct PortCounters {
 pub struct LinkUse {
     /// The sending port.
     pub port: String,
-    /// Share of the time during which it sent.
+    /// Share of the time in which the link sent.
     pub utilisation: f64,
     /// Share of the time with packets to send but no credits (PortXmitWait).
     pub wait: f64,
-    /// Share of the time during which it sent, by lane.
+    /// Share of the time in which the link sent, by lane.
     pub lanes: Vec<f64>,
     /// The counters of the port.
     pub counters: PortCounters,
@@ -84,9 +84,9 @@ pub struct LinkUse {
 pub struct Account {
     /// Sent by hosts.
     pub sent: u64,
-    /// Received by their destination hosts, including acknowledgements and repeated packets.
+    /// Number of packets received by their destination hosts, including acknowledgements and repeated packets.
     pub delivered: u64,
-    /// Dropped, for any reason.
+    /// Number of packets dropped, for any reason.
     pub dropped: u64,
     /// Still on a link or in a switch.
     pub under_way: u64,
@@ -133,7 +133,7 @@ pub struct Results {
     pub messages_missed: u64,
     /// Jain's fairness index over senders: 1 if all sent equally much, 1/n if one sent everything.
     pub fairness: f64,
-    /// The same over receivers.
+    /// Fairness over the receiving hosts.
     pub fairness_receivers: f64,
     /// Packets dropped over the whole simulation.
     pub drops: Drops,

@@ -1,4 +1,4 @@
-//! Accepted load over time, and when it becomes steady.
+//! Accepted load over time, and the time from which it is steady.
 
 use crate::units::Ps;
 
@@ -103,7 +103,7 @@ pub fn steady_from(values: &[u64]) -> Option<usize> {
         .filter(|&first| first < most && is_level(&values[first..]))
 }
 
-/// True if both halves have the same mean, to 5 %. The rule alone takes a steady rise for noise.
+/// True if the means of both halves differ by at most 5 %. A steady rise, which the error alone does not show, fails.
 fn is_level(values: &[u64]) -> bool {
     let (a, b) = values.split_at(values.len() / 2);
     let mean = |half: &[u64]| half.iter().sum::<u64>() as f64 / half.len().max(1) as f64;

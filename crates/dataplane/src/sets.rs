@@ -12,7 +12,7 @@ pub(crate) const fn next_bit(bits: u64, last: u8) -> Option<u8> {
     Some(bits.trailing_zeros() as u8 + 1)
 }
 
-/// Does the same for a set of this many words.
+/// Returns the next element for a set of this number of words.
 #[inline]
 pub(crate) fn next_port(words: usize, word: impl Fn(usize) -> u64, last: u8) -> Option<u8> {
     if words == 1 {

@@ -14,7 +14,7 @@ pub enum Queueing {
     /// One queue per lane: a packet that cannot be sent blocks those behind it, whatever their output.
     #[default]
     Fifo,
-    /// A queue per output and lane (virtual output queues); they share the lane's buffer.
+    /// One queue per output and lane (virtual output queues); they share the lane's buffer.
     Voq,
 }
 

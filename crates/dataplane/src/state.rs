@@ -24,7 +24,7 @@ use crate::units::Ps;
 pub(crate) mod kind {
     /// A packet's first byte can be forwarded by the switch, or its last byte has reached the host.
     pub const ARRIVE: u32 = 0;
-    /// An output has sent its packet.
+    /// An output has finished sending its packet.
     pub const END: u32 = 1;
     /// Credits have arrived for an output.
     pub const CREDIT: u32 = 2;
@@ -71,12 +71,12 @@ pub(crate) struct Posted {
     pub next: u32,
     /// Length in bytes.
     pub bytes: u32,
-    /// Sequence number of its first packet, on a queue pair.
+    /// Sequence number of the message's first packet, on a queue pair.
     pub first_psn: u32,
     pub dlid: u16,
     pub sl: u8,
     pub vl: u8,
-    /// True if a packet of it was lost.
+    /// True if one of its packets was lost.
     pub lost: bool,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Posted {
 pub(crate) struct HostState {
     /// The next message of the workload.
     pub next: Option<Message>,
-    /// When its event is due.
+    /// When the event of the host is due.
     pub wake_at: Ps,
     /// Bit mask of lanes with waiting messages.
     pub lanes: u16,
@@ -120,7 +120,7 @@ pub struct Simulation<W> {
     pub(crate) received: u64,
     pub(crate) packets: Packets,
     pub(crate) ports: Vec<Port>,
-    /// By port, then lane.
+    /// Lanes, by port, then lane.
     pub(crate) lanes: Vec<Lane>,
     /// By port, then lane: later credits that are not stored in the lane itself.
     pub(crate) far: Vec<Far>,
@@ -128,7 +128,7 @@ pub struct Simulation<W> {
     pub(crate) arbitration: Compiled,
     /// Virtual output queues, if used. Their indexes follow those of `lanes`.
     pub(crate) voqs: Vec<Queue>,
-    /// By index of a queue, if lifetimes are finite.
+    /// Ages, by index of a queue; empty if lifetimes are infinite.
     pub(crate) ages: Vec<Age>,
     /// By output, then lane: bit mask of the inputs from 65 on with packets for it.
     pub(crate) more_requests: Vec<u64>,
@@ -328,7 +328,7 @@ impl<W: Workload> Simulation<W> {
         self.deadlock.is_some() || self.done
     }
 
-    /// Records events from now on, at most this many. Call it before the first event.
+    /// Records events from now on, at most this number. Call it before the first event.
     pub fn note_events(&mut self, most: usize) {
         let mut log = EventLog {
             most,

@@ -29,15 +29,15 @@ pub struct Drops {
     pub to_switch: u64,
     /// The link of the output is down.
     pub link_down: u64,
-    /// The link broke while the packet was on it.
+    /// Packets that were on a link when it broke.
     pub in_flight: u64,
     /// The lane map drops the packet, or names a lane that is not in use.
     pub lane: u64,
-    /// First in its queue for longer than the head-of-queue lifetime.
+    /// Packets that were first in their queue for longer than the head-of-queue lifetime.
     pub head_of_queue: u64,
-    /// In a switch for longer than the switch lifetime.
+    /// Packets that were in a switch for longer than the switch lifetime.
     pub switch_life: u64,
-    /// Forwarded to a host that does not have the destination LID.
+    /// Packets forwarded to a host that does not have the destination LID.
     pub wrong_host: u64,
 }
 
@@ -157,7 +157,7 @@ impl Histogram {
 pub(crate) struct Window {
     pub from: Ps,
     pub to: Ps,
-    /// Payload bytes of messages that were due, posted or not.
+    /// Payload bytes of messages that were due, whether or not they were posted.
     pub offered_bytes: u64,
     /// Payload bytes delivered.
     pub accepted_bytes: u64,
@@ -173,11 +173,11 @@ pub(crate) struct Window {
     pub by_receiver: Vec<u64>,
     /// Payload bytes by sending host.
     pub by_sender: Vec<u64>,
-    /// Over the whole simulation.
+    /// Load over time, for the whole simulation.
     pub series: Series,
-    /// Packets over the whole simulation.
+    /// Number of packets over the whole simulation.
     pub all_packets: u64,
-    /// Payload bytes over the whole simulation.
+    /// Number of payload bytes over the whole simulation.
     pub all_bytes: u64,
 }
 
@@ -240,7 +240,7 @@ impl Window {
         }
     }
 
-    /// Counts a message that was dropped before any of it was sent.
+    /// Counts a message that was dropped before any part of it was sent.
     pub const fn flushed(&mut self, now: Ps) {
         if self.contains(now) {
             self.messages_lost += 1;
@@ -265,13 +265,13 @@ impl Window {
 pub(crate) struct PortStats {
     /// Time with packets to send but no credits.
     pub wait: Ps,
-    /// Since when it has been waiting.
+    /// The time since which the port has been waiting.
     pub waits_since: Option<Ps>,
     /// Packets for this output that were dropped.
     pub discards: u64,
     /// Packets from this input without a route.
     pub relay_errors: u64,
-    /// Number of times that its link broke.
+    /// How often the port's link broke.
     pub downed: u64,
 }
 

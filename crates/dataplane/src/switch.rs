@@ -23,18 +23,18 @@ use crate::units::Ps;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Here {
     index: u32,
-    /// Index of its port 0 among all ports.
+    /// Index of the switch's port 0 among all ports.
     first_port: u32,
 }
 
 impl Here {
-    /// Returns the component that handles its events.
+    /// Returns the component that handles the switch's events.
     #[inline]
     pub const fn component(self) -> u32 {
         1 + self.index
     }
 
-    /// Returns the index of one of its ports among all.
+    /// Returns the index of one of the switch's ports among all ports.
     #[inline]
     pub const fn port(self, num: u8) -> u32 {
         self.first_port + num as u32
@@ -80,7 +80,7 @@ impl<W: Workload> Simulation<W> {
         self.lanes.len() + (switch.first_voq as usize + pair) * self.vls() + usize::from(vl)
     }
 
-    /// Returns the index of the queue that a packet waits in.
+    /// Returns the index of the queue in which a packet waits.
     #[inline]
     fn queue_of<const PLAIN: bool>(&self, switch: Here, packet: Spot) -> usize {
         if self.is_voq::<PLAIN>() {
@@ -124,7 +124,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// A packet's first byte can be forwarded.
+    /// Called when a packet's first byte can be forwarded.
     #[inline]
     pub(crate) fn arrive<const PLAIN: bool>(&mut self, switch: Here, index: u32) {
         let packet = self.packets.get(index);
@@ -215,7 +215,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// A packet has become the first of its queue: its output may take it.
+    /// Handles a packet that has become the first of its queue, so that its output may send it.
     #[inline]
     fn is_first<const PLAIN: bool>(&mut self, switch: Here, place: usize, packet: Spot) {
         let out = switch.port(packet.output) as usize;
@@ -277,7 +277,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// Lets an output look for a packet: now if it is idle, else when its packet has ended.
+    /// Lets an output look for a packet: now if it is idle, otherwise when its current packet has ended.
     #[inline]
     fn try_output<const PLAIN: bool>(&mut self, switch: Here, output: u8) {
         let out = switch.port(output);
@@ -307,7 +307,7 @@ impl<W: Workload> Simulation<W> {
         self.offer_input::<PLAIN>(switch, input);
     }
 
-    /// An input can send: outputs that it has packets for are tried in turn, until one takes a packet.
+    /// Called when an input can send: outputs that it has packets for are tried in turn, until one takes a packet.
     #[inline]
     pub(crate) fn offer_input<const PLAIN: bool>(&mut self, switch: Here, input: u8) {
         let into = switch.port(input) as usize;
@@ -333,7 +333,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// Does the same with virtual output queues.
+    /// Offers the packets of an input to outputs, with virtual output queues.
     fn offer_voqs(&mut self, switch: Here, input: u8) {
         let into = switch.port(input) as usize;
         let (words, start) = (self.layout.words, self.ports[into].turn);
@@ -493,7 +493,7 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// An input has no more packets for an output, except on another lane.
+    /// Called when an input has no more packets for an output, except on another lane.
     fn clear_voq_output(&mut self, switch: Here, packet: Spot) {
         let any = (0..self.settings.vls).any(|vl| {
             let place = self.voq(switch, packet.input, packet.output, vl);

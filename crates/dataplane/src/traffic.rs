@@ -8,7 +8,7 @@ pub type Host = u32;
 /// A message to post.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The time; not before that of earlier messages of the host.
+    /// When the message is due; not before earlier messages of the host.
     pub at: Ps,
     /// The receiver.
     pub to: Host,
@@ -23,15 +23,15 @@ pub struct Message {
 /// A message with all packets delivered or lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The host that posted it.
+    /// The host that posted the message.
     pub from: Host,
-    /// The host that received it.
+    /// The host that received the message.
     pub to: Host,
-    /// Its tag.
+    /// Tag of the message.
     pub tag: u64,
-    /// When it was posted.
+    /// When the message was posted.
     pub posted: Ps,
-    /// False if some of it was lost, so that the receiver has no message.
+    /// False if a part of the message was lost, so that the receiver does not have it.
     pub whole: bool,
 }
 
@@ -41,7 +41,7 @@ pub trait Workload {
     /// This is called again each time the message that was returned last is posted.
     fn next(&mut self, host: Host, now: Ps) -> Option<Message>;
 
-    /// Called when a message has arrived. Hosts that can post a message because of it are added to `ready`.
+    /// Called when a message has arrived. Adds to `ready` the hosts that can post a message because of it.
     fn arrived(&mut self, arrival: Arrival, now: Ps, ready: &mut Vec<Host>) {
         let _ = (arrival, now, ready);
     }

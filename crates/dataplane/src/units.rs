@@ -1,4 +1,4 @@
-//! Simulated time, rates and sizes of packets.
+//! Simulated time, rates, and sizes of packets.
 
 use core::fmt;
 use core::str::FromStr;
@@ -52,7 +52,7 @@ pub mod header {
     }
 }
 
-/// Returns the blocks of a packet with this length in bytes.
+/// Returns the number of blocks of a packet with this length in bytes.
 #[must_use]
 #[inline]
 pub const fn blocks(wire_bytes: u32) -> u32 {
@@ -115,7 +115,7 @@ impl Speed {
         }
     }
 
-    /// Returns its name in texts.
+    /// Returns the name of the speed in texts.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -155,7 +155,7 @@ impl From<LinkSpeed> for Speed {
 pub struct LinkRate {
     /// Lanes.
     pub width: LinkWidth,
-    /// Speed of each.
+    /// Speed of each lane of the link.
     pub speed: Speed,
 }
 
@@ -259,7 +259,7 @@ pub struct ByteTime {
 }
 
 impl ByteTime {
-    /// Returns the time of this many bytes, rounded up to a picosecond.
+    /// Returns the time that this number of bytes takes, rounded up to a picosecond.
     #[must_use]
     #[inline]
     pub const fn of(self, bytes: u32) -> Ps {

@@ -18,7 +18,7 @@ use crate::watch::Change;
 /// One agent's queue. The requests themselves are in the event queue: each has the time when it will be served.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Agent {
-    /// When all waiting requests will be served.
+    /// When the agent will have served all waiting requests.
     busy_until: Time,
     /// Number of requests waiting or in service.
     waiting: u16,
@@ -68,12 +68,12 @@ impl Emulator {
         }
     }
 
-    /// The agents of a node stop answering, and their queues fill.
+    /// Lets the agents of a node stop answering, so that their queues fill.
     pub(crate) fn hang(&mut self, node: NodeIdx) {
         self.hung.entry(node).or_default();
     }
 
-    /// The agents of a node continue with the waiting requests.
+    /// Lets the agents of a node continue with the waiting requests.
     pub(crate) fn unhang(&mut self, node: NodeIdx) {
         for slot in self.hung.remove(&node).unwrap_or_default() {
             let flight = self.flights.at(slot);

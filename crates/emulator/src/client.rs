@@ -18,9 +18,9 @@ pub struct ClientId(pub u32);
 pub struct Delivery {
     /// The client.
     pub client: ClientId,
-    /// When it arrived.
+    /// When the datagram arrived.
     pub at: Time,
-    /// What arrived, with its source.
+    /// The datagram, with its source.
     pub datagram: Datagram,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Client {
     pub sent: MadTable,
 }
 
-/// Identity of a request among those at one port.
+/// Identifies a request among those at one port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestKey {
     pub peer: Lid,
@@ -60,7 +60,7 @@ impl Seat {
         self.asked.push_back((key, client));
     }
 
-    /// Returns the client that sent a request; the latest one if there are several.
+    /// Returns the client that sent a request; if there are several, the latest.
     pub fn asker(&self, key: RequestKey) -> Option<ClientId> {
         let found = self.asked.iter().rev().find(|(k, _)| *k == key).map(|(_, c)| *c);
         found.filter(|c| self.clients.contains(c))

@@ -33,7 +33,7 @@ pub enum DropReason {
     QueueFull,
     /// SLV-EMU-0111: no client at the port accepts the MAD.
     NoClient,
-    /// SLV-EMU-0112: the node has no power, or lost it meanwhile.
+    /// SLV-EMU-0112: the node has no power, or lost it before the MAD arrived.
     NoPower,
     /// SLV-EMU-0113: wrong M_Key.
     BadMKey,
@@ -69,7 +69,7 @@ impl DropReason {
         Self::Crowded,
     ];
 
-    /// Returns its code.
+    /// Returns the code of the reason.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -216,13 +216,13 @@ impl MadTable {
 pub struct Counts {
     /// Sent by clients.
     pub sent: MadTable,
-    /// Requests that agents carried out: answered with status 0, or acknowledgements of traps.
+    /// Requests that agents carried out: they were answered with status 0, or they acknowledged a trap.
     pub accepted: MadTable,
     /// Requests that agents answered with another status.
     pub refused: MadTable,
-    /// Delivered to clients.
+    /// MADs delivered to clients.
     pub delivered: MadTable,
-    /// Dropped, for any reason.
+    /// MADs dropped, for any reason.
     pub dropped: MadTable,
     /// Responses that agents sent.
     pub answers: u64,

@@ -135,7 +135,7 @@ impl Emulator {
         }
     }
 
-    /// Handles a response at the end of its directed part.
+    /// Handles a response at the end of the directed part of its way back.
     fn back_at_start(&mut self, slot: Slot, is_switch: bool) {
         let flight = self.flights.at_mut(slot);
         flight.mad.set_hop_pointer(0);

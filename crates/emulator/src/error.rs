@@ -40,7 +40,7 @@ pub enum EmulatorError {
         node: String,
         /// The port number given.
         port: u8,
-        /// Number of its external ports.
+        /// Number of the node's external ports.
         count: u8,
     },
     /// SLV-EMU-0007: a link fault names a port without a cable.

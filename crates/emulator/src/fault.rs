@@ -19,9 +19,9 @@ use crate::{Emulator, EmulatorError, NodeName, PortName};
 pub struct FaultForm {
     /// The first word.
     pub name: &'static str,
-    /// Its syntax.
+    /// Syntax of the fault.
     pub form: &'static str,
-    /// Its effect.
+    /// Effect of the fault.
     pub what: &'static str,
 }
 
@@ -99,16 +99,16 @@ pub enum Fault {
         port: PortName,
         /// Number of repetitions.
         times: u16,
-        /// How long it stays unplugged.
+        /// How long the cable stays unplugged.
         down: Duration,
-        /// How long it stays plugged in.
+        /// How long the cable stays plugged in.
         up: Duration,
     },
     /// Powers a switch or host off.
     Kill(NodeName),
-    /// Powers it on again, with empty tables.
+    /// Powers a switch or host on again, with empty tables.
     Revive(NodeName),
-    /// Powers it off and on at once: links train again, tables are empty.
+    /// Powers a switch or host off and on at once: links train again, tables are empty.
     Reboot(NodeName),
     /// The node's agents stop answering. The node still forwards.
     Hang(NodeName),
@@ -123,7 +123,8 @@ pub enum Fault {
     /// From now on the node shows the extended speeds (FDR to NDR) only if bit 31 of PortInfo's modifier says that the
     /// sender supports them, as Quantum-2 switches do. Source: linux-rdma/opensm, issue 38 and pull request 39.
     Shy(NodeName),
-    /// Clears IsSM in the CapabilityMask of an end port, as a reset of its driver does. Its manager is not told.
+    /// Clears IsSM in the CapabilityMask of an end port, as a reset of its driver does. The manager at this port gets
+    /// no notice.
     ClearIsSm(PortName),
     /// Exchanges the cables of two ports, as after a mistake of a technician.
     Swap(PortName, PortName),
@@ -142,7 +143,7 @@ pub enum Fault {
         ratio: Ratio,
         /// Longest delay.
         max: Duration,
-        /// Only on the link at this port.
+        /// The link at this port; `None`: all links.
         port: Option<PortName>,
     },
 }

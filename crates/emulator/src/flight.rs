@@ -18,13 +18,13 @@ pub(crate) struct Flight {
     pub slid: Lid,
     /// Destination LID; permissive in the directed part of a directed route.
     pub dlid: Lid,
-    /// The port where it is, or that it is going to.
+    /// The port where the MAD is, or to which it travels.
     pub at: PortIdx,
     /// The client that sent the request, if any; the response goes to it.
     pub origin: Option<ClientId>,
     /// Source and destination queue pair: 0 or 1.
     pub qp: u32,
-    /// How often the node had been powered on when an agent accepted it.
+    /// How often the node had been powered on when its agent accepted the MAD.
     pub boot: u32,
     /// Number of links crossed.
     pub hops: u16,

@@ -64,7 +64,7 @@ impl Reader<'_, '_> {
         (self.take)(data);
     }
 
-    /// Reads one attribute. False if the agent refuses.
+    /// Reads one attribute. Returns false if the agent refuses.
     fn read(&mut self, ingress: PortIdx, id: AttributeId, modifier: u32) -> bool {
         let data = self.get(ingress, id, modifier);
         if let Some(data) = &data {

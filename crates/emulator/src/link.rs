@@ -1,4 +1,4 @@
-//! Links: training, coming up, going down, and the traps of switches about it.
+//! Links: how they train, come up and go down, and the traps that switches send about this.
 
 use selvedge_chassis::{PortIdx, TableKind};
 use selvedge_fabric::NodeIdx;

@@ -1,4 +1,4 @@
-//! Performance management agents from outside: what drives counters, and what agents can do.
+//! Access to performance management agents from outside: what counters count, and what agents support.
 
 use selvedge_chassis::{Counters, DetailRow, PmaAbilities, PortIdx};
 use selvedge_fabric::NodeIdx;
@@ -22,7 +22,7 @@ impl Emulator {
         self.chassis.detail_mut(port, row)
     }
 
-    /// Changes what the performance management agent of a node can do.
+    /// Changes what the performance management agent of a node supports.
     pub fn set_pma(&mut self, node: NodeIdx, abilities: PmaAbilities) {
         self.chassis.set_pma(node, abilities);
     }

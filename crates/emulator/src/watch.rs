@@ -16,7 +16,7 @@ pub enum Change {
     Set {
         /// Node of the agent.
         node: NodeIdx,
-        /// The client that sent it; `None`: another agent.
+        /// The client that sent the Set; `None`: another agent.
         by: Option<ClientId>,
         /// The attribute.
         attribute: AttributeId,
@@ -30,7 +30,7 @@ pub enum Change {
     Read {
         /// Node of the agent.
         node: NodeIdx,
-        /// The client that sent it; `None`: another agent.
+        /// The client that sent the Get; `None`: another agent.
         by: Option<ClientId>,
         /// The block.
         modifier: u32,
@@ -73,7 +73,7 @@ impl Watch {
         }
     }
 
-    /// From now on Gets of a switch's tables are recorded too.
+    /// Records Gets of a switch's tables, too, from now on.
     pub fn note_liar(&mut self, node: NodeIdx) {
         self.lied.insert(node);
     }
@@ -89,24 +89,24 @@ impl Watch {
 }
 
 impl Emulator {
-    /// From now on Gets of a switch's forwarding table are recorded too, because the table may differ from what the
-    /// switch acknowledged last.
+    /// Records Gets of a switch's forwarding table, too, from now on, because the table may differ from what the switch
+    /// acknowledged last.
     pub fn watch_table(&mut self, node: NodeIdx) {
         self.watch.note_liar(node);
     }
 
-    /// From now on every accepted Set and every other change is recorded for [`Self::take_changes`], and
-    /// [`Self::advance_to_delivery`] stops there.
+    /// Records every accepted Set and every other change for [`Self::take_changes`] from now on.
+    /// [`Self::advance_to_delivery`] stops at each of them.
     pub fn watch_changes(&mut self) {
         self.watch.on = true;
     }
 
-    /// From now on ports that accept PortInfo.ClientReregister are recorded for [`Self::take_reregistered`].
+    /// Records the ports that accept PortInfo.ClientReregister for [`Self::take_reregistered`] from now on.
     pub fn watch_reregistration(&mut self) {
         self.watch.reregistered.get_or_insert_default();
     }
 
-    /// Returns those ports since the last call.
+    /// Returns the ports that were asked to register again since the last call.
     pub fn take_reregistered(&mut self) -> Vec<PortIdx> {
         self.watch.reregistered.as_mut().map(std::mem::take).unwrap_or_default()
     }

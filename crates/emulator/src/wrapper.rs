@@ -1,7 +1,7 @@
 //! Faults of the medium: loss, duplication, delay, corruption, on all links or on one.
 //!
 //! The outcome for a MAD is drawn from the MAD itself: its place, its sender, its bytes, and how often it passed there
-//! before. It does not depend on the order in which MADs cross, so if a sender changes the order of its requests, the
+//! before. It does not depend on the order in which MADs cross. So if a sender changes the order of its requests, the
 //! same requests are lost.
 
 use std::collections::BTreeMap;
@@ -222,8 +222,8 @@ impl Emulator {
 /// Place of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// On the first link of the MAD.
+    /// Faults on the first link of the MAD.
     Sender,
-    /// On one link, in one direction.
+    /// Faults on one link, in one direction.
     Link,
 }

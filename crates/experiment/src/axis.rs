@@ -22,7 +22,7 @@ pub struct Axis {
     high: f64,
     /// Distance of ticks; infinite for no ticks.
     step: f64,
-    /// True if its numbers are exponents of ten.
+    /// True if the axis shows exponents of ten.
     is_power: bool,
 }
 
@@ -48,7 +48,7 @@ impl Axis {
         }
     }
 
-    /// Returns an axis without ticks, for words in place of numbers.
+    /// Returns an axis without ticks, for words instead of numbers.
     #[must_use]
     pub fn bare(low: f64, high: f64) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Axis {
         }
     }
 
-    /// Returns the positions of its ticks.
+    /// Returns the positions of the axis' ticks.
     #[must_use]
     pub fn ticks(&self) -> Vec<f64> {
         if self.step.is_infinite() {
@@ -170,7 +170,7 @@ const fn advance(letter: char) -> f64 {
     }
 }
 
-/// Returns the words, cut to `room` pixels with an ellipsis if they are wider.
+/// Returns the words. If they are wider than `room` pixels, they are cut and end with an ellipsis.
 #[must_use]
 pub fn fit(words: &str, size: u32, room: u32) -> String {
     if width(words, size) <= room {

@@ -21,26 +21,26 @@ const LEGEND_ROW: u32 = 20;
 const ENTRY_MAX: u32 = WIDTH - 40;
 const PANEL_HEIGHT: u32 = 320;
 const FONT: &str = "sans-serif";
-/// Left and right of a group of bars, as a share of its room.
+/// Space to the left and right of a group of bars, as a share of its width.
 const GAP: f64 = 0.12;
 /// Half the size of a cross.
 const CROSS: i32 = 3;
 
-/// Numbers up to here are drawn as such: steps of one are visible.
+/// Numbers up to this one are drawn as such, because steps of one are visible.
 const NUMBER_MAX: f64 = 1e15;
-/// The least span of a scale, and as a share of its numbers.
+/// The smallest span of a scale, as an absolute number and as a share of its numbers.
 const SPAN_MIN: f64 = 1e-9;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 
-/// The places of points along the horizontal axis: numbers, or words one after another.
+/// The positions of points along the horizontal axis: numbers, or words one after another.
 struct Places {
     /// Words in the order of the experiment; empty: numbers.
     words: Vec<String>,
 }
 
-/// One mean and its interval.
+/// One mean, with its interval.
 #[derive(Clone, Copy)]
 struct Point {
     x: f64,
@@ -55,7 +55,7 @@ struct Drawing {
     panels: Vec<(String, BTreeMap<usize, Vec<Point>>)>,
 }
 
-/// The picture as SVG.
+/// Returns the picture as SVG.
 pub fn svg(summary: &Summary, picture: &Picture) -> Result<String, ExperimentError> {
     let drawing = arrange(summary, picture)?;
     // Without settings that distinguish series there is one series, which has no name.
@@ -220,7 +220,7 @@ fn has_scale(numbers: &[f64]) -> bool {
     numbers.is_empty() || all && most <= NUMBER_MAX && (high <= low || high - low >= (most * SPAN_MIN).max(SPAN_MIN))
 }
 
-/// Where a word is in a list, which gets it if it is new.
+/// Returns the index of a word in a list. A new word is appended.
 fn place(words: &mut Vec<String>, word: String) -> usize {
     match words.iter().position(|known| *known == word) {
         Some(at) => at,
@@ -249,7 +249,8 @@ fn legend_entry(root: &Area<'_>, (x, y): (i32, i32), colour: RGBColor, name: &st
     root.draw_text(&name, &style, (x + 20, y + 1)).map_err(failed)
 }
 
-/// Upwards: from 0 (or below, where a mean or an interval is) to a little more than the most. Every interval is whole.
+/// Returns the vertical range: from 0 (or below, where a mean or an interval is) to a little more than the largest
+/// value. It contains every interval as a whole.
 fn value_range<'a>(points: impl Iterator<Item = &'a Point>) -> (f64, f64) {
     let (low, high) = points.fold((0.0_f64, 0.0_f64), |(low, high), point| {
         let half = point.y.half_interval.unwrap_or(0.0);

@@ -17,22 +17,22 @@ pub enum FieldError {
         /// All names.
         known: String,
     },
-    /// It takes other values.
+    /// The setting takes other values.
     #[error("'{field}': found {found}, want {want}")]
     Value {
         /// The setting.
         field: String,
-        /// What was found.
+        /// The value that was found.
         found: String,
         /// The values that are legal.
         want: String,
     },
-    /// It takes one of a few words, not this one.
+    /// The setting takes one of a few words, but not this one.
     #[error("'{field}': there is no '{found}'{meant}; known: {known}")]
     Choice {
         /// The setting.
         field: String,
-        /// What was found.
+        /// The word that was found.
         found: String,
         /// `; did you mean '…'?`, or empty.
         meant: String,
@@ -48,7 +48,7 @@ pub enum ExperimentError {
     /// SLV-EXPERIMENT-0001: the file is not TOML, or has keys that an experiment does not have.
     #[error("SLV-EXPERIMENT-0001: {what}; docs/experiments.md has the grammar")]
     Toml {
-        /// Problem and place, from the TOML reader.
+        /// The problem and its place, from the TOML reader.
         what: String,
     },
     /// SLV-EXPERIMENT-0002: a setting does not exist, or its value is not legal.
@@ -59,14 +59,14 @@ pub enum ExperimentError {
         /// The problem.
         what: Box<FieldError>,
     },
-    /// SLV-EXPERIMENT-0003: one setting is in two places.
+    /// SLV-EXPERIMENT-0003: a setting is given in two places.
     #[error("SLV-EXPERIMENT-0003: '{field}' stands in [{first}] and in [{second}]; take it out of one of them")]
     Twice {
         /// The setting.
         field: String,
         /// Here.
         first: &'static str,
-        /// And here.
+        /// The other place.
         second: &'static str,
     },
     /// SLV-EXPERIMENT-0004: a list is empty.
@@ -78,7 +78,7 @@ pub enum ExperimentError {
     /// SLV-EXPERIMENT-0005: the seeds are not numbers.
     #[error("SLV-EXPERIMENT-0005: seeds = {found}: want \"FIRST-LAST\" or a list of numbers, each once")]
     Seeds {
-        /// What was found.
+        /// The value that was found.
         found: String,
     },
     /// SLV-EXPERIMENT-0006: the experiment has more runs than the limit.
@@ -92,9 +92,9 @@ pub enum ExperimentError {
     /// SLV-EXPERIMENT-0007: a picture shows a setting that does not vary, or has no name.
     #[error("SLV-EXPERIMENT-0007: picture '{file}': {what}")]
     Picture {
-        /// Its file.
+        /// File of the picture.
         file: String,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// SLV-EXPERIMENT-0008: a picture cannot be drawn.
@@ -108,12 +108,12 @@ pub enum ExperimentError {
     Figure {
         /// Place in the file.
         place: String,
-        /// What is wrong, and the known figures.
+        /// The problem, and the known figures.
         what: String,
     },
 }
 
-/// Why results cannot be kept or read.
+/// The reasons for which results cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResultsError {
@@ -137,7 +137,7 @@ pub enum ResultsError {
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// SLV-EXPERIMENT-0011: the results are of another version or experiment.

@@ -9,7 +9,7 @@ use crate::figures::Figures;
 use crate::matrix::{Cell, Run, cells, count};
 use crate::schema::{Schema, Value, nearest};
 
-/// More runs than this are a mistake in the file.
+/// Largest number of runs: more are a mistake in the file.
 const RUNS_MAX: u128 = 1_000_000;
 
 /// The runs, and the output.
@@ -17,7 +17,7 @@ const RUNS_MAX: u128 = 1_000_000;
 pub struct Experiment {
     /// The subject, in a line.
     pub title: String,
-    /// Seeds, each combination is run with all of them.
+    /// Seeds. Each combination is run with all of them.
     pub seeds: Vec<u64>,
     /// All combinations.
     pub cells: Vec<Cell>,
@@ -33,7 +33,7 @@ pub struct Experiment {
 /// A chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
-    /// Name of its file, in the folder of the results.
+    /// Name of the picture's file, in the folder of the results.
     pub file: String,
     /// The title above the chart.
     pub title: String,
@@ -41,11 +41,11 @@ pub struct Picture {
     pub x: String,
     /// The figure upwards.
     pub y: String,
-    /// A line or colour for each value of this setting; several: for each combination.
+    /// The settings of which each value, or combination of values, gets a line or colour.
     pub series: Vec<String>,
-    /// A panel for each value of this setting; several: for each combination.
+    /// The settings of which each value, or combination of values, gets a panel.
     pub panel: Vec<String>,
-    /// A figure; a point has a cross where this figure is not 0.
+    /// A figure: a point gets a cross where this figure is not 0.
     pub mark: Option<String>,
     /// How.
     pub kind: PictureKind,
@@ -56,10 +56,10 @@ pub struct Picture {
 /// The range of the vertical axes of a chart's panels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
-    /// All as far, so that heights compare from panel to panel.
+    /// All panels have the same range, so that heights can be compared.
     #[default]
     Common,
-    /// Each panel has its own range, as the chart notes.
+    /// Each panel has its own range, and the chart says so.
     Panel,
 }
 
@@ -74,7 +74,7 @@ pub enum PictureKind {
 }
 
 impl Experiment {
-    /// Reads a file; everything in it is checked before anything is run.
+    /// Reads a file. Everything in it is checked before anything is run.
     pub fn parse(text: &str, schema: &Schema) -> Result<Self, ExperimentError> {
         let mut file: Table = text.parse().map_err(|error: toml::de::Error| toml_error(&error))?;
         let title = text_of(&mut file, "title")?.unwrap_or_else(|| "experiment".to_owned());
@@ -171,7 +171,7 @@ impl Experiment {
         keys.len()
     }
 
-    /// Names with a question mark: true if a result has the value.
+    /// Returns the names with a question mark; they are true if a result has the value.
     pub(crate) fn asked(&self) -> BTreeSet<&str> {
         let pictures = self
             .pictures
@@ -220,7 +220,7 @@ fn text_of(table: &mut Table, key: &str) -> Result<Option<String>, ExperimentErr
     }
 }
 
-/// A text, or a list of them.
+/// Reads a text, or a list of texts.
 fn texts_of(table: &mut Table, key: &str) -> Result<Vec<String>, ExperimentError> {
     let list = match table.remove(key) {
         None => return Ok(Vec::new()),
@@ -299,7 +299,7 @@ fn together(file: &mut Table, schema: &Schema) -> Result<Vec<Cell>, ExperimentEr
     tables_of(file, "together")?.into_iter().map(set).collect()
 }
 
-/// Names for tables and charts; a setting has its name already.
+/// Reads the names for tables and charts. A setting already has a name.
 fn labels(table: Table, schema: &Schema) -> Result<BTreeMap<String, Value>, ExperimentError> {
     let label = |(name, value): (String, Toml)| {
         if schema.find(&name).is_ok() {

@@ -49,7 +49,7 @@ pub fn read_and_draw(bytes: &[u8]) {
     }
 }
 
-/// A setting of each kind.
+/// Returns a setting of each kind.
 fn schema() -> Schema {
     let field = |name: &str, kind: Kind| Field {
         name: name.to_owned(),

@@ -15,7 +15,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A setting or a label, if it is given.
+    /// Returns a setting or a label, if it is given.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.settings.get(name).or_else(|| self.labels.get(name))
@@ -66,7 +66,7 @@ impl Run {
     }
 }
 
-/// How many combinations there are.
+/// Returns the number of combinations.
 pub fn count(vary: &[(String, Vec<Value>)], together: usize) -> u128 {
     let axes = vary.iter().map(|(_, values)| values.len() as u128);
     axes.fold(together.max(1) as u128, u128::saturating_mul)

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 
 use crate::axis::{SVG_SHRINKS, width};
 
-/// Tolerated overlap of words in pixels, as [`width`] rounds up.
+/// Overlap of words in pixels that is tolerated, because [`width`] rounds up.
 const SLACK: f64 = 1.0;
 
 /// A text in a picture.
 #[derive(Debug)]
 struct Text {
     words: String,
-    /// Left end, right end and line; for vertical text, as if it were turned back.
+    /// Left end, right end and line. For vertical text, these are given as if it were horizontal.
     left: f64,
     right: f64,
     line: i64,
@@ -110,7 +110,7 @@ fn text(from: &str) -> Option<Text> {
     })
 }
 
-/// Returns the value of the first attribute of this name.
+/// Returns the value of the first attribute with this name.
 fn attribute<'a>(of: &'a str, name: &str) -> Option<&'a str> {
     let value = of.split_once(&format!(" {name}=\"")).or_else(|| {
         let rest = of.strip_prefix(name)?.strip_prefix("=\"")?;

@@ -14,7 +14,7 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(200, 190, 40),
 ];
 
-/// The colour of a series; after the last one they come again, darker.
+/// Returns the colour of a series. After the last colour they start again, darker.
 #[must_use]
 pub fn colour(series: usize) -> RGBColor {
     let RGBColor(r, g, b) = COLOURS[series % COLOURS.len()];

@@ -13,7 +13,7 @@ use crate::matrix::Run;
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// Figures; nested objects are allowed, numbers in them are named `outer.inner` in tables.
+    /// Figures. Objects may be nested; their numbers are named `outer.inner` in tables.
     Figures(Map<String, Json>),
     /// The run is not possible, for this reason. That is a result as well, and is not tried again.
     Refused(String),
@@ -128,7 +128,7 @@ impl ResultsFile {
         Ok(results)
     }
 
-    /// The result of a run, if it is there.
+    /// Returns the stored result of a run, if there is one.
     #[must_use]
     pub fn get(&self, run: &Run) -> Option<&Record> {
         self.records.get(&run.key())

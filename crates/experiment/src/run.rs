@@ -10,7 +10,7 @@ use crate::file::Experiment;
 use crate::matrix::Run;
 use crate::results::{Outcome, ResultsFile};
 
-/// Does one run.
+/// Carries out one run.
 pub trait Runner: Sync {
     /// Returns the figures of a run, or why it is not possible. The same run gives the same figures, except for
     /// measured times.
@@ -28,7 +28,7 @@ impl<F: Fn(&Run) -> Outcome + Sync> Runner for F {
 pub struct Progress {
     /// Number of runs with a result, including results of earlier processes.
     pub done: usize,
-    /// Runs that were there before.
+    /// Number of runs that were already done.
     pub before: usize,
     /// All runs.
     pub total: usize,

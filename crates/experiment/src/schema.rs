@@ -7,20 +7,20 @@ use crate::error::FieldError;
 /// One setting of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {
-    /// Its name in files; the flag of the command without its dashes.
+    /// Name of the setting in files: the flag of the command without its dashes.
     pub name: String,
-    /// Its legal values.
+    /// Legal values of the setting.
     pub kind: Kind,
-    /// Its meaning and unit, in one line.
+    /// Meaning and unit of the setting, in one line.
     pub help: String,
 }
 
 /// The legal values of a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// Text or a number; the runner looks at it.
+    /// Text or a number, which the runner checks.
     Any,
-    /// One of these.
+    /// One of these words.
     Choice(Vec<String>),
     /// One text, or a list of them.
     Many,
@@ -94,7 +94,7 @@ impl fmt::Display for Kind {
 pub struct Schema(pub Vec<Field>);
 
 impl Schema {
-    /// Checks a value as it stands in a file.
+    /// Checks a value, as written in a file.
     pub fn check(&self, name: &str, value: &toml::Value) -> Result<Value, FieldError> {
         let field = self.find(name)?;
         match (&field.kind, value) {
@@ -122,7 +122,7 @@ impl Schema {
         }
     }
 
-    /// The field of a name.
+    /// Returns the field with this name.
     pub fn find(&self, name: &str) -> Result<&Field, FieldError> {
         self.0
             .iter()
@@ -149,7 +149,7 @@ pub fn nearest<'a>(found: &str, known: impl Iterator<Item = &'a str>) -> String 
     }
 }
 
-/// A value as in the file, cut to what fits a line.
+/// Returns a value as in the file, cut to the length of a line.
 fn shown(value: &toml::Value) -> String {
     value.to_string().chars().take(60).collect()
 }

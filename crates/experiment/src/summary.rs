@@ -11,9 +11,9 @@ use crate::results::{Outcome, ResultsFile};
 /// A figure over all seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// Seeds that gave it.
+    /// Number of seeds with this figure.
     pub count: usize,
-    /// Their mean.
+    /// Mean over these seeds.
     pub mean: f64,
     /// Half of the 95 % confidence interval of the mean (Student's t); none with a single seed.
     pub half_interval: Option<f64>,
@@ -26,7 +26,7 @@ pub struct Figure {
 /// A combination.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Its settings.
+    /// Settings of the combination.
     pub cell: Cell,
     /// Figures by name.
     pub figures: BTreeMap<String, Figure>,
@@ -39,7 +39,7 @@ pub struct Row {
 /// All combinations of an experiment, in its order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// What it is about.
+    /// Subject of the experiment.
     pub title: String,
     /// Settings that vary: the first columns of a table.
     pub varying: Vec<String>,
@@ -111,7 +111,7 @@ fn row(experiment: &Experiment, cell: &Cell, results: &ResultsFile) -> Row {
     }
 }
 
-/// Whether a result has what a name with a question mark asks for.
+/// True if a result has the value that a name with a question mark asks for.
 fn is_there(figures: &Map<String, Json>, asked: &str) -> bool {
     let mut names = asked.trim_end_matches('?').split('.');
     let first = names.next().and_then(|name| figures.get(name));
@@ -119,7 +119,7 @@ fn is_there(figures: &Map<String, Json>, asked: &str) -> bool {
     !matches!(found, None | Some(Json::Null | Json::Bool(false)))
 }
 
-/// Numbers, also those in nested objects: `latency_ns.p99`.
+/// Collects the numbers, also those in nested objects: `latency_ns.p99`.
 fn flatten(before: &str, figures: &Map<String, Json>, values: &mut BTreeMap<String, Vec<f64>>) {
     for (name, value) in figures {
         let name = format!("{before}{name}");
@@ -174,7 +174,7 @@ impl Summary {
         self.varying.iter().cloned().chain(figures).chain(counts).collect()
     }
 
-    /// Rows of a table: settings, each figure's mean and half of its interval, seeds.
+    /// Returns the rows of a table: settings, the mean of each figure with half of its interval, and seeds.
     #[must_use]
     pub fn cells(&self) -> Vec<Vec<String>> {
         let shown = |value: Option<f64>| value.map_or_else(String::new, short);
@@ -218,7 +218,7 @@ impl Summary {
     }
 }
 
-/// Six significant digits: more would be noise.
+/// Returns a number with six significant digits: more would be noise.
 fn short(value: f64) -> String {
     let rounded: f64 = format!("{value:.5e}").parse().unwrap_or(value);
     format!("{rounded}")

@@ -29,7 +29,7 @@ pub enum BuildError {
         node: String,
         /// The port given.
         port: PortNum,
-        /// Number of its external ports.
+        /// Number of the node's external ports.
         count: u8,
     },
     /// SLV-FABRIC-0003: one port has two different cables.
@@ -134,7 +134,7 @@ impl FabricBuilder {
         Ok(())
     }
 
-    /// Removes the cable at a port. True if there was one.
+    /// Removes the cable at a port. Returns true if there was one.
     pub fn unlink(&mut self, node: NodeKey, port: PortNum) -> bool {
         let Some((peer, peer_port)) = self.peer(node, port) else {
             return false;

@@ -13,23 +13,23 @@ type End = (Guid, PortNum);
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// A node that was not there.
+    /// A new node.
     NodeAdded {
-        /// Its GUID.
+        /// GUID of the node.
         guid: Guid,
-        /// Its description.
+        /// Description of the node.
         name: String,
     },
     /// A node that is gone.
     NodeRemoved {
-        /// Its GUID.
+        /// GUID of the node.
         guid: Guid,
-        /// Its description.
+        /// Description of the node.
         name: String,
     },
     /// A node that has another description.
     NodeRenamed {
-        /// Its GUID.
+        /// GUID of the node.
         guid: Guid,
         /// Description before.
         before: String,
@@ -38,18 +38,18 @@ pub enum Change {
     },
     /// A node attribute changed, other than the description.
     NodeChanged {
-        /// Its GUID.
+        /// GUID of the node.
         guid: Guid,
-        /// Its description now.
+        /// New description of the node.
         name: String,
         /// The attribute.
         attribute: &'static str,
-        /// Its value before.
+        /// Former value.
         before: String,
-        /// Its value now.
+        /// New value.
         after: String,
     },
-    /// A cable that was not there.
+    /// A new cable.
     LinkAdded {
         /// One end.
         a: End,
@@ -99,9 +99,9 @@ pub enum Change {
         name: String,
         /// The attribute.
         attribute: &'static str,
-        /// Its value before.
+        /// Former value.
         before: String,
-        /// Its value now.
+        /// New value.
         after: String,
     },
 }
@@ -117,9 +117,9 @@ pub struct ChangeWords {
     pub name: String,
     /// The attribute that changed; empty for an added or removed element.
     pub attribute: &'static str,
-    /// Its value before; empty for an added or removed element.
+    /// Former value; empty for an added or removed element.
     pub before: String,
-    /// Its value now; empty for an added or removed element.
+    /// New value; empty for an added or removed element.
     pub after: String,
 }
 

@@ -14,7 +14,7 @@ pub struct SwitchAttributes {
     pub linear_cap: u16,
     /// Number of entries of the multicast forwarding table.
     pub mcast_cap: u16,
-    /// Number of P_Keys that it can enforce per port; 0: none.
+    /// Number of P_Keys that the switch can enforce per port; 0: none.
     pub enforce_cap: u16,
     /// True if port 0 is a full end port (enhanced port 0).
     pub enhanced_port0: bool,
@@ -41,7 +41,7 @@ impl Default for SwitchAttributes {
 pub struct SwitchSettings {
     /// Highest LID that is looked up (LinearFDBTop).
     pub linear_top: u16,
-    /// Highest multicast LID that is looked up (MulticastFDBTop); 0: all that the table has room for.
+    /// Highest multicast LID that is looked up (MulticastFDBTop); 0: all multicast LIDs for which the table has room.
     #[serde(default)]
     pub multicast_top: u16,
     /// Longest time of a packet in the switch: 4.096 µs × 2^value; 20–31: infinite (LifeTimeValue).
@@ -55,9 +55,9 @@ pub struct SwitchSettings {
 pub struct Node {
     /// Node type.
     pub kind: NodeKind,
-    /// Its GUID.
+    /// GUID of the node.
     pub guid: Guid,
-    /// GUID of the system it belongs to; 0 if it has none.
+    /// GUID of the system to which the node belongs; 0 if there is none.
     pub system_guid: Guid,
     /// NodeDescription.
     pub description: String,
@@ -69,7 +69,7 @@ pub struct Node {
     pub revision: u32,
     /// Number of entries of the P_Key table.
     pub partition_cap: u16,
-    /// Switches: hardware limits; others: `None`.
+    /// Hardware limits of a switch; `None` for other nodes.
     pub switch: Option<SwitchAttributes>,
     /// Switches: current settings.
     pub switch_settings: SwitchSettings,

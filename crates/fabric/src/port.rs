@@ -82,7 +82,7 @@ pub struct PortSettings {
     pub lids: LidRange,
     /// LID of the master subnet manager.
     pub sm_lid: Lid,
-    /// Service level of packets to it.
+    /// Service level of packets to the subnet manager.
     pub sm_sl: Sl,
     /// Largest payload that may be sent (NeighborMTU).
     pub mtu: Mtu,
@@ -153,20 +153,20 @@ impl Default for PortSettings {
 /// One port of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
-    /// Its GUID; on a switch only port 0 has one.
+    /// GUID of the port; on a switch only port 0 has one.
     pub guid: Guid,
-    /// Its capabilities.
+    /// Capabilities of the port.
     pub capability: PortCapability,
-    /// State of its link.
+    /// State of the port's link.
     pub link: LinkState,
-    /// Its current settings.
+    /// Current settings of the port.
     pub settings: PortSettings,
     /// The first P_Keys of its current table, without empty entries at the end. On switches: of port 0, and of external
     /// ports that enforce partitions, as far as they were read.
     pub pkeys: Vec<PKey>,
-    /// The other end of its cable.
+    /// The port at the other end of the cable.
     pub peer: Option<PortRef>,
-    /// True if the agent never answered for this port: only GUID and peer are known, all else is a default.
+    /// True if the agent never answered for this port: only GUID and peer are known, everything else is a default.
     #[serde(default)]
     pub unread: bool,
 }

@@ -40,9 +40,9 @@ idx!(SwitchIdx);
 /// A port of a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PortRef {
-    /// Its node.
+    /// Node of the port.
     pub node: NodeIdx,
-    /// Its number.
+    /// Number of the port.
     pub port: PortNum,
 }
 

@@ -5,11 +5,11 @@ use crate::order::{Edges, Order};
 /// The outcome of adding an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insertion {
-    /// It is new.
+    /// The edge was new, and was added.
     New,
-    /// It was there already.
+    /// The edge existed already.
     Known,
-    /// It would close a cycle: nothing has changed.
+    /// The edge would close a cycle; nothing has changed.
     Closes,
 }
 
@@ -47,7 +47,7 @@ impl Near {
 }
 
 impl Dag {
-    /// A graph without edges.
+    /// Returns a graph without edges.
     #[must_use]
     pub fn new(vertices: usize) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Dag {
         }
     }
 
-    /// A graph with these edges; `None` if they have a cycle.
+    /// Returns a graph with these edges; `None` if they have a cycle.
     #[must_use]
     pub fn of(vertices: usize, edges: impl IntoIterator<Item = (u32, u32)>) -> Option<Self> {
         let mut dag = Self::new(vertices);
@@ -67,13 +67,13 @@ impl Dag {
         dag.order.sort(&dag.edges).then_some(dag)
     }
 
-    /// Returns true if an edge is there.
+    /// Returns true if the graph has this edge.
     #[must_use]
     pub fn has(&self, from: u32, to: u32) -> bool {
         self.edges.onward[from as usize].contains(&to)
     }
 
-    /// Adds an edge unless it closes a cycle.
+    /// Adds an edge, unless it closes a cycle.
     pub fn add(&mut self, from: u32, to: u32) -> Insertion {
         if self.has(from, to) {
             return Insertion::Known;

@@ -11,11 +11,11 @@ use crate::{Lists, number};
 /// One direction of a link between two switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// The switch it leads to.
+    /// The switch at the end of the channel.
     pub to: u32,
-    /// The port it leaves by.
+    /// The port by which packets leave the first switch.
     pub egress: u8,
-    /// The port it arrives at.
+    /// The port by which packets enter the other switch.
     pub ingress: u8,
 }
 
@@ -81,8 +81,8 @@ impl Graph {
         &self.channels
     }
 
-    /// The reverse direction of every channel's link, as an index among all channels. A channel without a reverse one,
-    /// which a fabric cannot have, would have its own index.
+    /// Returns the reverse direction of every channel's link, as an index among all channels. A channel without a
+    /// reverse one, which a fabric cannot have, would have its own index.
     #[must_use]
     pub fn reverses(&self) -> Vec<u32> {
         let mut reverses = Vec::new();
@@ -97,32 +97,33 @@ impl Graph {
         reverses
     }
 
-    /// Switches beside a switch, ascending, each once however many links there are.
+    /// Returns the neighbours of a switch, ascending, each once however many links there are.
     #[must_use]
     pub fn neighbours(&self, switch: usize) -> &[u32] {
         self.neighbours.get(switch)
     }
 
-    /// The switch that each channel leaves.
+    /// Returns the switch that each channel leaves.
     #[must_use]
     pub fn sources(&self) -> Vec<u32> {
         let of_switch = |s: usize| core::iter::repeat_n(number(s), self.channels.get(s).len());
         (0..self.switches()).flat_map(of_switch).collect()
     }
 
-    /// The channels that enter each switch, ascending.
+    /// Returns the channels that enter each switch, ascending.
     #[must_use]
     pub fn entering(&self) -> Lists<u32> {
         Lists::grouped(self.switches(), self.channels.items().iter().map(|channel| channel.to))
     }
 
-    /// SystemImageGUID of a switch.
+    /// Returns the SystemImageGUID of a switch.
     #[must_use]
     pub fn system(&self, switch: usize) -> Guid {
         self.system[switch]
     }
 
-    /// The part of the fabric a switch belongs to: parts are numbered by their lowest switch.
+    /// Returns the part of the fabric to which a switch belongs. Parts are numbered in the order of their lowest
+    /// switches.
     #[must_use]
     pub fn component(&self, switch: usize) -> usize {
         self.component[switch] as usize

@@ -27,7 +27,7 @@ pub use ports::ByPort;
 /// No vertex, no channel, no switch.
 pub const NONE: u32 = u32::MAX;
 
-/// A position as a number of 32 bits: a fabric has at most 49,151 switches of 254 ports.
+/// Returns a position as a number of 32 bits: a fabric has at most 49,151 switches of 254 ports.
 fn number(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(NONE)
 }

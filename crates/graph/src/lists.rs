@@ -39,19 +39,19 @@ impl<T> Lists<T> {
         self.len() == 0
     }
 
-    /// The number of the first item of list `i` among all items; `i` may be [`Self::len`].
+    /// Returns the number of the first item of list `i` among all items; `i` may be [`Self::len`].
     #[must_use]
     pub fn start(&self, i: usize) -> usize {
         self.first[i] as usize
     }
 
-    /// The numbers of the items of list `i` among all items.
+    /// Returns the numbers of the items of list `i` among all items.
     #[must_use]
     pub fn range(&self, i: usize) -> Range<usize> {
         self.start(i)..self.start(i + 1)
     }
 
-    /// One item, by its number among all.
+    /// Returns one item, by its number among all items.
     #[must_use]
     pub fn item(&self, number: usize) -> &T {
         &self.items[number]
@@ -63,7 +63,7 @@ impl<T> Lists<T> {
         &self.items
     }
 
-    /// All items, to be changed.
+    /// Returns all items, to be changed.
     pub fn items_mut(&mut self) -> &mut [T] {
         &mut self.items
     }
@@ -76,7 +76,7 @@ impl<T> Lists<T> {
 }
 
 impl Lists<u32> {
-    /// Puts the positions of `keys` into `lists` lists by their key, ascending in each.
+    /// Puts the positions of `keys` into `lists` lists by key, ascending in each list.
     #[must_use]
     pub fn grouped(lists: usize, keys: impl Iterator<Item = u32> + Clone) -> Self {
         let mut first = vec![0; lists + 1];

@@ -16,10 +16,10 @@ pub trait Edges {
     fn back(&self, vertex: u32, each: impl FnMut(u32));
 }
 
-/// Why an edge is not taken.
+/// The reasons for which an edge is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It closes a cycle.
+    /// The edge closes a cycle.
     Cycle,
     /// The work allowed is done.
     Budget,

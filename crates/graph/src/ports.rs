@@ -29,7 +29,8 @@ impl ByPort {
         Self { stride, channel }
     }
 
-    /// The channel that leaves a switch by a port; [`NONE`] for ports that lead to no switch, and for invalid ports.
+    /// Returns the channel that leaves a switch by a port; [`NONE`] for ports that lead to no switch, and for invalid
+    /// ports.
     #[inline]
     #[must_use]
     pub fn channel(&self, switch: u32, port: u8) -> u32 {

@@ -10,7 +10,7 @@ use crate::known::LinkKey;
 use crate::place::{End, NodeName, Place};
 use crate::{Condition, Health, Severity, Since, Verdict, What};
 
-/// Largest number of ends that a text names; the others are counted.
+/// Largest number of ends that a text names; the others are only counted.
 const NAMED_MAX: usize = 3;
 
 /// Returns the conditions that these facts show, and the verdict. A condition gets `now` as the time when it began,
@@ -261,7 +261,7 @@ fn of_plan(facts: &Facts, now: Since) -> Vec<Condition> {
     conditions
 }
 
-/// Names the first few ends, and counts the rest.
+/// Returns the names of the first few ends, and the number of the others.
 fn named(ends: &[End]) -> String {
     let first: Vec<String> = ends.iter().take(NAMED_MAX).map(ToString::to_string).collect();
     match ends.len().saturating_sub(NAMED_MAX) {

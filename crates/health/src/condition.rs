@@ -102,7 +102,7 @@ impl What {
         Self::ExpectedUnread,
     ];
 
-    /// Returns its stable code.
+    /// Returns the stable code of this kind.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -132,7 +132,7 @@ impl What {
         }
     }
 
-    /// Returns its name in JSON.
+    /// Returns the name of the kind in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -225,20 +225,20 @@ impl fmt::Display for What {
 /// A fault of the subnet or its manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Its kind.
+    /// Kind of the condition.
     pub what: What,
-    /// Its place: a link by both ends.
+    /// Place of the condition; a link is given by both ends.
     pub place: Place,
-    /// The time when it began.
+    /// When the condition began.
     pub since: Since,
     /// The evidence, in words.
     pub evidence: String,
-    /// Its severity.
+    /// Severity of the condition.
     pub severity: Severity,
 }
 
 impl Condition {
-    /// Returns, in words, the event that clears it.
+    /// Returns, in words, the event that clears the condition.
     #[must_use]
     pub const fn clears(&self) -> &'static str {
         self.what.clears()

@@ -14,64 +14,64 @@ use crate::since::Since;
 /// The task of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Duty {
-    /// It manages the subnet, or stands by.
+    /// The manager manages the subnet, or stands by.
     #[default]
     Manage,
-    /// It plans, and sends nothing.
+    /// The manager plans, but sends nothing.
     DryRun,
-    /// It watches a subnet that another manager manages.
+    /// The manager watches a subnet that another manager manages.
     Watch,
 }
 
 /// The SMInfo state of the manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// It searches for other managers.
+    /// The manager searches for other managers.
     #[default]
     Discovering,
     /// Another manager is master.
     Standby,
-    /// It is master.
+    /// The manager is master.
     Master,
-    /// Disabled by another manager, stopped, or never a manager.
+    /// The manager was disabled by another one, has stopped, or never was active.
     NotActive,
 }
 
 /// The reason why a known node is not found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum How {
-    /// No link leads there.
+    /// No link leads to the node.
     NoLink,
     /// A link leads there, and the agent does not answer. The end is the port of the neighbour.
     Silent(End),
-    /// It is behind a node with an agent that does not answer.
+    /// The node is behind a node with an agent that does not answer.
     Behind(NodeName),
-    /// It was gone when an earlier run ended, and this run has found nothing yet.
+    /// The node was missing when an earlier run ended, and this run has found nothing yet.
     Unknown,
 }
 
-/// A node that was there and is gone.
+/// A node that was found earlier and is missing now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbsentNode {
     /// The node.
     pub node: NodeName,
-    /// The time when it was lost.
+    /// When the node was lost.
     pub since: Since,
-    /// The reason why it is not found.
+    /// The reason for which the node is not found.
     pub how: How,
-    /// The neighbours' ends of its links.
+    /// Ports of neighbours at which the node's links ended.
     pub was_at: Vec<End>,
 }
 
 /// The state of a port at the end of a lost link, as read last.
 pub type EndState = Option<(PortState, PhysState)>;
 
-/// A link that was there and is gone, between two nodes that are there.
+/// A link that was found earlier and is missing now, although both its nodes are present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbsentLink {
     /// Both ends.
     pub ends: (End, End),
-    /// The time when it was lost.
+    /// When the link was lost.
     pub since: Since,
     /// The states of the ports at its ends.
     pub states: (EndState, EndState),
@@ -94,7 +94,7 @@ impl AbsentLink {
 pub struct Absent {
     /// Nodes that are gone.
     pub nodes: Vec<AbsentNode>,
-    /// Links that are gone, between nodes that are there.
+    /// Missing links between nodes that are present.
     pub links: Vec<AbsentLink>,
     /// Nodes in the fabric with agents that do not answer, and the neighbours' ends of their links.
     pub silent: Vec<(NodeName, Option<End>)>,
@@ -114,7 +114,7 @@ pub struct Refused {
 pub struct NotStored {
     /// The data.
     pub what: String,
-    /// The time since when it cannot be stored.
+    /// When storing began to fail.
     pub since: Since,
     /// The last error.
     pub error: String,
@@ -123,9 +123,9 @@ pub struct NotStored {
 /// A deviation from the expected topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deviation {
-    /// Its kind.
+    /// Kind of the deviation.
     pub what: What,
-    /// Its place.
+    /// Place of the deviation.
     pub place: Place,
     /// The expected and the found value, in words.
     pub evidence: String,
@@ -134,45 +134,45 @@ pub struct Deviation {
 /// Another manager that needs an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its port.
+    /// Port of the manager.
     pub at: End,
-    /// GUID of its port.
+    /// GUID of the manager's port.
     pub port_guid: Guid,
-    /// Its trouble.
+    /// Trouble of the manager.
     pub trouble: PeerTrouble,
 }
 
 /// The reason why another manager needs an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PeerTrouble {
-    /// It stood by, and is gone.
+    /// The manager was a standby, and is gone.
     Gone {
-        /// The time when it was lost.
+        /// When the manager was lost.
         since: Since,
-        /// The sign of that.
+        /// The sign that the manager is gone.
         sign: GoneSign,
     },
-    /// It is master, as this manager is.
+    /// The manager is master, although this one is master too.
     Master {
-        /// The priority that it shows.
+        /// Priority that the manager shows.
         priority: u8,
     },
-    /// It shows another SM_Key. Its SMInfo state.
+    /// The manager shows another SM_Key; its SMInfo state.
     OtherKey(Role),
 }
 
 /// The sign that another manager is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoneSign {
-    /// Its port was not found.
+    /// The manager's port was not found.
     NotFound,
-    /// Its port no longer shows IsSM.
+    /// The manager's port no longer shows IsSM.
     NotShown,
-    /// It does not answer SubnGet(SMInfo).
+    /// The manager does not answer SubnGet(SMInfo).
     Silent,
 }
 
-/// All that the verdict depends on.
+/// All facts on which the verdict depends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The task of the process.
@@ -185,7 +185,7 @@ pub struct Facts {
     pub has_swept: bool,
     /// True if a plan is in force; in a dry run, if there is one.
     pub is_planned: bool,
-    /// True if switches of the fabric forward: a manager has set it up.
+    /// True if switches of the fabric forward packets, so that a manager has set it up.
     pub is_managed: bool,
     /// The reason why the manager's own port cannot be used.
     pub own_port_down: Option<Arc<str>>,
@@ -195,19 +195,19 @@ pub struct Facts {
     pub refused: Option<Arc<Refused>>,
     /// Ports that are guarded by another M_Key, in words.
     pub m_key_foreign: Option<Arc<str>>,
-    /// Ports that still have a former M_Key although it was changed, in words.
+    /// Names of ports that still have a former M_Key although the key was changed.
     pub m_key_former: Option<Arc<str>>,
     /// Sets of the plan in force that failed.
     pub sets_failed: usize,
-    /// The last change of policy, in words, if it was refused and rolled back, and none was kept since.
+    /// The last change of policy, in words, if it was refused and rolled back and no later one was kept.
     pub rolled_back: Option<Arc<str>>,
     /// Hosts and nodes that do not reach each other by the plan in force, in words.
     pub apart: Option<Arc<str>>,
-    /// Deviations from the expected topology; empty without one.
+    /// Deviations from the expected topology; empty if there is none.
     pub deviations: Arc<Vec<Deviation>>,
     /// Other managers that need an operator.
     pub peers: Arc<Vec<Peer>>,
-    /// The manager's own port was read without IsSM, although the manager has set it.
+    /// True if the local port was read without IsSM, although the manager has set it.
     pub is_sm_cleared: bool,
     /// Data that cannot be stored at present.
     pub not_stored: Vec<NotStored>,

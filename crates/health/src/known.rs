@@ -15,20 +15,21 @@ pub type LinkKey = (PortKey, PortKey);
 /// A node that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownNode {
-    /// Its kind.
+    /// Kind of the node.
     pub kind: NodeKind,
-    /// The last NodeDescription that it answered.
+    /// The node's last NodeDescription.
     pub name: String,
-    /// The time when it was lost; `None`: it is there.
+    /// When the node was lost; `None`: it is present.
     pub gone: Option<Since>,
 }
 
-/// All nodes and links that a manager has found, but those that an operator made it forget. The list survives restarts.
+/// All nodes and links that a manager has found, except those that an operator removed from the list. The list survives
+/// restarts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
     /// Nodes by GUID.
     pub nodes: BTreeMap<Guid, KnownNode>,
-    /// Links, each with the time when it was lost; `None`: it is there.
+    /// Links, each with the time when it was lost; `None`: it is present.
     pub links: BTreeMap<LinkKey, Option<Since>>,
 }
 

@@ -7,11 +7,11 @@ use selvedge_types::{Guid, NodeKind, PortNum};
 /// A node by GUID, with its last known name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeName {
-    /// Its GUID.
+    /// GUID of the node.
     pub guid: Guid,
-    /// Its kind.
+    /// Kind of the node.
     pub kind: NodeKind,
-    /// Its NodeDescription; empty if none is known.
+    /// NodeDescription of the node; empty if none is known.
     pub name: String,
 }
 
@@ -29,7 +29,7 @@ pub struct End {
 /// The place of a condition.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// The manager itself: its plan, its storage.
+    /// The manager itself: its plan, or its storage.
     Manager,
     /// A node.
     Node(NodeName),

@@ -38,7 +38,7 @@ impl Verdict {
         Self::Unmanaged,
     ];
 
-    /// Returns its name in JSON.
+    /// Returns the name of the verdict in JSON.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

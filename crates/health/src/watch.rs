@@ -22,7 +22,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Assesses facts as they are `now`. A condition that was there before keeps the time when it began. Returns the
+    /// Assesses facts at the time `now`. A condition that existed before keeps the time when it began. Returns the
     /// conditions that began, and those that cleared.
     pub fn take(&mut self, now: Since, facts: Facts) -> Vec<News> {
         if self.facts.as_ref() == Some(&facts) {

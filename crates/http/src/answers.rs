@@ -1,4 +1,4 @@
-//! Builds answers: few at a time, and one answer for all clients with the same question.
+//! Builds answers: a few at a time, and one answer for all clients with the same request.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -10,7 +10,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::{KEPT, MADE_AT_ONCE, UNREAD_KIB_MAX};
 
-/// A question that many clients may ask, and that may have a large answer.
+/// A request that many clients may send, and that may have a large answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
     /// Counts of the fabric.
@@ -23,7 +23,7 @@ pub(crate) enum Question {
     Links,
     /// The plan in force.
     Plan,
-    /// The judge's findings about it.
+    /// The judge's findings on the plan.
     Findings,
     /// The partitions and their members.
     Partitions,
@@ -32,7 +32,7 @@ pub(crate) enum Question {
 }
 
 impl Question {
-    /// Kinds of questions.
+    /// Number of kinds of requests.
     const KINDS: usize = 8;
 
     const fn kind(self) -> usize {
@@ -76,7 +76,7 @@ impl Question {
 /// The bytes of an answer, which several clients may be reading.
 struct Shared {
     bytes: Stored,
-    /// Its share of the bytes that clients may leave unread.
+    /// The answer's share of the bytes that clients may leave unread.
     _unread: OwnedSemaphorePermit,
 }
 
@@ -101,7 +101,7 @@ impl AsRef<[u8]> for Reader {
     }
 }
 
-/// The last answer to a kind of question.
+/// The last answer to a kind of request.
 struct Kept {
     question: Question,
     state: Option<u64>,
@@ -140,7 +140,7 @@ impl Answers {
         }
     }
 
-    /// Returns the answer to `question` as JSON. Clients that wait for the same answer get the same bytes.
+    /// Returns the answer to a request as JSON. Clients that wait for the same answer get the same bytes.
     pub(crate) async fn of(&self, question: Question) -> Result<Bytes, Error> {
         let asked = Instant::now();
         if let Some(bytes) = self.again(question, asked) {
@@ -164,7 +164,7 @@ impl Answers {
         Ok(bytes)
     }
 
-    /// Returns the answer to a question that is cheap to answer.
+    /// Returns the answer to a request that takes little work.
     pub(crate) async fn small<T: Body>(
         &self,
         question: impl FnOnce(&dyn Service) -> Result<T, Error> + Send + 'static,
@@ -173,7 +173,7 @@ impl Answers {
         Ok(answer.await?.into())
     }
 
-    /// Returns the answer to a question that only this client asks. Few of these are built at a time.
+    /// Returns the answer to a request that only this client sends. Few of these are built at a time.
     pub(crate) async fn alone<T: Body>(
         &self,
         question: impl FnOnce(&dyn Service) -> Result<T, Error> + Send + 'static,
@@ -217,7 +217,7 @@ impl Answers {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the kept answer if it answers this question.
+    /// Returns the kept answer, if it answers this request.
     fn again(&self, question: Question, asked: Instant) -> Option<Bytes> {
         let state = question.state(&*self.service);
         let mut kept = self.lock(question);

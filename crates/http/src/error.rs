@@ -40,7 +40,7 @@ pub enum HttpError {
     Broken {
         /// The socket.
         path: PathBuf,
-        /// What went wrong.
+        /// The cause of the failure.
         cause: String,
     },
     /// SLV-HTTP-0005: the answer is not that of a Selvedge process.

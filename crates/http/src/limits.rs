@@ -27,10 +27,10 @@ pub(crate) const UNREAD_KIB_MAX: usize = 128 << 10;
 pub(crate) const MADE_AT_ONCE: usize = 2;
 /// Threads for requests that may block.
 pub(crate) const THREADS: usize = 8;
-/// An answer is dropped if no client requests it again for this time.
+/// Time after which an answer is dropped if no client requests it again.
 pub(crate) const KEPT: Duration = Duration::from_secs(2);
 
-/// Most connections, whatever the limit of open files is.
+/// Largest number of connections, whatever the limit of open files is.
 const CONNECTIONS_MAX: usize = 1_024;
 /// Assumed soft limit of open files if the system states none: the value of most systems.
 const DESCRIPTORS: usize = 1_024;
@@ -40,7 +40,7 @@ const DESCRIPTORS: usize = 1_024;
 pub(crate) struct Limits {
     /// All connections together.
     pub(crate) connections: usize,
-    /// Connections of one user, so that one user cannot lock out all others.
+    /// Largest number of connections of one user, so that one user cannot lock out all others.
     pub(crate) per_user: usize,
 }
 

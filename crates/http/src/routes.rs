@@ -115,7 +115,7 @@ pub(crate) fn parameters(query: Parameters) -> Result<Vec<(String, String)>, Err
         .map_err(|error| ErrorKind::BadRequest.error(error.body_text()))
 }
 
-/// A list, whole or selected. Only whole lists are shared by clients.
+/// Answers with a list, whole or selected. Only whole lists are shared by clients.
 fn list<T: Body + Rows + 'static>(
     question: Question,
     of: fn(&dyn Service) -> Result<T, Error>,
@@ -135,7 +135,7 @@ fn list<T: Body + Rows + 'static>(
     })
 }
 
-/// Events after a number are shared by clients; those of a time or a severity are not.
+/// Answers with events. Events after a number are shared by clients; events of a time or a severity are not.
 async fn events(State(answers): Shared, query: Parameters) -> Response {
     let query = match parameters(query).and_then(|query| EventQuery::of(&query)) {
         Ok(query) => query,
@@ -157,7 +157,7 @@ async fn events(State(answers): Shared, query: Parameters) -> Response {
     show(answers.alone(selected).await)
 }
 
-/// An empty body means the default request.
+/// Handles a request to rebalance. An empty body means the default request.
 async fn rebalance(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
     let body = match read(&headers, body, BODY_BYTES_MAX).await {
         Ok(body) => body,
@@ -173,7 +173,7 @@ async fn rebalance(State(answers): Shared, headers: HeaderMap, body: RequestBody
     }
 }
 
-/// Accepts a reload: the policy is proposed. Its change shows what becomes of it.
+/// Accepts a reload: the policy is proposed. The state of the change shows the outcome.
 async fn reload(State(answers): Shared) -> Response {
     match answers.small(|s| s.reload()).await {
         Ok(json) => json_response(StatusCode::ACCEPTED, json),
@@ -181,7 +181,7 @@ async fn reload(State(answers): Shared) -> Response {
     }
 }
 
-/// With an empty body, checks the files that the manager was started with.
+/// Checks a configuration; with an empty body, the files that the manager was started with.
 async fn check(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
     let body = match read(&headers, body, CONFIGURATION_BYTES_MAX).await {
         Ok(body) => body,

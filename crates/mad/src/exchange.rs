@@ -13,7 +13,7 @@ use selvedge_wire::{Address, Class, Datagram, MAD_LEN, Mad, Method};
 pub struct AgentId(pub u32);
 
 impl AgentId {
-    /// An unknown agent: a request to a node that is not known yet shares no limit with others.
+    /// An unknown agent: a request to a node that is not known yet counts against no other agent's limit.
     pub const UNKNOWN: Self = Self(u32::MAX);
 }
 
@@ -42,7 +42,7 @@ pub struct Sent<'a> {
     pub datagram: &'a Datagram,
     /// How long the lower layer may wait before it returns the request.
     pub timeout: Duration,
-    /// True if it was sent before.
+    /// True if the datagram was sent before.
     pub repeat: bool,
 }
 
@@ -51,7 +51,7 @@ pub struct Sent<'a> {
 pub struct Counters {
     /// Requests sent, including repeats.
     pub sent: u64,
-    /// Those of them that were Sets.
+    /// Number of these requests that were Sets.
     pub sets: u64,
     /// Datagrams sent that need no response.
     pub alone: u64,
@@ -78,7 +78,7 @@ struct Flight<T> {
     request: Datagram,
     agent: AgentId,
     repeats: u8,
-    /// Since when it has been in the window; `None` while it waits to be repeated.
+    /// When the request entered the window; `None` while it waits to be repeated.
     sent_at: Option<Time>,
     counts: bool,
 }
@@ -88,9 +88,9 @@ struct Agent<T> {
     waiting: VecDeque<T>,
     in_flight: usize,
     queued: bool,
-    /// True if it has priority over others.
+    /// True if the agent has priority over others.
     is_first: bool,
-    /// True if it is in the list `asked`.
+    /// True if the agent is in the list `asked`.
     is_asked: bool,
 }
 
@@ -116,7 +116,7 @@ struct Key {
 /// An entry of the send queue.
 #[derive(Debug)]
 enum Turn<T> {
-    /// An agent with requests to send and room for one.
+    /// An agent with requests to send, and room for one.
     Agent(AgentId),
     /// A request that shares no limit.
     Alone(T),
@@ -129,7 +129,7 @@ enum Turn<T> {
 #[derive(Debug)]
 pub struct Exchange<T> {
     config: ExchangeConfig,
-    /// By [`AgentId`].
+    /// Agents, by [`AgentId`].
     agents: Vec<Agent<T>>,
     /// Agents with requests since the last `clear`: a fabric has thousands, and a repair uses few.
     asked: Vec<AgentId>,
@@ -189,7 +189,7 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// Queues a request. Its datagram is written when its turn comes.
+    /// Queues a request. Its datagram is written when it is the request's turn.
     pub fn submit(&mut self, agent: AgentId, token: T) {
         self.waiting += 1;
         if agent == AgentId::UNKNOWN {
@@ -219,7 +219,7 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// Changes the most requests in flight to one agent.
+    /// Changes the largest number of requests in flight to one agent.
     pub fn set_agent_window(&mut self, agent_window: usize) {
         if agent_window == std::mem::replace(&mut self.config.agent_window, agent_window) {
             return;

@@ -17,7 +17,7 @@ pub enum StageName {
     Look,
     /// Planning, and storing state that a restart must not lose.
     Compute,
-    /// LIDs (OpenSM; our manager sets them with the other settings).
+    /// Assignment of LIDs (OpenSM; our manager sets them with the other settings).
     Lids,
     /// Forwarding tables.
     Tables,
@@ -30,7 +30,7 @@ pub enum StageName {
 }
 
 impl StageName {
-    /// Returns its name in tables and pictures.
+    /// Returns the name of the stage in tables and pictures.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -50,9 +50,9 @@ impl StageName {
 /// A stage and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// Its name.
+    /// Name of the stage.
     pub name: StageName,
-    /// Its duration in ns.
+    /// Duration of the stage in ns.
     pub time_ns: u64,
 }
 
@@ -61,7 +61,7 @@ pub struct Stage {
 pub struct Answer {
     /// Requests by kind, without repeats.
     pub counts: Counts,
-    /// Its stages, in order.
+    /// Stages of the answer, in order.
     pub stages: Vec<Stage>,
     /// Requests that find an agent's queue full and are sent again.
     pub overruns: u64,
@@ -124,13 +124,13 @@ const NOTHING: Work = Work {
     switch_ports: false,
     tables: false,
 };
-/// PortInfo of both ends of every link.
+/// Reads PortInfo of both ends of every link.
 const LINKS: Work = Work {
     host_ports: true,
     switch_ports: true,
     ..NOTHING
 };
-/// Our manager writes in two steps: everything, then ACTIVE.
+/// Work of our manager, which writes in two steps: everything, then ACTIVE.
 const OURS: [(StageName, Work); 2] = [
     (
         StageName::Configure,

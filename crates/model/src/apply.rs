@@ -6,7 +6,7 @@ use crate::{Cost, Shape};
 /// Smallest number of rounds that are simulated one by one. A round is one table block of every switch. After this
 /// number of rounds the recursion is periodic, and each remaining round takes the same time.
 const ROUNDS_MIN: u64 = 10;
-/// Fewest table blocks that are simulated one by one.
+/// Smallest number of table blocks that are simulated one by one.
 const BLOCKS_MIN: u64 = 4_000;
 /// Sets that our manager queues at once, in windows.
 const QUEUED_WINDOWS: usize = 4;
@@ -20,7 +20,7 @@ pub(crate) struct Work {
     pub host_ports: bool,
     /// PortInfo of every switch port with a link.
     pub switch_ports: bool,
-    /// SwitchInfo of every switch, then every block of its table.
+    /// True if SwitchInfo of every switch is written, then every block of its table.
     pub tables: bool,
 }
 

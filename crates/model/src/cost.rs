@@ -5,7 +5,7 @@ use crate::{Manager, Shape};
 /// Times of the fabric's hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wires {
-    /// Time of an agent for one request, in ns.
+    /// Time that an agent takes for one request, in ns.
     pub service_ns: u64,
     /// Time of a MAD on a link, in ns.
     pub link_ns: u64,
@@ -41,11 +41,11 @@ impl Wires {
 /// Time of the computation between reading and writing: `fixed + switches · (per_switch + LIDs · per_entry)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compute {
-    /// Fixed part, in ns.
+    /// Fixed part of the time, in ns.
     pub fixed_ns: u64,
-    /// Per switch, in ns.
+    /// Time per switch, in ns.
     pub per_switch_ns: u64,
-    /// Per entry of all tables, in ps: (switch, LID) pairs are many.
+    /// Time per table entry, in ps, because there are many pairs of switch and LID.
     pub per_entry_ps: u64,
 }
 
@@ -69,13 +69,13 @@ pub struct Cost {
     pub window: u32,
     /// Largest number of requests in flight to one known agent.
     pub agent_window: u32,
-    /// Time of the manager for one response, in ns.
+    /// Time that the manager takes for one response, in ns.
     pub manager_ns: u64,
     /// Time after which a request is repeated, in ns.
     pub timeout_ns: u64,
     /// Time after which a request no longer counts in the window, in ns.
     pub stale_ns: u64,
-    /// Lost exchanges per million; an exchange is a request with its response.
+    /// Number of lost exchanges per million. An exchange is a request with its response.
     pub lost_ppm: u32,
     /// Times of the computation.
     pub compute: Compute,

@@ -2,7 +2,7 @@
 
 use crate::Shape;
 
-/// The manager with this pattern of MADs.
+/// The manager that has a certain pattern of MADs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Manager {
     /// Our manager.
@@ -15,7 +15,7 @@ impl Manager {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Selvedge, Self::OpenSm];
 
-    /// Returns its name.
+    /// Returns the name of the manager.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -28,11 +28,11 @@ impl Manager {
 /// Operation on an attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Method {
-    /// The manager reads it.
+    /// The manager reads the attribute.
     Get,
-    /// The manager writes it.
+    /// The manager writes the attribute.
     Set,
-    /// An agent reports it.
+    /// An agent reports with a trap.
     Trap,
     /// The manager acknowledges a trap.
     TrapRepress,
@@ -130,7 +130,7 @@ pub enum Population {
 }
 
 impl Population {
-    /// Returns its text for a table.
+    /// Returns the name of the population, for a table.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -173,7 +173,7 @@ impl Population {
 /// A number of MADs of one kind for each member of a population, when a fresh fabric is brought up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The manager that sends them.
+    /// The manager that sends these MADs.
     pub manager: Manager,
     /// The operation.
     pub method: Method,
@@ -345,13 +345,13 @@ impl Counts {
         self.0[method as usize][attribute as usize] += count;
     }
 
-    /// Returns the number of one kind.
+    /// Returns the number of MADs of one kind.
     #[must_use]
     pub const fn of(&self, method: Method, attribute: Attribute) -> u64 {
         self.0[method as usize][attribute as usize]
     }
 
-    /// Returns the number of one method.
+    /// Returns the number of MADs with one method.
     #[must_use]
     pub fn of_method(&self, method: Method) -> u64 {
         self.0[method as usize].iter().sum()
@@ -363,7 +363,7 @@ impl Counts {
         self.0.iter().flatten().sum()
     }
 
-    /// Iterates over kinds that are not 0, by method, then attribute.
+    /// Iterates over the kinds with a number other than 0, by method, then attribute.
     pub fn iter(&self) -> impl Iterator<Item = (Method, Attribute, u64)> + '_ {
         let kinds = ALL_METHODS.into_iter().flat_map(|m| ALL_ATTRIBUTES.map(|a| (m, a)));
         kinds

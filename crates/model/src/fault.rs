@@ -15,21 +15,21 @@ use crate::{Attribute, Compute, Cost, Counts, Manager, Method, Shape};
 /// Assumptions about a fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fault {
-    /// Table blocks that change at each neighbouring switch; `None`: all of them.
+    /// Number of table blocks that change at each neighbouring switch; `None`: all of them.
     pub blocks: Option<u64>,
 }
 
 /// A manager's reaction to a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Recovery {
-    /// Discovers the whole fabric and plans all of it again.
+    /// The manager discovers the whole fabric, and plans all of it again.
     Sweep,
     /// Reads the ports of the switches that sent traps, repairs the plan in force, and writes the changes.
     Fast,
 }
 
 impl Recovery {
-    /// Returns its name.
+    /// Returns the name of the recovery.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Recovery {
 pub struct FaultAnswer {
     /// The kind of recovery.
     pub recovery: Recovery,
-    /// Its cost, from the moment when the agent detects the fault to the last response.
+    /// Cost of the recovery, from the moment when the agent detects the fault to the last response.
     pub answer: Answer,
     /// The lost part: a port of the link, or port 0 of the switch.
     pub lost: PortRef,
@@ -149,7 +149,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Traps come from every neighbouring switch; the first one starts the recovery.
+    /// Counts the traps. They come from every neighbouring switch; the first one starts the recovery.
     fn begin(&self) -> Answer {
         let mut answer = Answer::default();
         let ways = self
@@ -163,7 +163,8 @@ impl Case<'_> {
         answer
     }
 
-    /// Everything except the lost part is discovered again. Tables that the manager wrote itself are not read back.
+    /// Counts a sweep: everything except the lost part is discovered again. Tables that the manager wrote itself are
+    /// not read back.
     fn sweep(&self) -> Answer {
         let mut answer = self.begin();
         let left = Counts::bring_up(self.shape, self.cost.manager);
@@ -210,9 +211,9 @@ impl Case<'_> {
         }
     }
 
-    /// Number of P_Key blocks that OpenSM reads again. For a switch that reported a change, it reads the P_Keys of
-    /// every port with a link and of the hosts attached to it, except OpenSM's own host. For every other switch it
-    /// reads the P_Keys of port 0. Source: observed, one block each.
+    /// Returns the number of P_Key blocks that OpenSM reads again. For a switch that reported a change, it reads the
+    /// P_Keys of every port with a link and of the hosts attached to it, except OpenSM's own host. For every other
+    /// switch it reads the P_Keys of port 0. Source: observed, one block each.
     fn pkeys_again(&self) -> u64 {
         let shape = self.shape;
         let at = |&(node, lost): &(u32, u64)| {

@@ -17,7 +17,7 @@ use crate::Cost;
 pub(crate) struct Request {
     /// The node of the agent.
     pub node: u32,
-    /// Number of links to it.
+    /// Number of links to the destination.
     pub hops: u16,
     /// The port in the request.
     pub port: u8,
@@ -28,17 +28,18 @@ pub(crate) struct Request {
 /// Kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// NodeInfo of a node that the manager does not know yet; it shares no limit. `port`: where the node is entered.
+    /// NodeInfo of a node that the manager does not know yet; it counts against no agent's limit. `port`: the port by
+    /// which the node is entered.
     Node,
     /// SwitchInfo.
     Switch,
     /// PortInfo.
     Port,
-    /// Any request that leads to no further ones.
+    /// Any other request. No further requests follow from it.
     Other,
 }
 
-/// Largest number of repeats of a request before it has failed: the default of both managers.
+/// Largest number of repeats of a request before it counts as failed: the default of both managers.
 pub(crate) const REPEATS_MAX: u8 = 3;
 /// End of a list in `items`.
 const NONE: u32 = u32::MAX;
@@ -49,9 +50,9 @@ struct Agent {
     head: u32,
     tail: u32,
     on_way: u32,
-    /// True if it is in the queue of agents that may send.
+    /// True if the agent is in the queue of agents that may get a request.
     queued: bool,
-    /// Time when it will have served all requests sent to it, in ns.
+    /// Time when the agent will have served all requests sent to it, in ns.
     free_at: u64,
 }
 
@@ -64,7 +65,7 @@ enum Turn {
 #[derive(Clone, Copy)]
 struct Flight {
     request: Request,
-    /// True if it counts in the window.
+    /// True if the request counts in the window.
     counts: bool,
     serial: u32,
     /// Number of repeats.
@@ -92,12 +93,12 @@ pub(crate) struct Line<'a> {
     cost: &'a Cost,
     now: u64,
     agents: Vec<Agent>,
-    /// Linked lists of requests waiting for an agent: request, and index of the next.
+    /// Linked lists of requests that wait for an agent: the request, and the index of the next.
     items: Vec<(Request, u32)>,
     free_items: Vec<u32>,
     turns: VecDeque<Turn>,
-    /// Sorted by time. Windows are small and most responses come after those in transit, so insertion from the end
-    /// takes a third of the time of a heap.
+    /// Responses in transit, sorted by time. Windows are small and most responses come after those in transit, so
+    /// insertion from the end takes a third of the time of a heap.
     events: VecDeque<Event>,
     flights: Vec<Flight>,
     free_flights: Vec<u32>,

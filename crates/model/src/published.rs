@@ -62,7 +62,7 @@ impl Tree {
         self.switches() * self.m + self.end_nodes()
     }
 
-    /// Number of Get(PortInfo): the same. Source: the sentence before equation 4.
+    /// Returns the number of Get(PortInfo), which is the same. Source: the sentence before equation 4.
     #[must_use]
     pub const fn get_port_info(self) -> u64 {
         self.get_node_info()
@@ -164,7 +164,7 @@ impl Unit {
 /// One of the paper's tables of verification.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Table {
-    /// Its number.
+    /// Number of the table.
     pub number: u8,
     /// The tree.
     pub tree: Tree,

@@ -45,7 +45,7 @@ pub(crate) struct Sizes {
     pub linked_switch_ports: u64,
     /// Ports by which discovery entered other nodes.
     pub host_ports: u64,
-    /// Those of `host_ports` with a cable.
+    /// Number of these ports with a cable.
     pub linked_host_ports: u64,
     /// Blocks of P_Keys of end ports, and of switch ports with a cable that can enforce partitions.
     pub pkey_blocks: u64,

@@ -7,11 +7,11 @@ use crate::{Cost, Manager, Shape};
 struct Walk<'a> {
     shape: &'a Shape,
     manager: Manager,
-    /// Links on the path by which each node was first entered; `u16::MAX`: not yet.
+    /// By node: number of links on the path by which it was first entered; `u16::MAX`: not yet.
     way: Vec<u16>,
-    /// The port by which it was first entered.
+    /// By node: the port by which it was first entered.
     entered: Vec<u8>,
-    /// Further ports by which channel adapters were entered.
+    /// Further ports by which discovery entered channel adapters.
     more: Vec<(u32, u8)>,
 }
 

@@ -20,9 +20,9 @@ pub type HeldGuids = BTreeMap<(Guid, u8), GuidBlock>;
 /// The planned aliases of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortAliases {
-    /// Its own GUID, which is entry 0.
+    /// The port's own GUID, which is entry 0.
     pub port: Guid,
-    /// By entry.
+    /// Alias GUIDs, by entry.
     pub guids: BTreeMap<u8, Guid>,
 }
 

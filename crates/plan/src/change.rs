@@ -17,7 +17,7 @@ pub enum Op {
         node: NodeIdx,
         /// Block number.
         block: u16,
-        /// Its entries.
+        /// Entries of the block.
         data: [u8; BLOCK_LIDS],
     },
     /// SwitchInfo.
@@ -33,12 +33,12 @@ pub enum Op {
         port: PortRef,
         /// Block number.
         block: u16,
-        /// Its P_Keys; the remaining entries are empty.
+        /// P_Keys of the block; the remaining entries are empty.
         keys: Vec<PKey>,
     },
     /// SLtoVLMappingTable: rows towards one port, or all rows of a switch.
     SlToVl {
-        /// The egress port; any if the rows are those of a whole switch.
+        /// The egress port; any port of the switch if all rows are written.
         port: PortRef,
         /// The rows.
         rows: LaneRows,
@@ -51,7 +51,7 @@ pub enum Op {
         port: PortRef,
         /// Block number, 1–4.
         block: u8,
-        /// Its entries.
+        /// Entries of the block.
         turns: ArbBlock,
     },
     /// PortInfo: settings, and the new port state (`None`: no change).
@@ -67,7 +67,7 @@ pub enum Op {
     Link {
         /// The port.
         port: PortRef,
-        /// What becomes of its link.
+        /// The order for the link.
         order: LinkOrder,
     },
 }
@@ -113,19 +113,19 @@ impl Op {
 /// Sets that may be sent in any order. The next phase starts when all are acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// Its purpose, for output.
+    /// Purpose of the phase, for output.
     pub label: &'static str,
     /// Wait between the last acknowledgement of the previous phase and the first Set of this one, in nanoseconds.
     /// During the wait packets of old entries drain.
     pub wait_before_ns: u64,
-    /// Its Sets.
+    /// Sets of the phase.
     pub ops: Vec<Op>,
 }
 
 /// All Sets that change the state of the agents to a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeSet {
-    /// The plan that it leads to.
+    /// The plan to which the change set leads.
     pub generation: Generation,
     /// Phases, first to last; none is empty.
     pub phases: Vec<Phase>,
@@ -201,22 +201,23 @@ pub struct UnderWay {
     pub before: Vec<BlockOf<SwitchIdx>>,
     /// Blocks written since, phase by phase. Each phase began when the previous one was acknowledged.
     pub phases: Vec<Vec<BlockOf<SwitchIdx>>>,
-    /// Time since the last of them was acknowledged, in nanoseconds.
+    /// Time since the last of these phases was acknowledged, in nanoseconds.
     pub age_ns: u64,
-    /// Links that have gone down since. Packets that had crossed one may be at a place that no current path leads to.
+    /// Links that have gone down since. Packets that had crossed such a link may be at a place to which no current path
+    /// leads.
     pub lost: Vec<LostLink>,
-    /// Links that were down meanwhile and may carry packets again.
+    /// Links that were down in between and may carry packets again.
     pub emptied: Vec<EmptiedLink>,
 }
 
 /// A link that was seen down at its sending end: packets that waited for it were discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EmptiedLink {
-    /// The switch it leaves.
+    /// The switch at the sending end.
     pub from: SwitchIdx,
-    /// Its egress port.
+    /// Egress port of the link.
     pub port: u8,
-    /// Number of phases acknowledged when it was seen.
+    /// Number of phases that were acknowledged when the link was seen down.
     pub phases: usize,
 }
 
@@ -227,14 +228,14 @@ pub struct LostLink {
     pub from: Option<SwitchIdx>,
     /// The port of that switch.
     pub port: u8,
-    /// The switch it entered.
+    /// The switch at the receiving end.
     pub to: SwitchIdx,
     /// The port of that switch.
     pub into: u8,
 }
 
 impl Installed {
-    /// Returns a value for this many switches with nothing known.
+    /// Returns a value for this number of switches, with no known contents.
     #[must_use]
     pub fn unknown(switches: usize) -> Self {
         Self {

@@ -18,11 +18,12 @@ const HAS_SL_MAPPING: u32 = 1 << 6;
 /// The rows of an SLtoVLMappingTable that one Set writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LaneRows {
-    /// For packets that arrived by this port; 0: the node's own packets. A channel adapter's port has only row 0.
+    /// The row for packets that arrived by this port; 0: the node's own packets. A channel adapter's port has only row
+    /// 0.
     From(PortNum),
-    /// For packets that arrived by any port.
+    /// The rows for packets that arrived by any port.
     FromAll,
-    /// For packets that arrived and leave by any port.
+    /// The rows for packets that arrived by any port and leave by any port.
     Whole,
 }
 
@@ -55,7 +56,7 @@ impl ArbBlock {
         (1..=4).filter(move |&block| Self::turns_of(block, &capability) > 0)
     }
 
-    /// Returns the block with all entries empty that a port does not have.
+    /// Returns the block for a port with this number of entries: all further entries are empty.
     #[must_use]
     pub fn cut(mut self, turns: usize) -> Self {
         self.turns
@@ -98,7 +99,7 @@ impl LaneTable {
 /// The assignment of packets to lanes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneTables {
-    /// Data lanes in use, 1–15; a link with fewer uses those that it has.
+    /// Number of data lanes in use, 1–15; a link with fewer lanes uses those.
     pub lanes: u8,
     /// A further lane, above those of routes, for multicast copies only. Packets get it by their service level
     /// ([`crate::COPIES_LEVEL`]). On a link without this lane, copies use the lane that any packet of this level would
@@ -150,9 +151,9 @@ impl LaneTables {
 struct Held {
     /// Contents of all rows that are not in `rows`.
     whole: Option<[Vl; Sl::COUNT]>,
-    /// By egress and ingress.
+    /// Rows by egress and ingress.
     rows: BTreeMap<(PortNum, PortNum), [Vl; Sl::COUNT]>,
-    /// By port and block.
+    /// Arbitration blocks by port and number.
     turns: BTreeMap<(PortNum, u8), ArbBlock>,
 }
 

@@ -8,9 +8,9 @@ use selvedge_types::{Lid, PortNum, Sl, Vl};
 /// The service level a source must use towards a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServiceLevels {
-    /// The same level for all destinations.
+    /// All destinations have the same level.
     Uniform(Sl),
-    /// By destination LID; LIDs beyond the end have SL 0.
+    /// Levels by destination LID; LIDs beyond the end have SL 0.
     PerDestination(Vec<Sl>),
 }
 

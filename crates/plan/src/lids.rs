@@ -21,7 +21,7 @@ pub enum LidConflict {
     Taken {
         /// The LID.
         lid: Lid,
-        /// Its owner.
+        /// Port that owns the LID.
         owner: PortRef,
     },
     /// SLV-PLAN-0002: a LID is outside 1–0xBFFF, or not aligned to `2^lmc`.

@@ -15,28 +15,28 @@ use crate::Generation;
 pub const MFT_LIDS: usize = 32;
 /// Ports per position.
 pub const MFT_PORTS: usize = 16;
-/// A block of one position: a mask of ports for each LID.
+/// An MFT block at one position: for each LID a mask of ports.
 pub type MftBlock = [u16; MFT_LIDS];
 
 /// A member of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Member {
-    /// GUID of its port.
+    /// GUID of the member's port.
     pub guid: Guid,
-    /// True if it receives packets of the group; false for members that only send.
+    /// True if the member receives packets of the group; false if it only sends.
     pub receives: bool,
 }
 
 /// A multicast group, as far as switches are concerned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MulticastGroup {
-    /// Its LID.
+    /// LID of the group.
     pub mlid: Lid,
-    /// Largest payload of its packets.
+    /// Largest payload of the group's packets.
     pub mtu: Mtu,
-    /// Service level of its packets.
+    /// Service level of the group's packets.
     pub sl: Sl,
-    /// Its members, by GUID; empty: the group has ended.
+    /// Members of the group, by GUID; empty: the group has ended.
     pub members: Arc<[Member]>,
 }
 
@@ -88,7 +88,7 @@ impl MulticastGroups {
         self.0.len()
     }
 
-    /// True if there is none.
+    /// True if there is no group.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -105,13 +105,13 @@ impl PortMask {
         self.0[port.get() as usize / 64] |= 1 << (port.get() % 64);
     }
 
-    /// True if a port is in it.
+    /// True if a port is in the mask.
     #[must_use]
     pub const fn contains(&self, port: PortNum) -> bool {
         self.0[port.get() as usize / 64] >> (port.get() % 64) & 1 != 0
     }
 
-    /// True if no port is in it.
+    /// True if no port is in the mask.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0 == [0; 4]
@@ -162,21 +162,21 @@ impl PortMask {
     }
 }
 
-/// Blocks of one switch, by block and position.
+/// MFT blocks of one switch, by number and position.
 pub type MftBlocks = BTreeMap<(u16, u8), MftBlock>;
 
 /// The multicast tables of all switches; a missing block copies nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MulticastTables(IdxVec<SwitchIdx, MftBlocks>);
 
-/// Returns block and entry of a multicast LID; for other LIDs those of the first multicast LID.
+/// Returns block and entry of a multicast LID. For other LIDs, returns those of the first multicast LID.
 const fn place(mlid: Lid) -> (u16, usize) {
     let index = mlid.0.saturating_sub(Lid::MULTICAST_MIN.0);
     (index / MFT_LIDS as u16, index as usize % MFT_LIDS)
 }
 
 impl MulticastTables {
-    /// Returns tables of this many switches that copy nothing.
+    /// Returns tables of this number of switches, which copy nothing.
     #[must_use]
     pub fn new(switches: usize) -> Self {
         Self(IdxVec::filled(BTreeMap::new(), switches))
@@ -194,7 +194,7 @@ impl MulticastTables {
         self.0.len()
     }
 
-    /// Returns one block of one position.
+    /// Returns one MFT block at one position.
     #[must_use]
     pub fn block(&self, switch: SwitchIdx, block: u16, position: u8) -> MftBlock {
         let held = self.0.get(switch).and_then(|blocks| blocks.get(&(block, position)));
@@ -226,7 +226,7 @@ impl MulticastTables {
         mask
     }
 
-    /// Changes these ports.
+    /// Replaces the mask of a multicast LID at a switch.
     pub fn set_mask(&mut self, switch: SwitchIdx, mlid: Lid, mask: PortMask) {
         let (block, entry) = place(mlid);
         let Some(blocks) = self.0.get_mut(switch) else { return };
@@ -269,9 +269,9 @@ pub struct MftSet {
     pub switch: SwitchIdx,
     /// Block number.
     pub block: u16,
-    /// Its position, which selects 16 ports.
+    /// Position of the block, which selects 16 ports.
     pub position: u8,
-    /// Its masks.
+    /// Masks of the block.
     pub data: MftBlock,
 }
 

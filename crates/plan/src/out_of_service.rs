@@ -16,7 +16,7 @@ pub const PLACES_MAX: usize = 1_024;
 /// Longest reason, in bytes.
 pub const REASON_MAX: usize = 200;
 
-/// A port by the GUID of its node and its number.
+/// A port: the GUID of its node, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId {
     /// GUID of the node.
@@ -52,7 +52,7 @@ pub enum Place {
     Switch(Guid),
     /// A link by both ends, the lower first. If the cable is moved, it is another link.
     Link(PortId, PortId),
-    /// A port of a host, or a port of a switch with whatever is behind it.
+    /// A port of a host, or a port of a switch together with whatever is behind it.
     Port(PortId),
 }
 
@@ -74,14 +74,14 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is done with a place.
+/// The operator's order for a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Service {
-    /// No packets of hosts cross it; its links stay up.
+    /// Packets of hosts must not cross the place; its links stay up.
     Drain,
-    /// The same, and its ports are disabled once no entry leads over them.
+    /// As [`Self::Drain`], and the ports of the place are disabled once no entry leads over them.
     Isolate,
-    /// It is back in service; ports that were disabled are set to Polling.
+    /// The place is back in service: ports that were disabled are set to Polling.
     Enable,
 }
 
@@ -113,12 +113,12 @@ impl FromStr for Service {
     }
 }
 
-/// What the list says about a place.
+/// An entry of the list, without its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// What is done with it.
+    /// The operator's order.
     pub service: Service,
-    /// Since when, in milliseconds since 1970-01-01 UTC.
+    /// When the order was given, in milliseconds since 1970-01-01 UTC.
     pub since_ms: u64,
     /// Ports that were disabled because this place was isolated: the ends of its links at nodes that stay in service.
     /// They are stored, because the switch behind them may be out of reach when they must be enabled.
@@ -133,7 +133,7 @@ pub struct OutOfService {
     places: BTreeMap<Place, Notice>,
 }
 
-/// Why a line of the list cannot be read.
+/// The reasons for which a line of the list cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineFault {
@@ -178,23 +178,23 @@ impl OutOfService {
         self.places.iter()
     }
 
-    /// Returns what the list says about a place.
+    /// Returns the entry of a place.
     #[must_use]
     pub fn get(&self, place: Place) -> Option<&Notice> {
         self.places.get(&place)
     }
 
-    /// Lists a place. Returns what the list said about it before.
+    /// Adds a place to the list. Returns its former entry.
     pub fn insert(&mut self, place: Place, notice: Notice) -> Option<Notice> {
         self.places.insert(place, notice)
     }
 
-    /// Removes a place from the list.
+    /// Removes a place from the list. Returns its entry.
     pub fn remove(&mut self, place: Place) -> Option<Notice> {
         self.places.remove(&place)
     }
 
-    /// Returns the list as text, one place a line. [`Self::parse`] reads it.
+    /// Returns the list as text, one place per line. [`Self::parse`] reads it.
     #[must_use]
     pub fn to_text(&self) -> String {
         self.places

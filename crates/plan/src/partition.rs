@@ -77,7 +77,7 @@ fn placed(first: Option<PKey>, mut left: Vec<PKey>, held: &[PKey], room: usize) 
     table
 }
 
-/// The ports that a rule applies to.
+/// The ports to which a rule applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// Every end port.
@@ -97,7 +97,7 @@ pub struct Rule {
     pub who: Who,
     /// True for full members, false for limited ones.
     pub is_full: bool,
-    /// True if its P_Key is at index 0 of their tables.
+    /// True if the P_Key of the partition is at index 0 of their tables.
     pub is_first: bool,
 }
 
@@ -114,7 +114,7 @@ impl Rule {
     }
 }
 
-/// As `partitions.conf` has it: `ALL_CAS=limited`, `0x0002c90300001234=full`.
+/// Prints the rule as in `partitions.conf`: `ALL_CAS=limited`, `0x0002c90300001234=full`.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.who {
@@ -132,20 +132,20 @@ impl fmt::Display for Rule {
 /// A partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// Its name.
+    /// Name of the partition.
     pub name: String,
-    /// Its P_Key without the membership bit; never 0.
+    /// P_Key of the partition without the membership bit; never 0.
     pub key: u16,
-    /// Its rules. If several apply to a port, the last one is used.
+    /// Rules of the partition. If several apply to a port, the last one is used.
     pub rules: Vec<Rule>,
 }
 
 /// A preset group, which exists without members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresetGroup {
-    /// Its GID.
+    /// GID of the group.
     pub mgid: [u8; 16],
-    /// Its partition's key, with the membership bit.
+    /// P_Key of the group's partition, with the membership bit.
     pub pkey: PKey,
     /// Largest payload, as an IBA code.
     pub mtu: u8,
@@ -193,7 +193,7 @@ impl PresetGroup {
 /// All partitions of a subnet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partitions {
-    /// The statements that they were read from; empty without a file.
+    /// The statements from which the partitions were read; empty without a file.
     pub statements: Vec<String>,
     /// Partitions by P_Key.
     pub partitions: BTreeMap<u16, Partition>,

@@ -19,7 +19,8 @@ pub struct EngineName(pub String);
 pub enum LidLayout {
     /// Ascending by node GUID.
     Sequential,
-    /// In a fat tree, LIDs that one lost link affects are put into few LFT blocks; elsewhere as [`Self::Sequential`].
+    /// In a fat tree, LIDs that one lost link affects are put into few LFT blocks; elsewhere the same as
+    /// [`Self::Sequential`].
     #[default]
     ByPlane,
 }
@@ -47,10 +48,10 @@ impl std::str::FromStr for LidLayout {
     }
 }
 
-/// When tables that repairs have left uneven are balanced again.
+/// When load is balanced again after repairs have left it uneven.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RebalanceWhen {
-    /// Never: entries move only where they must.
+    /// Never: entries move only where a fault forces them to.
     Never,
     /// After a quiet time, in steps of limited size. No step waits or drops a packet.
     #[default]
@@ -60,7 +61,7 @@ pub enum RebalanceWhen {
 }
 
 impl RebalanceWhen {
-    /// Returns its name in a configuration file.
+    /// Returns the name of the value in a configuration file.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -71,7 +72,7 @@ impl RebalanceWhen {
     }
 }
 
-/// Whether multicast copies have a lane of their own if routes use several.
+/// Whether multicast copies have a lane of their own if routes use several lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MulticastLane {
     /// Multicast copies get one lane more than the routes use, if all links have that many lanes. Otherwise they get
@@ -263,8 +264,8 @@ debug_without_keys!(
 );
 
 impl Policy {
-    /// Returns the service level of multicast groups that have no level of their own, if copies may have a separate
-    /// lane. It depends only on the operator's settings, so it is the same for every fabric and engine.
+    /// If multicast copies may have a separate lane, returns the service level of groups that have no level of their
+    /// own. It depends only on the operator's settings, so it is the same for every fabric and engine.
     #[must_use]
     pub fn copies_level(&self) -> Option<Sl> {
         let may_have = self.assume_sl_aware && self.used_lanes > 1 && self.multicast_lane != MulticastLane::Shared;

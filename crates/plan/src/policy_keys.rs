@@ -1,4 +1,4 @@
-//! Names of what differs between two policies.
+//! The names of the keys in which two policies differ.
 
 use crate::Policy;
 
@@ -6,8 +6,8 @@ use crate::Policy;
 macro_rules! keys {
     ($($field:ident $name:literal),+ $(,)?) => {
         impl Policy {
-            /// The keys of a configuration file that a policy comes from, as `routing.lmc`; `guid2lid` and
-            /// `out-of-service` are files of the state folder.
+            /// The configuration keys from which a policy comes, such as `routing.lmc`; `guid2lid` and `out-of-service`
+            /// are files of the state folder.
             pub const KEYS: &[&str] = &[$($name),+];
 
             /// Returns the keys with other values than in the policy `before`, in the order of [`Self::KEYS`].

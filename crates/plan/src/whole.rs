@@ -24,11 +24,11 @@ impl Generation {
 /// The planned state of an end port, or of a switch port that enforces partitions, in addition to its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndPortPlan {
-    /// Its P_Key table; entries beyond the end are 0.
+    /// P_Key table of the port; entries beyond the end are 0.
     pub pkeys: Vec<PKey>,
 }
 
-/// The complete planned state of a subnet. Indexes are those of the fabric it was planned for.
+/// The complete planned state of a subnet, with the indices of the fabric for which it was planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Generation of this plan.

@@ -18,17 +18,17 @@ use selvedge_types::{IdxVec, Lid, PortNum};
 /// Origin of the tables in force, as far as a plan needs it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Adopt {
-    /// An engine of this manager made them, and decides which entries stay.
+    /// An engine of this manager made the tables, and decides which entries stay.
     #[default]
     No,
-    /// They were found when this manager became master.
+    /// The tables were found when this manager became master.
     Found,
-    /// They were found, and have been kept since.
+    /// The tables were found, and have been kept since.
     Kept,
 }
 
 impl Adopt {
-    /// Returns the origin of the tables in force, which follows from three facts: whether there is a plan in force,
+    /// Returns the origin of the tables in force. It follows from three facts: whether there is a plan in force,
     /// whether that plan keeps found tables, and whether this manager made the tables with other engines than those of
     /// the current policy.
     pub const fn of(has_plan: bool, keeps_found: bool, wants_others: bool) -> Self {

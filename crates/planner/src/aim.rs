@@ -19,11 +19,11 @@ use crate::basis::Basis;
 pub struct Aim {
     /// The plan.
     pub plan: Arc<Plan>,
-    /// The fabric that it was made for, with the Sets that agents have acknowledged so far.
+    /// The fabric of the plan, with the settings that agents have acknowledged so far.
     pub fabric: Arc<Fabric>,
-    /// The policy that it was made under.
+    /// The policy of the plan.
     pub policy: Arc<Policy>,
-    /// True if its tables were found, except for some entries.
+    /// True if the plan keeps found tables, except for some entries.
     pub keeps_found: bool,
 }
 
@@ -37,8 +37,8 @@ impl Aim {
             && has_same_ways(&self.fabric, &basis.inventory.fabric)
     }
 
-    /// True if the plan can stay in force where no engine makes another one: the same nodes are there, and each port
-    /// has its LID of the plan, or none. Whether packets still arrive, the judge decides.
+    /// True if the plan can stay in force when no engine makes another one: the same nodes are present, and each port
+    /// has its LID of the plan, or none. The judge decides whether packets still arrive.
     pub(crate) fn can_stay(&self, fabric: &Fabric, lanes: u8) -> bool {
         let holds = |(at, range): (PortRef, LidRange)| {
             let held = fabric.port(at).map(|port| port.settings.lids.base);

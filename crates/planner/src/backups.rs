@@ -30,12 +30,12 @@ const MEMORY_MAX: usize = 256 << 20;
 /// An end of a link between switches.
 pub type End = (SwitchIdx, PortNum);
 
-/// Repairs of links, for one state of the fabric.
+/// Backups of links, for one state of the fabric.
 #[derive(Clone, Debug, Default)]
 pub struct Backups {
-    /// The state that the backups are for; `None`, with no backups, before it is known.
+    /// The state of the fabric for which the backups were made; `None`, without backups, before it is known.
     pub state: Option<State>,
-    /// By the lower of the two ends.
+    /// Backups, by the lower end of the link.
     of_link: BTreeMap<End, Arc<Backup>>,
     /// Number of links without a backup: their repair takes longer, or there was no memory left.
     lacking: usize,
@@ -87,11 +87,11 @@ pub struct BackUp {
     plan: Arc<Plan>,
     /// Ends of links to process first.
     first: Vec<PortRef>,
-    /// Backups that are known already, if they are of this state.
+    /// Backups that are known already, if they belong to this state.
     known: Option<Arc<Backups>>,
     /// Copies that are changed and restored; `None` before the first job.
     copies: Option<Box<(Warm, Tables)>>,
-    /// Links still to process, by both ends; the last is processed first.
+    /// Links still to process, each by both ends; the last is processed first.
     left: Vec<[End; 2]>,
     found: Backups,
 }
@@ -252,7 +252,7 @@ fn of_switch(fabric: &Fabric, at: PortRef) -> Option<End> {
     Some((fabric.switch_index(at.node)?, at.port))
 }
 
-/// Returns the links between switches that are up, by both ends.
+/// Returns the links between switches that are up, each by both ends.
 fn links(fabric: &Fabric) -> impl Iterator<Item = [End; 2]> {
     let links = fabric
         .links()

@@ -16,11 +16,11 @@ use crate::judge::{Accepted, DefaultJudge, Judge};
 pub struct Basis {
     /// Generation of the plan that the task makes.
     pub generation: Generation,
-    /// The fabric, and how its agents are reached.
+    /// The fabric, with the directed routes to its agents.
     pub inventory: Arc<Inventory>,
     /// Known contents of the switches' tables.
     pub installed: Arc<Installed>,
-    /// Replaced entries with packets that may still be in flight. `None`: there are none, or the task does not consider
+    /// Replaced entries that packets in flight may still use. `None`: there are none, or the task does not consider
     /// them.
     pub under_way: Option<Arc<UnderWay>>,
     /// The operator's policy.
@@ -66,20 +66,20 @@ impl Basis {
 /// An accepted plan.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The inventory that the plan is for: that of the task; for a repair, the same with the damage applied.
+    /// The inventory of the plan: that of the task; for a repair, the same with the damage applied.
     pub inventory: Arc<Inventory>,
     /// The plan.
     pub plan: Arc<Plan>,
-    /// The judged change set that leads to it.
+    /// The judged change set that leads to the plan.
     pub changes: Judged<ChangeSet>,
     /// The verdict of the judge.
     pub verdict: Arc<Verdict>,
     /// Hosts that the change set asks to register again.
     pub asks: Asks,
     /// How long the transition waits for packets of unknown entries (called fog). If the change set waits longer than
-    /// this, the remaining time is for packets of known entries.
+    /// this, the additional time is for packets of known entries.
     pub fog: Duration,
-    /// The part of that wait that is for packets of entries that the change set drops in its first step.
+    /// The part of this wait that is for packets of entries that the change set drops in its first step.
     pub out_of_sight: Duration,
 }
 

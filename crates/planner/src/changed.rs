@@ -10,7 +10,7 @@ use selvedge_verify::standing::Standing;
 
 use crate::rehang;
 
-/// Entries that changed in place.
+/// The entries that a repair has changed in place.
 #[derive(Debug)]
 pub enum Changed {
     /// Entries of a fat tree.

@@ -1,4 +1,5 @@
-//! Multicast tables during route planning: what switches copy meanwhile, and groups that must be taken apart first.
+//! Multicast tables during route planning: the copies that switches make in the meantime, and the groups that must be
+//! taken apart first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,7 +34,7 @@ impl Copies {
         tables
     }
 
-    /// Returns the ports of switches that packets of some group are copied to, as far as known.
+    /// Returns the ports of switches to which packets of some group are copied, as far as known.
     #[must_use]
     pub fn ports(&self, fabric: &Fabric) -> BTreeSet<PortRef> {
         let tables = self.tables(fabric);
@@ -53,7 +54,7 @@ impl Copies {
 /// Groups that are taken apart: each switch copies only to its own members.
 #[derive(Clone, Debug)]
 pub struct TakenApart {
-    /// The judged change that does this.
+    /// The judged change that takes the groups apart.
     pub change: Judged<MulticastChange>,
     /// The groups.
     pub groups: BTreeSet<Lid>,

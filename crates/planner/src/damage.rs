@@ -32,7 +32,7 @@ pub struct Damage {
 /// A link that came back, with the PortInfo of its two ends.
 #[derive(Clone, Debug)]
 pub struct Returned {
-    /// The end at the switch that was queried, and its PortInfo.
+    /// The end at the switch that was asked, and its PortInfo.
     pub near: (PortRef, PortInfo),
     /// The other end, and its PortInfo.
     pub far: (PortRef, PortInfo),
@@ -193,7 +193,7 @@ impl Inventory {
         self.fabric.switches().iter().any(|&node| self.is_gone(node))
     }
 
-    /// Returns the port by which the routes to all nodes enter the fabric, and the node there.
+    /// Returns the port by which all routes enter the fabric, and the node at this port.
     fn first_hop(&self) -> (Option<PortNum>, NodeIdx) {
         match self.fabric.switch_index(self.local.node) {
             Some(_) => (None, self.local.node),

@@ -11,7 +11,7 @@ pub enum Severity {
     Info,
     /// An operator should check.
     Warning,
-    /// Something does not work.
+    /// An error: something does not work.
     Error,
 }
 
@@ -22,16 +22,16 @@ pub enum Severity {
 pub enum PlanEvent {
     /// A plan was made and accepted.
     Accepted {
-        /// Its engine.
+        /// Engine of the plan.
         engine: String,
         /// Number of Sets needed.
         sets: usize,
-        /// Number of LFT blocks among them.
+        /// Number of LFT blocks among these Sets.
         lft_blocks: usize,
     },
     /// A plan was refused by the judge, or an engine gave up.
     Refused {
-        /// Its engine.
+        /// Engine of the plan.
         engine: String,
         /// The reason, with a witness.
         why: String,
@@ -40,16 +40,16 @@ pub enum PlanEvent {
     NoPlan,
     /// No engine's plan was accepted: the plan in force stays.
     PlanStays {
-        /// Its engine.
+        /// Engine of the plan.
         engine: String,
-        /// Number of Sets that agents need to hold it.
+        /// Number of Sets until agents hold the plan.
         sets: usize,
     },
     /// Two ports have the same LID. One of them gets another.
     LidConflict {
         /// The LID.
         lid: Lid,
-        /// The port that keeps it.
+        /// The port that keeps the LID.
         keeps: Guid,
         /// The port that gets another.
         loses: Guid,
@@ -99,9 +99,9 @@ pub enum PlanEvent {
     PKeysFull {
         /// Number of ports.
         ports: usize,
-        /// The first of them.
+        /// The first of these ports.
         what: String,
-        /// Number of P_Keys that its table has room for.
+        /// Number of P_Keys for which its table has room.
         room: u16,
     },
     /// Some links have fewer data lanes than the policy asks for. They use the lanes that they have.
@@ -110,7 +110,7 @@ pub enum PlanEvent {
         lanes: u8,
         /// Number of links with fewer.
         links: usize,
-        /// The first of them, with its number of lanes.
+        /// The first of these links, with its number of lanes.
         first: (String, u8),
     },
     /// Links that the operator has taken out of service carry packets nevertheless, because some switch can be reached
@@ -118,7 +118,7 @@ pub enum PlanEvent {
     LinksNeeded {
         /// Number of links.
         links: usize,
-        /// The first of them, by both ends.
+        /// The first of these links, by both ends.
         first: String,
     },
     /// The service levels that senders use are unknown, so routes do not depend on them for now.
@@ -131,7 +131,7 @@ pub enum PlanEvent {
 }
 
 impl PlanEvent {
-    /// Returns its stable code.
+    /// Returns the stable code of the event.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -155,7 +155,7 @@ impl PlanEvent {
         }
     }
 
-    /// Returns its severity.
+    /// Returns the severity of the event.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

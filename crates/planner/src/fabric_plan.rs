@@ -29,13 +29,13 @@ use crate::told::Told;
 use crate::way::{self, WayOptions};
 use crate::{lanes, lid};
 
-/// Task: plan the whole fabric.
+/// A task: plan the whole fabric.
 #[derive(Clone, Debug)]
 pub struct PlanFabric {
     /// The state that the plan starts from. Its `installed` also records which replaced entries may have packets in
     /// flight, including packets that crossed links which are trained again.
     pub basis: Basis,
-    /// LIDs that ports are known by.
+    /// The known LIDs of ports.
     pub claims: LidClaims,
     /// Lanes in force of destination switches, by GUID.
     pub known_lanes: Arc<BTreeMap<Guid, u8>>,
@@ -54,18 +54,18 @@ pub struct PlanFabric {
     pub adopt: Adopt,
     /// The plan that a sweep interrupted, if there is one.
     pub aim: Option<Arc<Aim>>,
-    /// The plan in force, if it stays where no engine's plan is accepted.
+    /// The plan in force, which stays if no plan of an engine is accepted.
     pub in_force: Option<Arc<Aim>>,
 }
 
-/// LIDs that ports are known by, in addition to those that they have now.
+/// The known LIDs of ports, in addition to those that the ports have now.
 #[derive(Clone, Debug, Default)]
 pub struct LidClaims {
     /// LIDs by port GUID, as stored.
     pub known: Arc<BTreeMap<Guid, LidRange>>,
-    /// Further LIDs that ports may have: those of a plan that they did not accept, or had not yet accepted.
+    /// Further LIDs that ports may have: those of a plan that the ports refused, or have not answered yet.
     pub spared: Arc<Vec<LidRange>>,
-    /// LIDs with packets that may be in flight. No port gets them.
+    /// LIDs that packets in flight may still use. No port gets them.
     pub resting: Arc<BTreeSet<Lid>>,
 }
 
@@ -79,7 +79,7 @@ pub struct PlanResult {
     /// Multicast groups that must be taken apart before the plan is applied, because their copies could deadlock with
     /// its routes.
     pub copies_first: Option<Box<TakenApart>>,
-    /// True if the plan's tables are those that were found.
+    /// True if the plan keeps the tables that were found.
     pub keeps_found: bool,
     /// True if no engine's plan was accepted, and the plan in force stays: it is the outcome.
     pub stays: bool,
@@ -87,11 +87,11 @@ pub struct PlanResult {
     pub refused: Option<Arc<Verdict>>,
 }
 
-/// Why a plan of an engine is not accepted.
+/// The reason for which a plan of an engine is not accepted.
 pub(crate) struct NotAccepted {
-    /// In words.
+    /// The reason in words.
     why: String,
-    /// The judge's verdict on it; `None`: the engine gave up.
+    /// The judge's verdict on the plan; `None` if the engine gave up.
     verdict: Option<Arc<Verdict>>,
 }
 
@@ -111,7 +111,7 @@ impl From<Box<Refusal>> for NotAccepted {
 }
 
 impl PlanFabric {
-    /// Returns a task without knowledge other than the current state of the fabric.
+    /// Returns a task that knows only the current state of the fabric.
     #[must_use]
     pub fn new(basis: Basis) -> Self {
         Self {
@@ -401,8 +401,8 @@ impl PlanFabric {
         })
     }
 
-    /// Returns a port by which an entry leads over a link that is to be left out of service. The link is left out when
-    /// this plan is in force, as if it were lost: then no proof considers packets that cross it.
+    /// Returns a port by which an entry leads over a link that is to be taken out of service. Such a link is left out,
+    /// as if it were lost, when this plan is in force: then no proof considers packets that cross it.
     fn leads_out_of_service(&self, tables: &Tables, lids: &Lids) -> Option<PortRef> {
         let inventory = &self.basis.inventory;
         let fabric = &inventory.fabric;
@@ -418,8 +418,8 @@ impl PlanFabric {
         })
     }
 
-    /// Returns the service levels that belong to the found tables, if they are known for as many lanes as the policy
-    /// asks for now. A LID with entries that still lead to a port keeps its level; the other entries are repaired.
+    /// Returns the service levels of the found tables, if they are known for the number of lanes that the policy now
+    /// asks for. A LID with entries that still lead to a port keeps its level; the other entries are repaired.
     pub(crate) fn found_levels(&self, lids: &Lids, lanes: Option<u8>) -> Option<Arc<ServiceLevels>> {
         let known = self.told.relied_on(&self.basis.inventory.fabric, lids);
         let known = known.filter(|(_, of)| self.adopt == Adopt::Found && Some(*of) == lanes);

@@ -1,4 +1,4 @@
-//! Compares the tables of the switches with what is known of them, before a plan is made.
+//! Compares the tables of the switches with their known contents, before a plan is made.
 
 use selvedge_fabric::{Fabric, Node, NodeIdx, Port, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, Installed, NO_PATH, Plan, Tables};
@@ -19,7 +19,7 @@ pub(crate) fn gained_capacity(fabric: &Fabric) -> bool {
         .any(|l| carries_nothing(l.a) && carries_nothing(l.b) && fabric.link_is_up(l.a))
 }
 
-/// True if a link between switches is up and no entry uses it: it came back, and no entry has moved to it yet.
+/// True if a link between switches is up but no entry uses it: it came back, and no entry has moved to it yet.
 pub(crate) fn has_idle_link(fabric: &Fabric, installed: &Installed) -> bool {
     let used: Vec<[bool; 256]> = (installed.lfts.iter())
         .map(|blocks| {
@@ -125,15 +125,15 @@ pub struct LastKnown<'a> {
     pub plan: &'a Plan,
     /// The fabric after the plan was applied.
     pub fabric: &'a Fabric,
-    /// The fabric that the last plan was made for.
+    /// The fabric of the last plan.
     pub seen: &'a Fabric,
     /// The tables of the switches at that time.
     pub installed: &'a Installed,
 }
 
-/// Returns the tables that remain known: those of switches that still have what the manager set. Nothing remains known
-/// in these cases: the manager's own link was down (another master may even have its LID), cables were moved, or ports
-/// have other LIDs.
+/// Returns the tables that remain known: those of switches that still have the settings that the manager wrote. Nothing
+/// remains known in these cases: the local port was down (another master may even have its LID), cables were moved, or
+/// ports have other LIDs.
 #[must_use]
 pub fn carried(last: &LastKnown<'_>, inventory: &Inventory) -> Installed {
     let (old, fabric) = (last.fabric, &inventory.fabric);
@@ -176,8 +176,8 @@ pub fn unread(fabric: &Fabric, installed: &Installed) -> Vec<(SwitchIdx, usize)>
     todo
 }
 
-/// True if a port has other LIDs than this manager set. Then Sets of LIDs reached the wrong ports, over a cable that
-/// was moved and may be back in its place. Sets of tables may have reached wrong switches in the same way.
+/// True if a port has LIDs other than those that this manager set. Then Sets of LIDs reached the wrong ports, over a
+/// cable that was moved and may be back in its place. Sets of tables may have reached wrong switches in the same way.
 fn is_renumbered(old: &Fabric, new: &Fabric) -> bool {
     let is_other = |at: PortRef, held: LidRange| {
         let node = old.find(new.node(at.node).guid)?;

@@ -16,15 +16,15 @@ use crate::withdrawn::Withdrawn;
 /// A node during discovery.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its NodeInfo.
+    /// NodeInfo of the node.
     pub info: NodeInfo,
-    /// Directed route to its agent.
+    /// Directed route to the node's agent.
     pub route: DirectedRoute,
-    /// Its NodeDescription.
+    /// NodeDescription of the node.
     pub description: String,
-    /// Its SwitchInfo, if it is a switch.
+    /// SwitchInfo of the node, if it is a switch.
     pub switch: Option<SwitchInfo>,
-    /// Its ports; the index is the port number.
+    /// Ports of the node; the index is the port number.
     pub ports: Vec<FoundPort>,
     /// Reason why the node is left out of the fabric, if it is: a required answer did not arrive, or its GUID was seen
     /// twice.
@@ -34,29 +34,29 @@ pub struct Found {
 /// A port during discovery.
 #[derive(Clone, Debug, Default)]
 pub struct FoundPort {
-    /// Its PortInfo.
+    /// PortInfo of the port.
     pub info: Option<PortInfo>,
-    /// Its GUID, if NodeInfo showed it.
+    /// GUID of the port, if NodeInfo showed it.
     pub guid: Guid,
     /// The directed route that enters the node by this port. Present only if it differs from the route of the node:
     /// channel adapters do not forward, so their ports are reached separately.
     pub route: Option<DirectedRoute>,
-    /// Its P_Keys.
+    /// P_Keys of the port.
     pub pkeys: Vec<PKey>,
-    /// Reason why its peer is left out of the fabric, if it is.
+    /// The reason for which the peer is left out of the fabric, if it is.
     pub trouble: Option<PortReason>,
     /// The other end of its cable: index in the list of found nodes, and port.
     pub peer: Option<(usize, PortNum)>,
-    /// True if the peer is known, or its NodeInfo has been requested.
+    /// True if the peer is known, or NodeInfo of the peer has been requested.
     pub probed: bool,
 }
 
 /// The directed route to an agent, and its answers.
 #[derive(Clone, Debug)]
 pub struct Agent {
-    /// Directed route to it.
+    /// Directed route to the agent.
     pub route: DirectedRoute,
-    /// Directed routes that enter through a given port, where they differ.
+    /// Other directed routes to the agent, by the port through which they enter.
     pub port_routes: BTreeMap<PortNum, DirectedRoute>,
     /// SwitchInfo.
     pub switch: Option<SwitchInfo>,
@@ -83,12 +83,12 @@ pub struct Inventory {
     pub agents: Arc<IdxVec<NodeIdx, Agent>>,
     /// The manager's own port.
     pub local: PortRef,
-    /// What the operator has taken out of service.
+    /// The links and ports that the operator has taken out of service.
     pub withdrawn: Arc<Withdrawn>,
 }
 
 impl Inventory {
-    /// Makes the snapshot. Incomplete nodes are left out.
+    /// Makes a snapshot of the fabric. Incomplete nodes are left out.
     pub fn build(mut found: Vec<Found>, local: (usize, PortNum)) -> Result<Self, BuildError> {
         let left_out: Vec<Option<PortReason>> = found.iter().map(|f| f.left_out).collect();
         for port in found.iter_mut().flat_map(|f| &mut f.ports) {

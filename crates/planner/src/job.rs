@@ -31,7 +31,7 @@ impl fmt::Display for JobId {
 /// A long computation that a manager requests.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Its ticket.
+    /// Ticket of the job.
     pub id: JobId,
     /// The task.
     pub task: Task,
@@ -59,19 +59,19 @@ pub enum Task {
 /// The result of a job. Its variant is that of the task.
 #[derive(Clone, Debug)]
 pub enum JobResult {
-    /// Of [`Task::Plan`].
+    /// Result of [`Task::Plan`].
     Plan(PlanResult),
-    /// Of [`Task::Repair`].
+    /// Result of [`Task::Repair`].
     Repair(Box<RepairResult>),
     /// Result of [`Task::Prepare`]: the data for the next repair. `None` if the job was not run.
     Prepare(Option<Box<Warm>>),
-    /// Of [`Task::Rebalance`].
+    /// Result of [`Task::Rebalance`].
     Rebalance(RebalanceResult),
-    /// Of [`Task::Multicast`].
+    /// Result of [`Task::Multicast`].
     Multicast(MulticastResult),
     /// Result of [`Task::Settle`]: the updated record, for [`Past::take_settled`]. `None` if the job was not run.
     Settle(Option<Box<Past>>),
-    /// Result of [`Task::BackUp`]: the task with its results and what is left to do. `None` if the job was not run.
+    /// Result of [`Task::BackUp`]: the task with its results and the remaining links. `None` if the job was not run.
     BackUp(Option<Box<BackUp>>),
 }
 
@@ -133,7 +133,7 @@ impl Job {
         matches!(self.task, Task::Plan(_))
     }
 
-    /// True if no other job may wait for this one.
+    /// True if no other job should wait for this one.
     #[must_use]
     pub const fn is_background(&self) -> bool {
         matches!(self.task, Task::Rebalance(_) | Task::Settle(_))

@@ -1,4 +1,4 @@
-//! The judge as planning calls it.
+//! The interface of the judge for planning.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -125,7 +125,7 @@ pub trait Judge: Send + Sync + fmt::Debug {
     }
 }
 
-/// A change set that may be sent, and what the judge found.
+/// A change set that may be sent, with the judge's verdict.
 #[derive(Debug)]
 pub struct Accepted {
     /// The change set.
@@ -144,7 +144,7 @@ impl From<Judged<ChangeSet>> for Accepted {
 /// The judge of `selvedge-verify`.
 #[derive(Clone, Debug, Default)]
 pub struct DefaultJudge {
-    /// Its options.
+    /// Options of the judge.
     pub options: JudgeOptions,
 }
 

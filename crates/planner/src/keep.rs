@@ -1,5 +1,5 @@
-//! Plans that keep tables: found ones, those of an interrupted plan, and those of the plan in force where no engine
-//! makes another one.
+//! Plans that keep tables: found tables, those of an interrupted plan, or those of the plan in force if no engine makes
+//! another one.
 
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ impl PlanFabric {
         self.attempt(routed, &plan.lids, self.plan_ports(&plan.lids), par).ok()
     }
 
-    /// Accepts such a plan. Its events were reported when it was first made.
+    /// Accepts the plan of an aim. Its events were reported when it was first made.
     pub(crate) fn aims(&self, (outcome, aim): (Outcome, &Aim), events: Vec<PlanEvent>) -> PlanResult {
         PlanResult {
             keeps_found: aim.keeps_found,

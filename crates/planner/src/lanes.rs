@@ -53,7 +53,7 @@ const fn mixed(lid: Lid) -> u32 {
 pub(crate) struct Use {
     /// Number of lanes that routes may use, from 0.
     pub routes: u8,
-    /// The lane of multicast copies, if they have their own.
+    /// The lane of multicast copies, if they have a lane of their own.
     pub copies: Option<Vl>,
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn of_routes(
     }
 }
 
-/// Returns the lane map of the rows in force. An unknown row counts as that of the plan.
+/// Returns the lane map of the rows in force. For an unknown row, the row of the plan counts.
 pub(crate) fn map_in_force(fabric: &Fabric, plan: &Plan, held: &HeldLanes) -> SlToVl {
     let mut map = plan.sl_to_vl.clone();
     for (switch, &node) in fabric.switches().iter_enumerated() {
@@ -278,8 +278,8 @@ fn is_trained_anew(old: &Fabric, now: &Fabric, node: NodeIdx) -> bool {
     old.find(switch.guid).is_none() || ports.any(|(port, _)| has_gone_back(old, now, PortRef { node, port }))
 }
 
-/// True if a link went down and came up: one end was in a higher state and is now in INIT. Only one end is required,
-/// because a Set may have changed the other since.
+/// True if a link went down and came up: one end had a higher port state and is now in INIT. One end is enough, because
+/// a Set may have changed the other end since.
 fn has_gone_back(old: &Fabric, now: &Fabric, at: PortRef) -> bool {
     let state = |fabric: &Fabric, at: PortRef| fabric.port(at).map(|port| port.link.state);
     let before = |at: PortRef| {

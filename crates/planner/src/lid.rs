@@ -144,7 +144,7 @@ impl Claim {
         LidRange { base, lmc: self.lmc }
     }
 
-    /// Returns the LIDs that it gets if it keeps its base LID.
+    /// Returns the LIDs that the port gets if it keeps its base LID.
     const fn wanted(self) -> LidRange {
         self.from(self.held.base)
     }
@@ -180,8 +180,8 @@ fn keep(fabric: &Fabric, lids: &mut Lids, claim: Claim, events: &mut Vec<PlanEve
     }
 }
 
-/// Gives a port with too few LIDs the missing ones, if they are free. If another port keeps one of them for good, this
-/// port must get another range. If the other port will give them up, they are reserved for this port.
+/// Gives a port with too few LIDs the missing ones, if they are free. If another port permanently keeps one of them,
+/// this port must get another range. If the other port will give them up, they are reserved for this port.
 fn grow(lids: &mut Lids, held: &mut Held, claim: Claim) {
     let wanted = claim.wanted();
     if lids.range(claim.at).is_none_or(|range| range == wanted) {
@@ -210,7 +210,7 @@ fn switches_first(ports: &[Claim], known: impl Fn(Guid) -> Option<Lid>, lids: &m
 }
 
 /// Gives a port without LIDs the range that it once had, or as many LIDs of that range as are free; the others are
-/// reserved for this port. False if the base LID is not free.
+/// reserved for this port. Returns false if the base LID is not free.
 fn come_back(lids: &mut Lids, held: &mut Held, claim: Claim, base: Lid) -> bool {
     let wanted = claim.from(base);
     let is_kept = |lid| lids.owner(lid).is_some();
@@ -229,13 +229,13 @@ fn come_back(lids: &mut Lids, held: &mut Held, claim: Claim, base: Lid) -> bool 
 /// The port that has a LID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
-    /// This port has the LID, or will have it.
+    /// This port has the LID now, or will have it.
     Port(PortRef),
     /// Several ports have it, or none has it and packets to it may be in flight.
     Nobody,
 }
 
-/// LIDs in use, which must not be assigned at once. Sets are sent in parallel, so another port could hold such a LID
+/// LIDs in use. They must not be assigned at once: Sets are sent in parallel, so another port could get such a LID
 /// before the old port has given it up.
 #[derive(Debug, Default)]
 struct Held(Vec<Option<Holder>>);
@@ -289,7 +289,7 @@ impl Held {
     }
 }
 
-/// Hands out free ranges, lowest first; reserved ones are last.
+/// Hands out free ranges, lowest first; reserved ranges come last.
 struct FreeLids {
     reserved: Vec<bool>,
     held: Held,

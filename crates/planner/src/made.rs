@@ -11,13 +11,13 @@ use selvedge_planner::{Found, FoundPort, Inventory};
 
 /// Index of the near host in the list. Each node's GUID follows from its index.
 pub const NEAR: usize = 0;
-/// Index of the first switch: port 1 leads to the near host, port 2 to the other switch.
+/// Index of the first switch. Its port 1 leads to the near host, its port 2 to the other switch.
 pub const FIRST: usize = 1;
 /// Index of the second switch: port 1 leads to the first switch, port 2 to the far host.
 pub const SECOND: usize = 2;
 /// Index of the host behind the second switch.
 pub const FAR: usize = 3;
-/// Cables: index and port of both ends.
+/// Cables, each by node index and port of both ends.
 const CABLES: [[(usize, u8); 2]; 3] = [
     [(NEAR, 1), (FIRST, 1)],
     [(FIRST, 2), (SECOND, 1)],

@@ -72,7 +72,7 @@ impl Inventory {
         }
     }
 
-    /// True if a link is to be taken down, disabled or enabled, and no sweep has found that it is.
+    /// True if a link must still be taken down, disabled or enabled, or no sweep has confirmed yet that it is.
     #[must_use]
     pub fn has_orders_left(&self) -> bool {
         let withdrawn = &self.withdrawn;
@@ -121,8 +121,8 @@ impl Inventory {
         }
     }
 
-    /// Returns the ports of switches to hosts that are to be cut off and were not when a sweep read them, each with its
-    /// order.
+    /// Returns the ports of switches to hosts that must be cut off and were not when the sweep read them, each with the
+    /// order for its link.
     fn cuts(&self) -> impl Iterator<Item = (PortRef, LinkOrder)> + '_ {
         let withdrawn = &self.withdrawn;
         let is_switch = |at: PortRef| self.fabric.switch_index(at.node).is_some();
@@ -155,7 +155,7 @@ const fn phase(label: &'static str, ops: Vec<Op>) -> Phase {
     }
 }
 
-/// Returns the fabric with these ends of links down.
+/// Returns the fabric with the links at these ends set to down.
 fn without(fabric: &Arc<Fabric>, ends: &BTreeSet<PortRef>) -> Arc<Fabric> {
     let mut less = Arc::clone(fabric);
     for &at in ends {

@@ -1,4 +1,4 @@
-//! Recent changes of tables with packets in flight that may still use the old entries.
+//! Recent changes of tables: packets in flight may still use the old entries.
 //!
 //! [`Past`] records what was written, when it was acknowledged, and which links were lost since. From this follows how
 //! long packets of old entries must be considered, and the [`UnderWay`] value that plans and proofs start from.
@@ -50,14 +50,14 @@ pub struct After {
     pub installed: Arc<Installed>,
 }
 
-/// The last changes, until packets of their old entries are gone.
+/// The last changes; each stays until the packets of its old entries are gone.
 #[derive(Clone, Debug, Default)]
 pub struct Past {
     /// The changes with old entries that packets may use.
     recent: Recent,
-    /// When the last step was acknowledged, even if its packets are gone.
+    /// When the last step was acknowledged. It stays set when the step's packets are gone.
     at: Time,
-    /// When the last block was acknowledged, even if its switch forwards no packet differently because of it.
+    /// When the last block was acknowledged, even if it changes no forwarding of its switch.
     sent_at: Time,
     /// Number of packet lifetimes after the last step for which its packets must be considered; of the last change with
     /// a known number.
@@ -77,7 +77,8 @@ pub struct Past {
 struct Recent {
     /// Blocks that were written.
     written: Written,
-    /// Ends of links that were seen not ACTIVE and came back. Packets waiting there were discarded by that time.
+    /// Ends of links that were not ACTIVE at some time and came back. Packets that waited there were discarded by that
+    /// time.
     emptied: BTreeMap<(Guid, u8), Time>,
     /// The fabric after the last change; `None`: this manager has changed nothing.
     seen: Option<Seen>,
@@ -98,11 +99,11 @@ struct Seen {
 /// How long packets in flight must be considered.
 #[derive(Clone, Debug)]
 enum Matter {
-    /// Must be computed from this state.
+    /// The time is not known; it must be computed from this state.
     Unknown(After),
     /// The number of lifetimes is known.
     Lifetimes,
-    /// Also known: which blocks changed, for this very snapshot of the fabric.
+    /// As above, and the changed blocks are known too, for exactly this snapshot of the fabric.
     Prepared(Arc<Fabric>, UnderWay),
 }
 
@@ -188,7 +189,7 @@ impl Past {
         Some(after)
     }
 
-    /// All packets in flight are gone.
+    /// Called when all packets in flight are gone.
     fn forget(&mut self) {
         self.revision += 1;
         self.recent = Recent::default();
@@ -259,7 +260,7 @@ impl Past {
 }
 
 impl Recent {
-    /// Returns the state to compute the number of lifetimes from, if that is unknown.
+    /// Returns the state from which the number of lifetimes must be computed, if the number is unknown.
     fn unknown(&self) -> Option<&After> {
         match &self.seen.as_ref()?.matter {
             Matter::Unknown(after) => Some(after),

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum PortReason {
-    /// No link: nothing plugged in, or the peer is off.
+    /// There is no link: no cable is plugged in, or the peer is off.
     NoLink,
     /// Disabled by configuration.
     Disabled,
@@ -39,7 +39,7 @@ pub enum PortReason {
 }
 
 impl PortReason {
-    /// Returns its stable code.
+    /// Returns the stable code of the reason.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {

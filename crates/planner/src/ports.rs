@@ -164,7 +164,7 @@ fn plan_end_ports(
     (planned.into_iter().collect(), too_many)
 }
 
-/// Returns the P_Key table of a switch port that is to enforce partitions.
+/// Returns the P_Key table of a switch port that must enforce partitions.
 fn enforced(fabric: &Fabric, policy: &Policy, sm: PortRef, at: PortRef) -> Option<EndPortPlan> {
     let pkeys = match policy.part_enforce {
         PartEnforce::Off => None,
@@ -173,8 +173,7 @@ fn enforced(fabric: &Fabric, policy: &Policy, sm: PortRef, at: PortRef) -> Optio
     Some(EndPortPlan { pkeys: pkeys? })
 }
 
-/// Returns the P_Key table of an end port, or of a switch port that is to enforce partitions; `None` for any other
-/// port.
+/// Returns the P_Key table of an end port, or of a switch port that must enforce partitions; `None` for any other port.
 pub(crate) fn plan_end_port(fabric: &Fabric, policy: &Policy, sm: PortRef, at: PortRef) -> Option<EndPortPlan> {
     match policy.partitions.table(fabric, at, sm) {
         Some((pkeys, _)) => Some(EndPortPlan { pkeys }),

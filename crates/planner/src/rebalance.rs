@@ -23,7 +23,7 @@ use crate::way::{self, WayOptions};
 /// Task: plan a step towards balance.
 #[derive(Clone, Debug)]
 pub struct Rebalance {
-    /// State to start from.
+    /// The state that the task starts from.
     pub basis: Basis,
     /// The plan in force.
     pub plan: Arc<Plan>,
@@ -32,7 +32,7 @@ pub struct Rebalance {
     pub blocks: Option<usize>,
     /// Host pairs on the busiest link. No step increases it.
     pub busiest: u64,
-    /// The tables to reach, if they are known.
+    /// The tables that rebalancing shall reach, if they are known.
     pub goal: Option<Arc<Goal>>,
 }
 
@@ -73,7 +73,7 @@ pub enum Balance {
 /// A step of rebalancing.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The plan and the change set that leads to it.
+    /// The plan, and the change set that leads to it.
     pub outcome: Arc<Outcome>,
     /// Difference from the tables in force.
     pub changed: Difference,
@@ -113,7 +113,7 @@ pub struct Preview {
     pub blocks: usize,
 }
 
-/// Returns what rebalancing the plan in force on `fabric` would change, or the reason why nothing can be planned.
+/// Returns what rebalancing would change in the plan in force on `fabric`, or why no step can be planned.
 pub fn preview(fabric: &Fabric, plan: &Plan, policy: &Policy, par: Par) -> Result<Preview, String> {
     let options = options(policy, &Arc::default(), None);
     let preview = |found: Result<Goal, Load>| Preview {
@@ -187,7 +187,7 @@ fn find_goal(fabric: &Fabric, plan: &Plan, options: &Options, par: Par) -> Resul
     Ok(best.filter(is_better).ok_or(before))
 }
 
-/// Compares by the busiest link, then by evenness.
+/// Compares two loads: first the busiest link, then the evenness.
 fn is_less(a: &Load, b: &Load) -> bool {
     a.max.cmp(&b.max).then(a.sd.total_cmp(&b.sd)).is_lt()
 }
@@ -256,7 +256,7 @@ impl Rebalance {
     }
 
     /// Returns the plan with these tables. If the transition has to wait, returns a plan with only the changes before
-    /// the wait. A later step makes the other changes.
+    /// the wait; a later step makes the other changes.
     fn taken(&self, tables: Tables, par: Par) -> Result<Outcome, String> {
         let fabric = &self.basis.inventory.fabric;
         let outcome = self.judged(tables, par)?;
@@ -325,7 +325,7 @@ fn before_the_wait(fabric: &Fabric, in_force: &Tables, changes: &ChangeSet) -> O
     (tables != *in_force).then_some(tables)
 }
 
-/// Returns the judge's reason against the steps without their waits.
+/// Returns the judge's reason for refusing the steps without their waits.
 fn why_it_waits(basis: &Basis, plan: &Plan, changes: &ChangeSet) -> String {
     let (fabric, installed) = (&basis.inventory.fabric, installed(basis));
     let mut hasty = changes.clone();

@@ -28,10 +28,10 @@ use crate::warm::{Spare, Warm, replaced};
 use crate::way::{self, WayOptions};
 use crate::{lanes, past};
 
-/// Task: plan around links that were lost or came back.
+/// A task: plan around links that were lost or came back.
 #[derive(Clone, Debug)]
 pub struct Repair {
-    /// State to start from: inventory and tables before the damage.
+    /// The state that the task starts from: inventory and tables before the damage.
     pub basis: Basis,
     /// The lost and returned links.
     pub damage: Damage,
@@ -39,9 +39,9 @@ pub struct Repair {
     pub adopt: Adopt,
     /// The plan in force.
     pub plan: Arc<Plan>,
-    /// The verdict on it.
+    /// The verdict on the plan in force.
     pub verdict: Arc<Verdict>,
-    /// Preparations for this repair.
+    /// Data that were prepared for this repair.
     pub warm: Option<Box<Warm>>,
     /// Backups computed before.
     pub backups: Vec<Arc<Backups>>,
@@ -63,7 +63,7 @@ pub struct RepairResult {
 }
 
 impl RepairResult {
-    /// Returns the repaired plan and the change set that leads to it.
+    /// Returns the repaired plan, and the change set that leads to it.
     #[must_use]
     pub fn outcome(&self) -> Option<&Arc<Outcome>> {
         self.mended.as_ref().map(|mended| &mended.outcome)
@@ -85,9 +85,9 @@ impl RepairResult {
 /// A repaired plan.
 #[derive(Clone, Debug)]
 pub struct Mended {
-    /// The plan and the change set that leads to it.
+    /// The plan, and the change set that leads to it.
     pub outcome: Arc<Outcome>,
-    /// The tables of the switches, if the repair was made in place. `None`: those given to the job.
+    /// The tables of the switches, if the repair was made in place. `None`: they are those given to the job.
     pub installed: Option<Installed>,
     /// Time spent judging; 0 without a clock.
     pub judged: Duration,
@@ -197,7 +197,7 @@ impl Repair {
         result
     }
 
-    /// Changes the prepared data in place and judges only the entries. `None` if that is not possible.
+    /// Changes the prepared data in place, and judges only the changed entries. Returns `None` if that is not possible.
     fn quickly(&self, warm: &mut Warm) -> Option<Mended> {
         let Spare {
             mut plan,

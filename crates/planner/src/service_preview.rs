@@ -1,4 +1,4 @@
-//! What a change of the operator's list of places out of service would do, before anything is done.
+//! Previews a change of the operator's list of places out of service.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use crate::inventory::{Inventory, link_state};
 use crate::told::Told;
 use crate::withdrawn::{Withdrawn, ends_of};
 
-/// What a changed list does to the fabric, before a plan is made.
+/// The effects of a changed list on the fabric, before a plan is made.
 #[derive(Clone, Debug, Default)]
 pub struct Effects {
     /// Ports of hosts that are cut off and were not before.
     pub cut: Vec<PortRef>,
-    /// The hosts among them without any other port that is up and in service.
+    /// Hosts among them that have no other port that is up and in service.
     pub alone: Vec<NodeIdx>,
-    /// Switches that would be reached only over the places in question.
+    /// Switches that can be reached only over the places in question.
     pub behind: Vec<NodeIdx>,
-    /// Ports of hosts that are attached to those.
+    /// Ports of hosts that are attached to these switches.
     pub hosts_behind: Vec<PortRef>,
 }
 
@@ -61,7 +61,7 @@ impl Inventory {
         found
     }
 
-    /// Returns what a list would do that takes the place of the present one. `places` are those that are new in it.
+    /// Returns the effects of a list that replaces the present one. `places` are its new entries.
     #[must_use]
     pub fn effects(&self, list: &OutOfService, places: &[Place]) -> Effects {
         let found = self.as_found();
@@ -100,7 +100,7 @@ impl Inventory {
     }
 }
 
-/// Returns the switches in service that are not reached without the places of a list.
+/// Returns the switches in service that cannot be reached without the places of a list.
 fn beyond(found: &Inventory, list: &OutOfService) -> Vec<NodeIdx> {
     let fabric = &found.fabric;
     let listed = list.iter().flat_map(|(&place, _)| ends_of(fabric, place));

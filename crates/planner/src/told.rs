@@ -16,9 +16,9 @@ use crate::lanes::map_in_force;
 /// Service levels that senders use, as far as known.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
-    /// By LID: the GUID of its owner, and the level.
+    /// By LID: the GUID of the port that owns it, and the level.
     by_lid: BTreeMap<Lid, (Guid, Sl)>,
-    /// By the GUID of the destination's switch, as stored.
+    /// Levels by the GUID of the destination's switch, as stored.
     by_switch: Arc<BTreeMap<Guid, u8>>,
     /// Exceptions by port GUID: a level for each LID, as stored.
     by_port: Arc<BTreeMap<Guid, Vec<u8>>>,

@@ -37,7 +37,7 @@ pub const fn is_small(entries: usize, searches: bool) -> bool {
 pub struct Warm {
     /// The judge's proof of the plan in force; `None` if the plan is not covered. Memory: see [`Standing`].
     pub standing: Option<Standing>,
-    /// Repairs the tables in force around lost links, if their engine can.
+    /// Repairs the tables in force when links are lost, if their engine can.
     pub mender: Option<Mender>,
     /// Copies to be changed in place. Memory: as much as the plan, the tables and the fabric take.
     pub spare: Option<Spare>,
@@ -55,7 +55,7 @@ pub struct Left {
 }
 
 impl Left {
-    /// Returns the entries, if they were computed for these changes.
+    /// Returns the replaced entries, if they were computed for these changes.
     pub fn of(self, past: &UnderWay) -> Option<Vec<Replaced>> {
         let is_same =
             self.past.before == past.before && self.past.phases == past.phases && self.past.emptied == past.emptied;
@@ -203,7 +203,7 @@ fn turn(turn: LikelyTurn) -> Turn {
 /// Task: prepare repairs of links that may be lost next.
 #[derive(Clone, Debug)]
 pub struct Prepare {
-    /// State to start from. `under_way` is used if it is known already.
+    /// The state that the task starts from. `under_way` is used if it is known already.
     pub basis: Basis,
     /// Origin of the tables in force.
     pub adopt: Adopt,
@@ -243,9 +243,9 @@ impl Prepare {
         warm
     }
 
-    /// Returns the mender for the plan in force, which is that of the plan's engine. If the plan keeps found tables,
-    /// they have an order of their own, whichever engine is configured; it is computed if the tables are small enough
-    /// for a search.
+    /// Returns the mender for the plan in force: that of the plan's engine. If the plan keeps found tables, these have
+    /// an order of their own, whichever engine is configured; it is computed if the tables are small enough for a
+    /// search.
     fn mender(&self, standing: &mut Standing, par: Par) -> Option<Mender> {
         let (basis, plan) = (&self.basis, &self.plan);
         let fabric = &basis.inventory.fabric;

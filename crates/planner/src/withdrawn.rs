@@ -12,36 +12,36 @@ use selvedge_types::{IdxVec, PhysState, PortNum};
 pub struct Withdrawn {
     /// Both ends of links between switches that carry no packets of hosts.
     pub links: BTreeSet<PortRef>,
-    /// Those of them that are left out of routes: all but the one link by which a drained switch is reached.
+    /// Those of `links` that are left out of routes: all except the one by which a drained switch is reached.
     pub idle: BTreeSet<PortRef>,
-    /// Both ends of links of hosts that are cut off.
+    /// Both ends of links to hosts that are cut off.
     pub hosts: BTreeSet<PortRef>,
     /// Both ends of listed links that carry packets all the same: some switch is reached only over them.
     pub needed: BTreeSet<PortRef>,
-    /// The end to disable of each link of an isolated place.
+    /// For each link of an isolated place, the end that is to be disabled.
     pub disable: BTreeSet<PortRef>,
     /// Disabled ports of places that are back in service.
     pub poll: BTreeSet<PortRef>,
 }
 
-/// A listed link: the end that stays in service, and the other one.
+/// A listed link: the end that stays in service, and the other end.
 #[derive(Clone, Copy, Debug)]
 struct Listed {
     near: PortRef,
     far: PortRef,
 }
 
-/// Links of all places, collected before it is decided which of them are needed.
+/// Links of all places, before it is decided which of them are needed.
 #[derive(Debug, Default)]
 struct Collected {
     switches: BTreeSet<NodeIdx>,
-    /// Ends of links that are listed by themselves: these are known to be bad.
+    /// Ends of links that are listed individually, and therefore known to be bad.
     bad: BTreeSet<PortRef>,
     disable: BTreeSet<PortRef>,
 }
 
 impl Withdrawn {
-    /// Returns what a list means on a fabric, for a manager at the port `local`. Links that are down do not count.
+    /// Returns the effect of a list on a fabric, for a manager at the port `local`. Links that are down do not count.
     #[must_use]
     pub fn of(list: &OutOfService, fabric: &Fabric, local: PortRef) -> Self {
         let (mut all, mut collected) = (Self::default(), Collected::default());
@@ -198,9 +198,9 @@ fn disabled(fabric: &Fabric, notice: &Notice) -> Vec<PortRef> {
     ports.collect()
 }
 
-/// Brings the list up to date with the fabric that a sweep has found: ports that the plan for it disables (`disable`,
-/// of [`Withdrawn`]) are noted, as no sweep sees later what was behind them. Ports that are enabled again need no entry
-/// any more, nor does a place in service without such ports. Returns `None` if the list is up to date.
+/// Updates the list with the fabric that a sweep has found. Ports that the plan for it disables (`disable`, of
+/// [`Withdrawn`]) are added, because no later sweep sees what was behind them. Ports that are enabled again are
+/// removed, and so are places in service without disabled ports. Returns `None` if the list is up to date.
 #[must_use]
 pub fn settled(list: &OutOfService, fabric: &Fabric, disable: &BTreeSet<PortRef>) -> Option<OutOfService> {
     let mut settled = list.clone();
@@ -233,7 +233,7 @@ pub fn settled(list: &OutOfService, fabric: &Fabric, disable: &BTreeSet<PortRef>
     (settled != *list).then_some(settled)
 }
 
-/// Returns both ends of the links of a place, the end that would be disabled first.
+/// Returns both ends of the links of a place; the end that would be disabled comes first.
 #[must_use]
 pub fn ends_of(fabric: &Fabric, place: Place) -> Vec<(PortRef, PortRef)> {
     links_of(fabric, place)
@@ -252,7 +252,7 @@ fn first_switch(fabric: &Fabric, local: PortRef) -> Option<NodeIdx> {
     }
 }
 
-/// Marks the switches that are reached from one over links that are up, without those in `without`.
+/// Marks the switches that can be reached from `from` over links that are up, without those in `without`.
 fn reach(fabric: &Fabric, from: NodeIdx, without: &BTreeSet<PortRef>, seen: &mut IdxVec<NodeIdx, bool>) {
     seen[from] = true;
     let mut todo = VecDeque::from([from]);
@@ -271,7 +271,7 @@ fn reach(fabric: &Fabric, from: NodeIdx, without: &BTreeSet<PortRef>, seen: &mut
     }
 }
 
-/// Returns the name of a port as the list has it.
+/// Returns the name of a port, as in the list.
 #[must_use]
 pub fn port_id(fabric: &Fabric, at: PortRef) -> PortId {
     PortId {
@@ -280,7 +280,7 @@ pub fn port_id(fabric: &Fabric, at: PortRef) -> PortId {
     }
 }
 
-/// Returns the port of a name in the list, if its node is there.
+/// Returns the port with a name of the list, if its node is present.
 #[must_use]
 pub fn find_port(fabric: &Fabric, id: PortId) -> Option<PortRef> {
     let at = PortRef {

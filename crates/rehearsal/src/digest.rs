@@ -83,7 +83,7 @@ pub struct Digests {
     /// Digest of every MAD that a manager sent, every state that it had stored and every change of IsSM, in order and
     /// with its virtual time.
     pub wire: u64,
-    /// Of what all agents hold, and hosts have registered, whenever all is well.
+    /// Digest of the contents of all agents, and of the registrations of hosts, at each time when all was well.
     pub end: u64,
 }
 

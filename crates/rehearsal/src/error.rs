@@ -7,7 +7,7 @@ use selvedge_sim::Time;
 
 use crate::Violation;
 
-/// Why a rehearsal ended early.
+/// The reasons for which a rehearsal ends early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RehearsalError {
@@ -19,12 +19,12 @@ pub enum RehearsalError {
     Bound {
         /// When the run was given up.
         now: Time,
-        /// How long it had been waited for.
+        /// How long the run had waited for the condition.
         bound: Duration,
         /// The purpose.
         what: String,
     },
-    /// SLV-REHEARSAL-0003: managers or the emulator are busy for ever at one instant.
+    /// SLV-REHEARSAL-0003: managers or the emulator do work without end at one instant.
     #[error("SLV-REHEARSAL-0003: {steps} steps at {now} and time does not advance: a wake-up is never served")]
     Stuck {
         /// The instant.
@@ -37,7 +37,7 @@ pub enum RehearsalError {
     Manager {
         /// Which.
         name: String,
-        /// What is wrong with it.
+        /// The problem of the manager.
         problem: &'static str,
     },
     /// SLV-REHEARSAL-0005: a violation: a condition occurred that must never occur.
@@ -51,7 +51,7 @@ pub enum RehearsalError {
     /// SLV-REHEARSAL-0006: a manager that is a program of its own cannot be started, configured or reached.
     #[error("SLV-REHEARSAL-0006: {what}")]
     Outside {
-        /// What happened.
+        /// Description of what happened.
         what: String,
     },
     /// SLV-REHEARSAL-0007: a manager cannot read its stored state, and ends.
@@ -59,7 +59,7 @@ pub enum RehearsalError {
     Disk {
         /// Name of the manager.
         name: String,
-        /// The error of its store.
+        /// The error of the manager's store.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Lanes as the hardware puts packets on them.
+//! The lanes on which the hardware puts packets.
 
 use selvedge_chassis::{Chassis, PortIdx, VlArbitration};
 use selvedge_fabric::{NodeIdx, PortCapability, PortRef};
@@ -7,10 +7,11 @@ use selvedge_types::{PortNum, PortState, Vl};
 
 use crate::manager::AcceptedPlan;
 
-/// Lanes that packets are put on, level by level in turn, and the one of copies, if they have one of their own.
+/// The number of lanes that service levels take in turn, and the lane of multicast copies, if they have one of their
+/// own.
 type Wanted = (u8, Option<Vl>);
 
-/// The expected lanes as a script writes them: their number, and with `+1` one more for copies.
+/// Returns the expected lanes as a script writes them: their number, and with `+1` one more for copies.
 pub(crate) fn wanted(text: &str) -> Option<Wanted> {
     let lanes: u8 = text.strip_suffix("+1").unwrap_or(text).parse().ok()?;
     let own = Vl::new(lanes).filter(|_| text.ends_with("+1"));
@@ -25,7 +26,7 @@ pub(crate) fn first_wrong(chassis: &Chassis, wanted: Wanted) -> Option<String> {
     nodes.find_map(|node| wrong_at(chassis, node, wanted, |_| true))
 }
 
-/// The same for nodes for which `is_here` is true, at ports with settings in a plan in force.
+/// As [`first_wrong`], but for nodes for which `is_here` is true, at ports with settings in a plan in force.
 pub(crate) fn first_unplanned(
     chassis: &Chassis,
     accepted: &AcceptedPlan,

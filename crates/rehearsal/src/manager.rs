@@ -33,14 +33,14 @@ pub(crate) struct Manager {
     pub judge: Arc<dyn Judge>,
     /// Change sets that its judge has accepted, if Sets are followed.
     pub passed: Option<Passed>,
-    /// Changes its inputs and outputs, in tests of checkers.
+    /// Changes the manager's inputs and outputs, in tests of checkers.
     pub tamper: Option<Box<dyn Tamper>>,
     pub stored: PersistentState,
     /// The nodes and links that it has found, as stored last.
     pub known: Arc<Known>,
     /// The disk for its state; `None`: state is kept as a value, and storing always works.
     pub disk: Option<Arc<MemoryDisk>>,
-    /// The administrator beside it, if there is one.
+    /// The administrator beside the manager, if there is one.
     pub administers: Option<Administers>,
     /// What its sampler reads, if it has one.
     pub samples: Option<selvedge_telemetry::Config>,
@@ -58,7 +58,7 @@ impl Manager {
 /// An administrator beside a manager.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Administers {
-    /// Its defect, in tests of checkers.
+    /// The administrator's defect, in tests of checkers.
     pub defect: Option<DeskDefect>,
 }
 
@@ -69,17 +69,17 @@ pub enum DeskDefect {
     StoresNothing,
     /// The administrator confirms registrations although they could neither be marked nor stored.
     ConfirmsUnmarked,
-    /// It answers from the first plan of its process.
+    /// The administrator answers from the first plan of its process, even when a later plan is in force.
     AnswersFromThePast,
-    /// It reports nothing.
+    /// The administrator sends no Reports.
     Mute,
     /// The administrator answers no request for a path.
     IgnoresPaths,
-    /// It does not pass groups to the manager.
+    /// The administrator does not pass groups to the manager.
     KeepsGroups,
-    /// It ignores requests to register a service.
+    /// The administrator ignores requests to register a service.
     LosesServices,
-    /// As a standby it does not copy the ports with registrations that the master has dropped.
+    /// As a standby, the administrator does not copy which ports' registrations the master has dropped.
     CopiesNoForgotten,
 }
 
@@ -87,26 +87,26 @@ pub enum DeskDefect {
 #[derive(Debug)]
 pub(crate) struct Life {
     pub client: ClientId,
-    /// When it began.
+    /// When the process began.
     pub started: Time,
-    /// A number that no other process has.
+    /// Number of the process; no other process has the same.
     pub number: u64,
     pub sm: Sm,
-    /// Between it, its administrator, the port and the disk.
+    /// Connects the manager with its administrator, its port and its disk.
     pub coordinator: Coordinator,
-    /// How much later it thinks it is; a sound one knows the time.
+    /// How far the manager's clock is ahead; 0 without a defect.
     pub hurry: Duration,
     /// Work to be done later, each with its time.
     pub pending: Vec<(Time, Pending)>,
-    /// The times of its sweeps and probes.
+    /// The times of the manager's sweeps and probes.
     pub looks: Looks,
-    /// Plans of its own.
+    /// The manager's own plans.
     pub plans: Plans,
-    /// How often its role has changed.
+    /// How often the manager's SMInfo state has changed.
     pub role_changes: u64,
-    /// A plan in force was made ready for its administrator.
+    /// True if a plan in force was made ready for the administrator.
     pub has_indexed: bool,
-    /// Its state folder, if it has a disk.
+    /// The manager's state folder, if the manager has a disk.
     pub folder: Option<Folder>,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
-    /// A sweep begins, when each node has been switched on so often.
+    /// Records that a sweep begins. `boots`: how often each node had been switched on.
     pub fn sweeps(&mut self, now: Time, boots: Vec<u32>) {
         (self.looked_at, self.swept_at) = (Some(now), Some(now));
         self.boots = Arc::new(boots);
@@ -130,17 +130,17 @@ impl Looks {
         self.looked_at = Some(now);
     }
 
-    /// Returns when its last sweep or probe began.
+    /// Returns when the manager's last sweep or probe began.
     pub const fn looked_at(&self) -> Option<Time> {
         self.looked_at
     }
 
-    /// Returns when its last sweep began: a probe reads no tables.
+    /// Returns when the manager's last sweep began. Unlike a sweep, a probe reads no tables.
     pub const fn swept_at(&self) -> Option<Time> {
         self.swept_at
     }
 
-    /// How often each node had been switched on when the last sweep began.
+    /// Returns how often each node had been switched on when the last sweep began.
     pub const fn boots(&self) -> &Arc<Vec<u32>> {
         &self.boots
     }
@@ -156,29 +156,29 @@ pub(crate) struct Plans {
 }
 
 impl Plans {
-    /// The manager is taking a job result with this plan, or has taken one.
+    /// Records a job result with this plan that the manager is about to get, or has got.
     pub fn offer(&mut self, offered: Option<AcceptedPlan>) {
         self.offered = offered;
     }
 
-    /// The plan that was offered is accepted.
+    /// Called when the offered plan is accepted.
     pub fn accept(&mut self) {
         if let Some(offered) = self.offered.take() {
             self.accepted = Some(offered);
         }
     }
 
-    /// A plan is in force; none is where the manager is not master.
+    /// Records the plan in force; there is none if the manager is not master.
     pub fn commit(&mut self, in_force: Option<(Arc<Fabric>, Arc<Plan>)>) {
         self.in_force = in_force;
     }
 
-    /// The plan that was accepted last, and the fabric it is for.
+    /// Returns the plan that was accepted last, with its fabric.
     pub const fn accepted(&self) -> Option<&AcceptedPlan> {
         self.accepted.as_ref()
     }
 
-    /// The plan in force and its fabric, while the manager is master.
+    /// Returns the plan in force with its fabric, while the manager is master.
     pub const fn in_force(&self) -> Option<&(Arc<Fabric>, Arc<Plan>)> {
         self.in_force.as_ref()
     }
@@ -204,12 +204,12 @@ pub(crate) fn open_folder(disk: &Arc<MemoryDisk>) -> Result<StateDir, StoreError
 /// A plan that the judge let pass.
 #[derive(Clone, Debug)]
 pub(crate) struct AcceptedPlan {
-    /// When it was accepted.
+    /// When the plan was accepted.
     pub at: Time,
-    /// How often each node had been switched on when the sweep behind it began.
+    /// How often each node had been switched on when the sweep behind the plan began.
     pub boots: Arc<Vec<u32>>,
     pub fabric: Arc<Fabric>,
-    /// No link of the fabric carried packets between switches then.
+    /// True if no link between switches carried packets at that time.
     pub is_first: bool,
     pub plan: Arc<Plan>,
 }
@@ -234,9 +234,9 @@ pub(crate) enum Pending {
     Input(Box<Input>),
 }
 
-/// Stands between a manager and the world: tests of checkers break managers with it.
+/// Stands between a manager and the world. Tests of checkers use it to break managers.
 pub trait Tamper: fmt::Debug + Send {
-    /// An input is about to reach the manager: itself, another one, or none.
+    /// Handles an input that is about to reach the manager: returns this input, another one, or none.
     fn input(&mut self, now: Time, input: Input) -> Option<Input> {
         let _ = now;
         Some(input)
@@ -254,7 +254,7 @@ pub trait Tamper: fmt::Debug + Send {
 }
 
 impl Life {
-    /// Returns when it next wants to be called.
+    /// Returns when the process next wants to be called.
     pub fn next_due(&self) -> Option<Time> {
         let pending = self.pending.iter().map(|(at, _)| *at).min();
         [pending, self.next_wake(), self.coordinator.next_wake()]
@@ -263,7 +263,7 @@ impl Life {
             .min()
     }
 
-    /// Returns when its next timer is due.
+    /// Returns when the manager's next timer is due.
     pub fn next_wake(&self) -> Option<Time> {
         let hurry = u64::try_from(self.hurry.as_nanos()).unwrap_or(u64::MAX);
         self.sm.next_wake().map(|at| Time(at.0.saturating_sub(hurry)))
@@ -277,7 +277,7 @@ impl Life {
     }
 }
 
-/// A judge that refuses whatever it is shown: nothing may then be sent.
+/// A judge that refuses every plan, so that nothing may be sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RefuseAll;
 
@@ -296,7 +296,7 @@ impl Judge for RefuseAll {
     }
 }
 
-/// True if it asks a host to register again.
+/// True if the MAD asks a host to register again.
 pub(crate) fn asks_host(mad: &Mad) -> bool {
     let is_set = (mad.method(), mad.attribute()) == (Method::Set, AttributeId::PORT_INFO);
     is_set && mad.read().is_ok_and(|info: PortInfo| info.client_reregister)

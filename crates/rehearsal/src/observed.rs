@@ -15,15 +15,15 @@ use crate::subnet::{Subnets, is_up, ports_of};
 /// One subnet as its hardware is now, whichever managers have programmed it.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// Its nodes that have power, and their cables.
+    /// The subnet's nodes that have power, and their cables.
     pub fabric: Fabric,
-    /// LIDs that its ports hold.
+    /// LIDs that the subnet's ports hold.
     pub lids: Lids,
-    /// Ports that hold no LID or one that is taken, with the reason.
+    /// Ports that hold no LID, or one that another port holds too, with the reason.
     pub without_lid: Vec<(PortRef, LidConflict)>,
-    /// Tables as they forward.
+    /// The tables by which the switches forward.
     pub tables: Tables,
-    /// The lanes in switches, between ports with links that are up.
+    /// The SL2VL tables of switches, between ports with links that are up.
     pub lanes: SlToVl,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Trouble {
 }
 
 impl Observed {
-    /// The subnet around a port.
+    /// Returns the subnet around a port.
     #[must_use]
     pub fn around(emulator: &Emulator, at: PortIdx) -> Self {
         let chassis = emulator.chassis();
@@ -118,8 +118,8 @@ impl Observed {
         up.filter(|(_, p)| p.link.state != PortState::Active).map(|(at, _)| at)
     }
 
-    /// Returns the first fault when all managers are idle: a port without a LID, a port of a host with another LMC than
-    /// this one, a port that is not ACTIVE and not in `kept_off`, or an error that the judge finds.
+    /// Returns the first fault when all managers are idle: a port without a LID, a port of a host with an LMC other
+    /// than this one, a port that is not ACTIVE and not in `kept_off`, or an error that the judge finds.
     pub(crate) fn trouble(&self, lmc: Option<Lmc>, kept_off: &BTreeSet<PortRef>) -> Option<Trouble> {
         if let Some((at, conflict)) = self.without_lid.first() {
             return Some(Trouble::Other(format!("{}: {conflict:?}", self.fabric.port_name(*at))));
@@ -136,8 +136,8 @@ impl Observed {
             .map(|error| Trouble::Other(error.to_string()))
     }
 
-    /// Names the first port of a host with another LMC than the policy's. A port with a link that is down is left out:
-    /// the second port of a host may be in a subnet without a manager.
+    /// Returns the name of the first port of a host with an LMC other than the policy's. A port with a link that is
+    /// down is left out: the second port of a host may be in a subnet without a manager.
     fn other_lmc(&self, policy: Lmc) -> Option<String> {
         let mut ends = self.fabric.end_ports();
         let (at, _) = ends.find(|(at, port)| {
@@ -149,7 +149,7 @@ impl Observed {
     }
 }
 
-/// The nodes that can be reached from `at`, as their agents would describe themselves.
+/// Returns the nodes that can be reached from `at`, as their agents would describe themselves.
 fn reachable(chassis: &Chassis, subnets: &Subnets, at: PortIdx) -> Fabric {
     let seen = chassis.observe();
     let mut builder = FabricBuilder::new();

@@ -1,8 +1,8 @@
-//! Managers that are separate programs and run in real time. A value of type [`Outside`], made by another crate,
+//! Managers that are separate programs and run in real time. Another crate provides a value of type [`Outside`] that
 //! carries their datagrams and knows the time.
 //!
 //! The fabric, its faults and the checkers are those of virtual time. Values that exist only inside a manager (its
-//! plan, its role, its stored state) are not checked.
+//! plan, its SMInfo state, its stored state) are not checked.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub trait Outside: fmt::Debug {
     /// Starts a manager at a node; its requests come with [`Self::wait`].
     fn start(&mut self, id: ManagerId, node: &str, config: &Config) -> Result<(), String>;
 
-    /// Ends it as `kill -9` does.
+    /// Ends a manager as `kill -9` does.
     fn kill(&mut self, id: ManagerId);
 
     /// Reloads a manager with changed settings.
@@ -31,7 +31,7 @@ pub trait Outside: fmt::Debug {
     /// The time.
     fn now(&self) -> Time;
 
-    /// Waits until then, or until something was sent, and hands that over.
+    /// Waits until this time, or until something was sent. Appends what was sent.
     fn wait(&mut self, until: Time, emulator: &mut Emulator, sent: &mut Vec<Mail>) -> Result<(), String>;
 
     /// Returns the processes that ended by themselves: when, how. They were started again.
@@ -44,7 +44,7 @@ pub trait Outside: fmt::Debug {
 /// A datagram that a program sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Mail {
-    /// The emulator's client for its port.
+    /// The emulator's client for the manager's port.
     pub client: ClientId,
     /// The datagram.
     pub datagram: Datagram,
@@ -63,7 +63,7 @@ pub(crate) struct Outsiders {
 }
 
 impl Outsiders {
-    /// The manager behind a client.
+    /// Returns the manager behind a client.
     pub fn of(&self, emulator: &Emulator, client: ClientId) -> Option<ManagerId> {
         let chassis = emulator.chassis();
         let node = |port: PortIdx| chassis.wire(port).node();

@@ -28,7 +28,7 @@ const CHANGE_SETS: usize = 4;
 pub(crate) struct Passed(Arc<Mutex<VecDeque<BTreeSet<u64>>>>);
 
 impl Passed {
-    /// True if this Set was passed of late.
+    /// True if a judge has recently accepted this Set.
     pub fn contains(&self, mad: &Mad) -> bool {
         let passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         digest_of(mad).is_some_and(|digest| passed.iter().any(|set| set.contains(&digest)))

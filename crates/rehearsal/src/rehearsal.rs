@@ -59,13 +59,13 @@ impl Default for Options {
 pub struct LogEntry {
     /// When.
     pub at: Time,
-    /// The manager that sent it.
+    /// The manager that reported the event.
     pub manager: ManagerId,
     /// The event.
     pub event: Event,
 }
 
-/// One emulator and its managers under one virtual clock.
+/// One emulator and its managers, under one virtual clock.
 #[derive(Debug)]
 pub struct Rehearsal {
     pub(crate) now: Time,
@@ -78,7 +78,7 @@ pub struct Rehearsal {
     pub(crate) counts: Counts,
     pub(crate) wire: WireLog,
     pub(crate) checkers: Checkers,
-    /// Managers that are programs, if they are.
+    /// The managers, if they are separate programs.
     pub(crate) outside: Option<Outsiders>,
     pub(crate) deliveries: Vec<Delivery>,
 }
@@ -99,23 +99,23 @@ struct Queues {
 /// The counters.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Processes of managers so far.
+    /// Number of processes of managers so far.
     lives_begun: u64,
-    /// How often a manager became master.
+    /// How often a manager has become master.
     pub led: u64,
     /// Repairs that were planned before the fault.
     pub known_repairs: u64,
     /// SMPs that ask a host to register again.
     pub asks: u64,
-    /// Outputs of managers that were carried out.
+    /// Number of managers' outputs that were carried out.
     outputs_taken: u64,
-    /// Steps since time last went on.
+    /// Number of steps since time last advanced.
     steps_at_now: u32,
 }
 
-/// How long storing takes: an fsync on a common disk.
+/// How long storing takes, as an fsync on a common disk.
 const PERSIST_COST: Duration = Duration::from_millis(1);
-/// How long an answer takes that a tamper made up.
+/// How long an answer takes that a tamper invented.
 const FAKED_COST: Duration = Duration::from_micros(10);
 /// A fabric counts as quiet if all managers are idle and no event is due within this time. Training of links takes
 /// less; the intervals of repeated traps, polls of standbys and sweeps are longer.
@@ -127,7 +127,7 @@ const STRIDE: Duration = Duration::from_millis(5);
 const STEPS_AT_ONE_INSTANT_MAX: u32 = 200_000;
 
 impl Rehearsal {
-    /// The fabric at time zero, just switched on, without a manager.
+    /// Returns the fabric at time zero, just switched on, without a manager.
     #[must_use]
     pub fn new(fabric: &Fabric, options: Options) -> Self {
         let emulator = Emulator::new(fabric, options.emulator, options.seed.child("emulator"));
@@ -241,17 +241,17 @@ impl Rehearsal {
         self.coordinate(id, In::Command(command))
     }
 
-    /// Hands a manager its multicast groups, as its administrator does.
+    /// Gives a manager its multicast groups, as its administrator does.
     pub fn groups(&mut self, id: ManagerId, groups: Vec<MulticastGroup>) -> Result<(), RehearsalError> {
         self.hand(id, Input::Groups(groups))
     }
 
-    /// Hands a manager its alias GUIDs, as its administrator does.
+    /// Gives a manager its alias GUIDs, as its administrator does.
     pub fn aliases(&mut self, id: ManagerId, ports: Vec<PortAliases>) -> Result<(), RehearsalError> {
         self.hand(id, Input::Aliases(ports))
     }
 
-    /// Gives a manager another policy: now if it runs, and for all later processes.
+    /// Gives a manager another policy, for the current process and all later ones.
     pub fn reload(&mut self, id: ManagerId, policy: Arc<Policy>) -> Result<(), RehearsalError> {
         let manager = self.managers.get_mut(id.0).ok_or_else(|| unknown(id))?;
         manager.config.policy = Arc::clone(&policy);
@@ -264,7 +264,7 @@ impl Rehearsal {
         }
     }
 
-    /// Gives a manager another SM_Key: now if it runs, and for all later processes.
+    /// Gives a manager another SM_Key, for the current process and all later ones.
     pub fn set_sm_key(&mut self, id: ManagerId, key: SecretKey) -> Result<(), RehearsalError> {
         let manager = self.managers.get_mut(id.0).ok_or_else(|| unknown(id))?;
         manager.config.sm_key = key.expose();
@@ -280,12 +280,12 @@ impl Rehearsal {
         Ok(self.emulator.apply(self.now, fault)?)
     }
 
-    /// Sets the cost of planning the whole fabric from now on. `None`: its documented virtual cost.
+    /// Sets the time that planning the whole fabric takes from now on. `None`: its documented virtual cost.
     pub const fn set_plan_cost(&mut self, cost: Option<Duration>) {
         self.costs.plan = cost;
     }
 
-    /// No job takes time from now on, repairs included: the remaining time is that of the fabric.
+    /// Lets jobs take no time from now on, repairs included, so that only the fabric takes time.
     pub const fn set_jobs_free(&mut self) {
         self.costs.are_free = true;
     }
@@ -308,19 +308,19 @@ impl Rehearsal {
         self.life(id).map(|life| life.sm.view())
     }
 
-    /// Its place as a client of the emulator, while it runs.
+    /// Returns the manager's client of the emulator, while the manager runs.
     #[must_use]
     pub fn client(&self, id: ManagerId) -> Option<ClientId> {
         self.life(id).map(|life| life.client)
     }
 
-    /// Returns its stored state.
+    /// Returns the manager's stored state.
     #[must_use]
     pub fn stored(&self, id: ManagerId) -> Option<&PersistentState> {
         self.managers.get(id.0).map(|m| &m.stored)
     }
 
-    /// All managers with their names.
+    /// Returns all managers with their names.
     pub fn managers(&self) -> impl Iterator<Item = (ManagerId, &str)> {
         self.managers
             .iter()
@@ -328,7 +328,7 @@ impl Rehearsal {
             .map(|(i, m)| (ManagerId(i), m.name.as_str()))
     }
 
-    /// Events of all managers so far.
+    /// Returns the events of all managers so far.
     #[must_use]
     pub fn log(&self) -> &[LogEntry] {
         &self.log
@@ -420,7 +420,7 @@ impl Rehearsal {
         managers.filter_map(|(i, m)| Some((ManagerId(i), m.life.as_ref()?)))
     }
 
-    /// A running manager itself.
+    /// Returns a running manager.
     pub(crate) fn life_of(&self, id: ManagerId) -> Option<&Sm> {
         self.life(id).map(|life| &life.sm)
     }

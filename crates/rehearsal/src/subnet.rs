@@ -7,7 +7,7 @@ use selvedge_types::{IdxVec, PhysState, PortNum};
 /// be in different groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Subnets {
-    /// Group of each port: its smallest port.
+    /// Group of each port, named by the smallest port in it.
     group: IdxVec<PortIdx, PortIdx>,
     /// End ports that can be reached: port 0 of switches with power, ports of others with a trained link.
     live: Vec<PortIdx>,
@@ -54,18 +54,18 @@ impl Subnets {
         self.group[a] == self.group[b]
     }
 
-    /// The group of a port.
+    /// Returns the group of a port.
     pub fn group(&self, port: PortIdx) -> PortIdx {
         self.group[port]
     }
 
-    /// End ports that can be reached from another port.
+    /// Returns the end ports that can be reached from another port.
     pub fn live(&self) -> &[PortIdx] {
         &self.live
     }
 }
 
-/// All ports of a node.
+/// Returns all ports of a node.
 pub(crate) fn ports_of(chassis: &Chassis, node: selvedge_fabric::NodeIdx) -> impl Iterator<Item = PortIdx> + use<'_> {
     let count = chassis.fabric().node(node).port_count();
     (0..=count).filter_map(move |num| chassis.port_at(node, num))
@@ -86,7 +86,7 @@ fn root(group: &mut IdxVec<PortIdx, PortIdx>, mut port: PortIdx) -> PortIdx {
     port
 }
 
-/// The smaller root wins, so that groups do not depend on the order of joining.
+/// Merges two groups. The smaller root wins, so that groups do not depend on the order of merging.
 fn join(group: &mut IdxVec<PortIdx, PortIdx>, a: PortIdx, b: PortIdx) {
     let (a, b) = (root(group, a), root(group, b));
     let (low, high) = (a.min(b), a.max(b));

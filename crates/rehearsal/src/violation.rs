@@ -3,7 +3,7 @@
 use selvedge_sm::{Mode, Timer};
 use selvedge_types::Lid;
 
-/// Something that must never happen.
+/// A violation: something that must never happen.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
@@ -14,7 +14,7 @@ pub enum Violation {
         lid: Lid,
         /// One port.
         first: String,
-        /// The other.
+        /// The other port.
         second: String,
     },
     /// SLV-REHEARSAL-0102: packets to a live port loop.
@@ -30,9 +30,9 @@ pub enum Violation {
     TwoMasters {
         /// One manager.
         first: String,
-        /// The other.
+        /// The other manager.
         second: String,
-        /// How long.
+        /// How long, in seconds.
         seconds: u64,
     },
     /// SLV-REHEARSAL-0104: a manager sent a Set that no judge had accepted.
@@ -40,17 +40,17 @@ pub enum Violation {
     UnjudgedSet {
         /// The manager.
         manager: String,
-        /// Its mode.
+        /// Mode of the manager.
         mode: Mode,
         /// Sets sent.
         sets: u64,
     },
-    /// SLV-REHEARSAL-0105: a port went ACTIVE while its switch did not hold the tables of the plan.
+    /// SLV-REHEARSAL-0105: a port became ACTIVE while its switch did not hold the tables of the plan.
     #[error("SLV-REHEARSAL-0105: {port} is ACTIVE, but block {block} of {switch} is not as planned")]
     ActiveTooEarly {
         /// The port.
         port: String,
-        /// Its switch.
+        /// Switch of the port.
         switch: String,
         /// The first block that differs.
         block: usize,
@@ -78,9 +78,9 @@ pub enum Violation {
     RouteLost {
         /// The LID.
         lid: Lid,
-        /// Where packets to it come from.
+        /// The switch where packets to the LID come from.
         from: String,
-        /// Where the Set was taken.
+        /// The switch where the Set was executed.
         at: String,
     },
     /// SLV-REHEARSAL-0109: the master is idle and reports no error, but there is no route.
@@ -88,7 +88,7 @@ pub enum Violation {
     NoRoute {
         /// The LID.
         lid: Lid,
-        /// Where packets come from.
+        /// The place where packets come from.
         from: String,
     },
     /// SLV-REHEARSAL-0110: a port got another LID without a request of the operator.
@@ -96,9 +96,9 @@ pub enum Violation {
     LidChanged {
         /// The port.
         port: String,
-        /// Its LID before.
+        /// LID of the port before.
         before: Lid,
-        /// Its LID now.
+        /// LID of the port now.
         now: Lid,
     },
     /// SLV-REHEARSAL-0111: a Set that no judge has accepted.
@@ -114,7 +114,7 @@ pub enum Violation {
     Window {
         /// The manager.
         manager: String,
-        /// Requests without an answer that are not given up.
+        /// Number of requests without an answer that are not given up.
         open: usize,
         /// The largest allowed number.
         limit: usize,
@@ -130,9 +130,9 @@ pub enum Violation {
     RouteMoved {
         /// The LID.
         lid: Lid,
-        /// Where packets to it come from.
+        /// The place where packets to the LID come from.
         from: String,
-        /// Where the Set was taken, and the entry before and after it.
+        /// The switch where the Set was executed, with the entry before and after it.
         at: String,
     },
     /// SLV-REHEARSAL-0119: while all managers are idle, a port uses other lanes than planned, or its arbiter never
@@ -157,7 +157,7 @@ pub enum Violation {
     TrapIgnored {
         /// The manager.
         manager: String,
-        /// For how long.
+        /// How long, in milliseconds.
         millis: u64,
     },
     /// SLV-REHEARSAL-0114: after the end of the faults, not everything was well in time.
@@ -165,12 +165,12 @@ pub enum Violation {
     NotConverged {
         /// The fault.
         what: String,
-        /// Which faults had stopped.
+        /// The faults that had stopped.
         when: &'static str,
-        /// How long it had been waited for.
+        /// How long the run had waited, in seconds.
         seconds: u64,
     },
-    /// SLV-REHEARSAL-0113: a switch does not hold what it acknowledged, and no manager read it back.
+    /// SLV-REHEARSAL-0113: a switch does not hold a block that it acknowledged, and no manager read it back.
     #[error(
         "SLV-REHEARSAL-0113: {switch} has not held block {block} as acknowledged for {seconds} s, and {manager} has \
          not read it back"
@@ -192,7 +192,7 @@ pub enum Violation {
         manager: String,
         /// The host that asked.
         host: String,
-        /// How long.
+        /// How long, in milliseconds.
         millis: u64,
     },
     /// SLV-REHEARSAL-0121: a host gets a path that is not in the plan in force, or no path.
@@ -200,12 +200,12 @@ pub enum Violation {
     WrongPath {
         /// The LID of the host that asked.
         from: Lid,
-        /// The LID that it leads to.
+        /// The LID to which the path leads.
         to: Lid,
-        /// What is wrong with it.
+        /// The error of the path.
         what: String,
     },
-    /// SLV-REHEARSAL-0122: a registration was confirmed to a host, and the master does not know it.
+    /// SLV-REHEARSAL-0122: a registration was confirmed to a host, but the master does not know it.
     #[error("SLV-REHEARSAL-0122: {what} was confirmed to {host}, but the master {manager} does not know it")]
     RegistrationLost {
         /// The master.
@@ -222,7 +222,7 @@ pub enum Violation {
         mlid: Lid,
         /// The sender.
         sender: String,
-        /// What is wrong.
+        /// The error of the copies.
         what: String,
     },
     /// SLV-REHEARSAL-0124: a subscriber got no Report of an event.
@@ -230,7 +230,7 @@ pub enum Violation {
     NotReported {
         /// The subscriber.
         host: String,
-        /// What happened.
+        /// What the subscriber did not learn.
         what: String,
     },
     /// SLV-REHEARSAL-0125: a host cannot register what it wants, although all else is well.
@@ -238,9 +238,9 @@ pub enum Violation {
     NotServed {
         /// The host, and the registration.
         what: String,
-        /// Which faults had stopped.
+        /// The faults that had stopped.
         when: &'static str,
-        /// How long it had been waited for.
+        /// How long the run had waited, in seconds.
         seconds: u64,
     },
     /// SLV-REHEARSAL-0126: a manager was woken for a timer, had no output, and the timer is still due.
@@ -248,7 +248,7 @@ pub enum Violation {
     TimerNotServed {
         /// The manager.
         manager: String,
-        /// Its timer.
+        /// The timer that is due.
         timer: Timer,
     },
     /// SLV-REHEARSAL-0127: a master lost its plan in force because a change of policy was refused.

@@ -26,11 +26,11 @@ pub(crate) struct Balance<'a> {
     pub graph: &'a Graph,
     /// The end ports to be routed.
     pub destinations: &'a Destinations,
-    /// Which hops are allowed.
+    /// The allowed hops.
     pub paths: &'a Paths,
     /// The tables in force before.
     pub previous: Option<&'a Tables>,
-    /// By switch: the turn of each port, where ports are not tried in ascending order.
+    /// By switch: the order in which its ports are tried. Switches that try ports in ascending order are absent.
     pub port_order: &'a BTreeMap<usize, [u8; 256]>,
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn fill(balance: &Balance<'_>, tables: &mut Tables, par: Par) {
     par.for_each_mut(&mut slabs, |_, slab| slab.run());
 }
 
-/// A run of switches with their part of the tables and their counters.
+/// A range of switches, with their part of the tables and their counters.
 struct Slab<'a> {
     balance: &'a Balance<'a>,
     switches: core::ops::Range<usize>,
@@ -99,7 +99,7 @@ impl<'a> Slab<'a> {
         }
     }
 
-    /// Routes LID `offset` of each destination of a batch at one switch.
+    /// Routes the LIDs at `offset` of a batch of destinations, at one switch.
     fn batch(&mut self, switch: usize, attach: usize, batch: &[Destination], offset: u16) {
         let due = batch.iter().filter(|d| d.lids.lmc.lids() > offset);
         if switch == attach {
@@ -131,7 +131,7 @@ impl<'a> Slab<'a> {
         }
     }
 
-    /// Good next hops from `switch` to `attach`, in the order in which ports are tried.
+    /// Finds the good next hops from `switch` to `attach`, in the order in which ports are tried.
     fn find_good(&mut self, switch: usize, attach: usize) {
         let Balance {
             graph,
@@ -147,7 +147,7 @@ impl<'a> Slab<'a> {
         }
     }
 
-    /// The good next hop that served this LID before.
+    /// Returns the port that served this LID before, if it is still a good next hop.
     fn kept(&self, switch: usize, lid: Lid) -> Option<u32> {
         let before = previous::egress(self.balance.previous, idx(switch), lid)?;
         let channels = self.channels(switch);
@@ -157,7 +157,7 @@ impl<'a> Slab<'a> {
             .find(|&c| channels[c as usize].egress == before)
     }
 
-    /// The good next hop with the fewest routes, the lowest port among equals. `good` is not empty.
+    /// Returns the good next hop with the fewest routes, the lowest port among equals. `good` is not empty.
     fn least_used(&self, switch: usize) -> u32 {
         let routes = &self.routes[self.base(switch)..];
         let mut best = (u32::MAX, 0);
@@ -207,7 +207,7 @@ impl<'a> Slab<'a> {
         system.channel.or(node.channel).or(any.channel).unwrap_or(self.good[0])
     }
 
-    /// Counts the LIDs of a port before `offset` by the neighbour they go through.
+    /// Counts the LIDs of a port before `offset`, by the neighbour through which they are routed.
     fn find_used(&mut self, switch: usize, destination: &Destination, offset: u16) {
         self.used.clear();
         if !destination.counted {
@@ -231,7 +231,7 @@ impl<'a> Slab<'a> {
         self.balance.graph.channels().get(switch)
     }
 
-    /// Where the counters of a switch start.
+    /// Returns the index at which the counters of a switch start.
     fn base(&self, switch: usize) -> usize {
         let channels = self.balance.graph.channels();
         channels.start(switch) - channels.start(self.switches.start)
@@ -246,7 +246,7 @@ impl<'a> Slab<'a> {
     }
 }
 
-/// The channel with the smallest count so far; the first of equals stays.
+/// The channel with the smallest count so far; of several, the first.
 struct Least {
     count: u32,
     channel: Option<u32>,

@@ -15,14 +15,14 @@ use selvedge_types::{Guid, LidRange, PortNum};
 use crate::error::EngineError;
 use crate::note::Note;
 
-/// An end port that LIDs lead to.
+/// An end port that has LIDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Destination {
-    /// Its LIDs.
+    /// LIDs of the end port.
     pub lids: LidRange,
-    /// Egress at its switch; 0 for the switch itself.
+    /// Egress at the end port's switch; 0 for the switch itself.
     pub egress: u8,
-    /// Whether routes to it count as load.
+    /// True if routes to this destination count as load.
     pub counted: bool,
 }
 
@@ -111,7 +111,7 @@ impl Destinations {
     }
 }
 
-/// The turn of each port that is named; the first place of one that is named twice.
+/// Returns the rank of each named port in the list. If a port is named twice, its first place counts.
 fn turns(fabric: &Fabric, first: &[Guid], notes: &mut Vec<Note>) -> BTreeMap<PortRef, usize> {
     let mut turns = BTreeMap::new();
     for (i, &guid) in first.iter().enumerate() {
@@ -127,13 +127,13 @@ fn turns(fabric: &Fabric, first: &[Guid], notes: &mut Vec<Note>) -> BTreeMap<Por
 
 /// The peer of an end port.
 enum Attachment {
-    /// It is this switch.
+    /// The end port is port 0 of this switch.
     Switch(u32),
-    /// A host port behind this switch's port.
+    /// The end port is a host port behind this port of a switch.
     Host { at: u32, egress: u8 },
     /// A host port with a link that is down, or that leads to another host.
     None,
-    /// An external port of a switch: it cannot have a LID.
+    /// The port is an external port of a switch, which cannot have a LID.
     NoEndPort,
 }
 

@@ -24,8 +24,8 @@ use crate::ports;
 /// An engine reads no clock and no file, takes random numbers only from its seed, and returns the same bytes on any
 /// number of threads. It need not prove its tables: the judge does.
 pub trait RoutingEngine: fmt::Debug + Sync {
-    /// Makes tables with an entry for every LID at every switch that can reach it, and adds what an operator may want
-    /// to know to `notes`.
+    /// Makes tables with an entry for every LID at every switch that can reach it, and adds remarks for the operator to
+    /// `notes`.
     fn route(&self, input: &Input<'_>, notes: &mut Vec<Note>) -> Result<Made, EngineError>;
 
     /// Prepares repairs in place: a value that changes few entries of this engine's tables to route around lost links.
@@ -34,7 +34,7 @@ pub trait RoutingEngine: fmt::Debug + Sync {
         None
     }
 
-    /// Returns the promises that the planner may rely on, each once.
+    /// Returns the engine's promises that the planner may rely on, each once.
     fn capabilities(&self) -> &'static [Capability];
 
     /// Returns the number of data lanes that the engine uses, and their purpose. Default: one.
@@ -56,13 +56,13 @@ pub enum Capability {
     /// Analyses the fabric first, and keeps entries in force by itself as far as possible. So this engine is called
     /// even if correct tables of another manager are found; other engines are not called then.
     Recognises,
-    /// Its tables are those that the operator gave: no other tables may take their place.
+    /// The tables are those that the operator gave. No other tables may replace them.
     Given,
     /// Balances load from scratch if asked ([`Rebalance::Full`](crate::Rebalance::Full)).
     SpreadsAnew,
-    /// Cannot deadlock on any fabric that it accepts, in traffic from or to hosts.
+    /// The tables cannot deadlock, in traffic from or to hosts, on any fabric that the engine accepts.
     DeadlockFree,
-    /// Leaves room for multicast trees: copies on its routes' lane close no credit loop.
+    /// Multicast trees always fit: copies on the lane of the engine's routes close no credit loop.
     LeavesRoomForCopies,
 }
 
@@ -101,11 +101,11 @@ impl LaneUse {
 pub struct Input<'a> {
     /// The fabric.
     pub fabric: &'a Fabric,
-    /// LIDs of its end ports.
+    /// LIDs of the fabric's end ports.
     pub lids: &'a Lids,
-    /// How to route.
+    /// Options of the engine.
     pub options: &'a Options,
-    /// On how many threads.
+    /// Number of threads to use.
     pub par: Par,
     /// Switches and the channels between them.
     pub(crate) graph: &'a Graph,
@@ -119,7 +119,7 @@ impl Input<'_> {
         Tables::new(self.graph.switches(), self.lids.top())
     }
 
-    /// Data lanes that an engine may use.
+    /// Returns the number of data lanes that an engine may use.
     pub(crate) fn lanes(&self, lanes: LaneUse) -> u8 {
         self.options.lanes.unwrap_or(lanes.by_default())
     }
@@ -148,12 +148,12 @@ pub struct Made {
     pub service_levels: ServiceLevels,
     /// Data lanes used, 1–15.
     pub lanes: u8,
-    /// The engine that was asked in its place; `None`: itself.
+    /// The engine that was asked instead; `None`: the engine itself.
     pub by: Option<Engine>,
 }
 
 impl Made {
-    /// Tables for one lane.
+    /// Returns a result with these tables, for one lane.
     #[must_use]
     pub fn on_one_lane(tables: Tables) -> Self {
         Self {
@@ -182,9 +182,9 @@ impl Made {
 
 /// Tables in force, for repairs in place.
 pub struct InForce<'a> {
-    /// The fabric that they are in force on.
+    /// The fabric that the tables are in force on.
     pub fabric: &'a Fabric,
-    /// Its LIDs.
+    /// LIDs of the fabric.
     pub lids: &'a Lids,
     /// The tables.
     pub tables: &'a Tables,
@@ -192,9 +192,9 @@ pub struct InForce<'a> {
     pub service_levels: &'a ServiceLevels,
     /// Data lanes used, 1–15.
     pub lanes: u8,
-    /// How they were made.
+    /// Options with which the tables were made.
     pub options: &'a Options,
-    /// On how many threads preparations are made.
+    /// Number of threads for preparations.
     pub par: Par,
     /// Returns true if packets of hosts to a LID leave a switch.
     pub by_hosts: &'a dyn Fn(SwitchIdx, Lid) -> bool,
@@ -209,8 +209,8 @@ pub struct Routed {
     pub service_levels: ServiceLevels,
     /// Data lanes used, 1–15.
     pub lanes: u8,
-    /// The engine that made them.
+    /// The engine that made the tables.
     pub engine: EngineName,
-    /// What an operator may want to know.
+    /// Remarks for the operator.
     pub notes: Vec<Note>,
 }

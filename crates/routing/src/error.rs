@@ -1,4 +1,4 @@
-//! Why an engine made no tables.
+//! The reasons for which an engine makes no tables.
 
 use selvedge_fabric::PortRef;
 use selvedge_types::Lid;
@@ -6,7 +6,7 @@ use selvedge_types::Lid;
 use crate::engines::fat_tree::NotATree;
 use crate::engines::ftree::NoFatTree;
 
-/// Why an engine made no tables.
+/// The reasons for which an engine makes no tables.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -29,7 +29,7 @@ pub enum EngineError {
     ForeignLid {
         /// The LID.
         lid: Lid,
-        /// Its owner.
+        /// Port that owns the LID.
         port: PortRef,
     },
     /// SLV-ROUTE-0009: no effort has this name.
@@ -49,7 +49,7 @@ pub enum EngineError {
         /// Switches in the fabric.
         want: usize,
     },
-    /// The fabric is no fat tree, or not enough of one.
+    /// The fabric is no fat tree, or too damaged to be routed as one.
     #[error(transparent)]
     NotATree(#[from] NotATree),
     /// SLV-ROUTE-0004: `ftree` was asked to route a fabric that is not a fat tree.
@@ -69,7 +69,7 @@ pub enum EngineError {
     TooFewLanes {
         /// The engine's name.
         engine: &'static str,
-        /// Lanes it may use.
+        /// Number of lanes that the engine may use.
         most: u8,
     },
     /// SLV-ROUTE-0007: `file` has no file to read.

@@ -20,7 +20,7 @@ use crate::engines::sssp::NONE;
 /// Dependencies that a lane did not have before.
 pub(crate) type Added = Vec<(u32, u32)>;
 
-/// The lanes with their dependencies.
+/// The lanes, with the dependencies on each.
 pub(crate) struct Lanes<'a> {
     graph: &'a Graph,
     /// Switches with hosts.
@@ -30,7 +30,7 @@ pub(crate) struct Lanes<'a> {
 }
 
 impl<'a> Lanes<'a> {
-    /// No lane yet, at most `most` to come.
+    /// Returns lanes of which none is in use yet; at most `most` will be.
     pub fn new(graph: &'a Graph, bearing: Vec<bool>, most: u8) -> Self {
         Self {
             graph,
@@ -48,7 +48,7 @@ impl<'a> Lanes<'a> {
         self
     }
 
-    /// Lanes in use; at least one.
+    /// Returns the number of lanes in use; at least one.
     pub fn used(&self) -> u8 {
         u8::try_from(self.lanes.len().max(1)).unwrap_or(u8::MAX)
     }
@@ -124,7 +124,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// The next hops that packets of hosts use.
+    /// Returns the next hops that packets of hosts use.
     pub fn of_hosts(&self, way: &[u32]) -> Vec<u32> {
         of_hosts(self.graph, &self.bearing, way)
     }
@@ -141,7 +141,7 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// The next hops of switches that packets of hosts pass.
+/// Returns the next hops of switches that packets of hosts pass.
 fn of_hosts(graph: &Graph, bearing: &[bool], way: &[u32]) -> Vec<u32> {
     let mut used = vec![NONE; way.len()];
     for start in (0..way.len()).filter(|&s| bearing[s]) {
@@ -178,7 +178,7 @@ impl Lane {
         }
     }
 
-    /// Adds all of the dependencies, or none if one closes a cycle.
+    /// Adds all of the dependencies, or none if one of them closes a cycle.
     fn add_all(&mut self, dependencies: &[(u32, u32)]) -> bool {
         let mut added = Vec::new();
         let fits = dependencies
@@ -190,7 +190,7 @@ impl Lane {
         fits
     }
 
-    /// Whether the dependency is there.
+    /// True if the lane has this dependency.
     pub fn has(&self, held: u32, wanted: u32) -> bool {
         self.waits.has(held, wanted)
     }

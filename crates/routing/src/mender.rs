@@ -7,9 +7,9 @@ use crate::engines::weave::WeaveMender;
 /// Changes few entries of tables in force to route around lost links.
 #[derive(Clone, Debug)]
 pub enum Mender {
-    /// Of a fat tree: by the tree's rule, with detours where the rule gives no path.
+    /// Repairs a fat tree: by the tree's rule, with detours where the rule gives no path.
     Tree(Box<TreeMender>),
-    /// Of any tables that are free of credit loops: by the order of their dependency graph.
+    /// Repairs any tables that are free of credit loops: by the order of their dependency graph.
     Ordered(Box<WeaveMender>),
 }
 

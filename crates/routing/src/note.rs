@@ -1,4 +1,4 @@
-//! Notes of an engine for the operator, beside its tables.
+//! Remarks of an engine for the operator, in addition to its tables.
 
 use core::fmt;
 
@@ -51,14 +51,14 @@ pub enum Note {
         node: Guid,
         /// The port.
         port: PortRef,
-        /// Its first LID.
+        /// First LID of the port.
         lid: Lid,
     },
     /// SLV-ROUTE-0103: a switch's table has no room for the highest LIDs.
     TableTooSmall {
         /// The switch.
         switch: Guid,
-        /// Entries it has.
+        /// Number of entries of the table.
         entries: u16,
         /// Highest LID in use.
         top: Lid,
@@ -82,7 +82,7 @@ pub enum Note {
     },
     /// SLV-ROUTE-0111: the roots of one part of the fabric.
     Roots {
-        /// How they were chosen.
+        /// How the roots were chosen.
         source: RootSource,
         /// The roots, ascending.
         roots: Vec<Guid>,
@@ -94,41 +94,41 @@ pub enum Note {
     },
     /// SLV-ROUTE-0113: links join switches of one rank; the switch with the lower GUID counts as the upper one.
     EqualRankLinks {
-        /// How many.
+        /// Number of links.
         count: usize,
     },
     /// SLV-ROUTE-0114: switches were raised to the roots, so that every root reaches every other.
     RootsConnected {
-        /// The switches between them, ascending.
+        /// The switches between the roots, ascending.
         through: Vec<Guid>,
     },
     /// SLV-ROUTE-0115: pairs of switches have no path that goes up, then down.
     NoLegalPath {
-        /// Ordered pairs inside one part of the fabric.
+        /// Number of ordered pairs inside one part of the fabric.
         pairs: usize,
     },
     /// SLV-ROUTE-0116: the shape of the fat tree that was found.
     Tree {
-        /// Its shape.
+        /// Shape of the tree.
         shape: TreeShape,
     },
     /// SLV-ROUTE-0117: links join switches of one level of a fat tree; they are not used.
     LevelLinks {
-        /// How many.
+        /// Number of links.
         count: usize,
     },
     /// SLV-ROUTE-0121: some link has fewer lanes than requested.
     FewerLanes {
-        /// Requested lanes.
+        /// Number of requested lanes.
         wanted: u8,
-        /// Lanes of the poorest link; this number is used.
+        /// Number of lanes of the poorest link, which is used.
         have: u8,
     },
     /// SLV-ROUTE-0122: tables in force were repaired.
     Repaired {
         /// LIDs with new routes only for the entries without a path.
         extended: usize,
-        /// LIDs that had to be routed again as a whole: their entries may not be sent in any order.
+        /// Number of LIDs that were routed again as a whole; their entries must be sent in a certain order.
         rerouted: usize,
         /// Lanes with LIDs that all had to be routed again.
         rewoven: usize,
@@ -144,7 +144,7 @@ pub enum Note {
     },
     /// SLV-ROUTE-0132: the engine that `auto` has chosen.
     Chosen {
-        /// Why; it names the engine.
+        /// Name of the engine, and the reason for it.
         reason: Reason,
     },
     /// SLV-ROUTE-0133: an engine of a list refused the fabric, or the judge its tables, and the next was tried.
@@ -157,7 +157,7 @@ pub enum Note {
 }
 
 impl Note {
-    /// Its stable code.
+    /// Returns the stable code of this remark.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -277,7 +277,7 @@ struct Listed<'a>(&'a [Guid]);
 
 impl fmt::Display for Listed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// More than these do not help an operator.
+        /// Number of items that are shown; more would not help an operator.
         const SHOWN_MAX: usize = 4;
         for (i, guid) in self.0.iter().take(SHOWN_MAX).enumerate() {
             write!(f, "{}{guid}", if i == 0 { "" } else { ", " })?;
@@ -308,7 +308,7 @@ pub(crate) fn about_fabric(fabric: &Fabric, graph: &Graph, lids: &Lids, notes: &
     }
 }
 
-/// GUIDs of switches given by position.
+/// Returns GUIDs of switches given by position.
 pub(crate) fn guids(fabric: &Fabric, switches: impl IntoIterator<Item = u32>) -> Vec<Guid> {
     switches.into_iter().map(|s| fabric.switch(SwitchIdx(s)).guid).collect()
 }

@@ -1,4 +1,4 @@
-//! How to route.
+//! Options of engines.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Options {
     /// scratch, as OpenSM does when a switch is new or a port was reset. Used by minhop, updn, dnup, fat-tree and file
     /// with hop counts; the others always balance the whole fabric from scratch.
     pub previous: Option<Arc<Tables>>,
-    /// Whether load may be balanced from scratch. Default: minimal. Of `fat-tree` only.
+    /// For `fat-tree` only: whether load may be balanced from scratch. Default: minimal.
     pub rebalance: Rebalance,
     /// Counts routes to switches when spreading load (OpenSM's `port_profile_switch_nodes`). Default false, because
     /// switches receive next to no traffic. Used by minhop, updn, dnup and file with hop counts.
@@ -32,23 +32,23 @@ pub struct Options {
     /// The order in which the ports of a switch are tried (`port_search_ordering_file`). Default: by number. Used by
     /// the same engines as `guid_order`, and by dor.
     pub port_order: Vec<PortOrder>,
-    /// Of `minhop` only: the weight of a hop by a port (`hop_weights_file`). Default: 1 each.
+    /// For `minhop` only: the weight of a hop by a port (`hop_weights_file`). Default: 1 each.
     pub hop_weights: Vec<HopWeight>,
-    /// Of `fat-tree`, `ftree`, `sssp` and `dfsssp`.
+    /// For `fat-tree`, `ftree`, `sssp` and `dfsssp`: compute and I/O nodes.
     pub hosts: HostLists,
-    /// Of `fat-tree` only.
+    /// Options of `fat-tree`.
     pub fat_tree: FatTreeOptions,
-    /// Of `updn` only.
+    /// Options of `updn`.
     pub updn: UpDnOptions,
-    /// Of `ftree` only.
+    /// Options of `ftree`.
     pub ftree: FtreeOptions,
     /// Data lanes that may be used, 1–15, for engines that can use several. Default (`None`): as many as
     /// [`RoutingEngine::lanes`](crate::RoutingEngine::lanes) says. `weave` and `fat-tree` never use more lanes than the
     /// poorest link has; engines that need lanes to be free of deadlocks refuse if they do not suffice.
     pub lanes: Option<u8>,
-    /// For `file` only: its input.
+    /// Input of `file`.
     pub listed: Option<Arc<Listed>>,
-    /// Of `weave` only.
+    /// Options of `weave`.
     pub weave: WeaveOptions,
 }
 
@@ -66,11 +66,11 @@ pub enum Rebalance {
     /// without tables in force, the load of the busiest links of a damaged tree is lowered.
     #[default]
     Minimal,
-    /// Balances as in a first plan, whatever `previous` has. In trees of two levels fewer packets then share links.
+    /// Balances as in a first plan, whatever `previous` holds. In trees of two levels fewer flows then share links.
     Full,
 }
 
-/// Hosts by their purpose.
+/// Lists of hosts by their purpose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostLists {
     /// GUIDs of the ports of compute nodes: they are balanced first, on their own (`cn_guid_file`). Empty (default):

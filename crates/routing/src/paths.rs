@@ -14,7 +14,7 @@ impl Entry {
     /// one line.
     pub const HOPS_MAX: u16 = (u16::MAX >> 1) - 1;
 
-    /// An entry with this number of hops; up to `HOPS_MAX`.
+    /// Returns an entry with this number of hops; at most `HOPS_MAX`.
     pub fn new(hops: u16, only_down: bool) -> Self {
         if hops > Self::HOPS_MAX {
             return Self::NONE;
@@ -49,7 +49,7 @@ pub(crate) struct Levels {
     weights: Option<Vec<u8>>,
 }
 
-/// No path by this channel, in [`Hops`].
+/// In [`Hops`]: there is no path by this channel.
 pub(crate) const NO_WAY: u8 = u8::MAX;
 
 /// Hops that remain from every channel towards every switch, for engines in which the hop count of a switch does not
@@ -71,7 +71,7 @@ pub(crate) enum Paths {
     Hops(Hops),
 }
 
-/// The entries a channel must lead to, for one switch and one target.
+/// The entries to which a channel must lead, for one switch and one target.
 #[derive(Clone, Copy, Debug)]
 struct NextHop {
     down: Entry,
@@ -119,7 +119,7 @@ impl Levels {
         par: Par,
         fill: impl Fn(usize, &mut S, &mut [Entry]) + Sync + Send,
     ) -> Self {
-        /// Rows of one job: enough to pay for its scratch memory, few enough to share out.
+        /// Number of rows of one job: enough to pay for its scratch memory, few enough to share the work.
         const ROWS: usize = 16;
         let mut entries = vec![Entry::NONE; switches * switches];
         let mut jobs: Vec<&mut [Entry]> = entries.chunks_mut((switches * ROWS).max(1)).collect();
@@ -137,7 +137,7 @@ impl Levels {
         }
     }
 
-    /// The same with a weight per channel: entries count weights.
+    /// Adds a weight for each channel; entries then count weights instead of hops.
     pub fn weighted(mut self, weights: Vec<u8>) -> Self {
         self.weights = Some(weights);
         self
@@ -193,7 +193,7 @@ impl Levels {
         }
     }
 
-    /// Ordered pairs of different switches without a path, among those for which `count` holds.
+    /// Returns the number of ordered pairs of different switches without a path, among those for which `count` holds.
     pub fn missing(&self, count: impl Fn(usize, usize) -> bool) -> usize {
         (0..self.switches)
             .map(|to| {

@@ -13,9 +13,9 @@ use crate::note::Note;
 pub struct HopWeight {
     /// GUID of the switch.
     pub switch: Guid,
-    /// Its port.
+    /// The port.
     pub port: u8,
-    /// Hops that leaving by this port counts for, 1–255; 1 for ports without a weight.
+    /// Number of hops that leaving by this port counts as, 1–255; 1 for ports without a weight.
     pub hops: u8,
 }
 
@@ -34,7 +34,7 @@ fn switch(fabric: &Fabric, guid: Guid) -> Option<usize> {
     Some(switch as usize)
 }
 
-/// A weight for every channel, if any is given.
+/// Returns a weight for every channel, if any weight is given.
 pub(crate) fn weights(fabric: &Fabric, graph: &Graph, given: &[HopWeight], notes: &mut Vec<Note>) -> Option<Vec<u8>> {
     if given.is_empty() {
         return None;
@@ -60,7 +60,7 @@ pub(crate) fn weights(fabric: &Fabric, graph: &Graph, given: &[HopWeight], notes
     Some(weights)
 }
 
-/// The turn of each port of the switches that have an order; the first order of a switch counts.
+/// Returns the rank of each port, for the switches that have an order. If a switch has several, the first counts.
 pub(crate) fn turns(fabric: &Fabric, given: &[PortOrder], notes: &mut Vec<Note>) -> BTreeMap<usize, [u8; 256]> {
     let mut turns = BTreeMap::new();
     for PortOrder { switch: guid, ports } in given {

@@ -1,4 +1,4 @@
-//! Tables of an earlier snapshot, for this one.
+//! Carries the tables of an earlier snapshot over to this one.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{NO_PATH, Tables};
@@ -21,7 +21,7 @@ pub fn carry_over(old: &Fabric, tables: &Tables, new: &Fabric) -> Tables {
     carried
 }
 
-/// The previous egress of a LID, if there was one.
+/// Returns the previous egress for a LID, if there was one.
 pub(crate) fn egress(previous: Option<&Tables>, switch: SwitchIdx, lid: Lid) -> Option<u8> {
     previous.map(|t| t.get(switch, lid)).filter(|&port| port != NO_PATH)
 }

@@ -23,7 +23,7 @@ pub struct Difference {
     pub blocks: usize,
     /// Entries.
     pub entries: usize,
-    /// Ordered pairs of hosts with packets (to the base LID) that take another route.
+    /// Number of ordered pairs of hosts with packets (to the base LID) that take another route.
     pub pairs: u64,
 }
 
@@ -110,7 +110,7 @@ const NO_SWITCH: u32 = u32::MAX;
 /// Ports of a switch, and a value for no port.
 const PORTS: usize = 256;
 
-/// The switches, the peers of their ports, and the places of LIDs.
+/// The switches, the peers of their ports, and the positions of LIDs.
 struct Net {
     /// The switch behind each port.
     behind: Vec<[u32; PORTS]>,
@@ -120,7 +120,7 @@ struct Net {
     leaves: Vec<u32>,
     /// The switch of each LID.
     home: Vec<u32>,
-    /// LIDs that are the base LID of a host with a link that is up.
+    /// By LID: true if it is the base LID of a host with a link that is up.
     counts: Vec<bool>,
 }
 
@@ -211,7 +211,7 @@ impl Net {
         load
     }
 
-    /// Host pairs that pass each switch on their route to a LID.
+    /// Returns the number of host pairs that pass each switch on their route to a LID.
     fn flow(&self, tables: &Tables, lid: usize) -> Vec<u32> {
         let mut flow = vec![0; self.behind.len()];
         if self.counts(lid) {
@@ -246,7 +246,7 @@ impl Net {
     }
 }
 
-/// LIDs go up to 0xBFFF.
+/// Returns the LID with this number. LIDs go up to 0xBFFF.
 fn lid_of(lid: usize) -> Lid {
     u16::try_from(lid).map_or(Lid::NONE, Lid)
 }
@@ -261,7 +261,7 @@ struct Taking<'a> {
     ceiling: u64,
     /// LFT blocks that are written.
     written: BTreeSet<(usize, u32)>,
-    /// How many may be.
+    /// Number of blocks that may be written.
     blocks: usize,
 }
 
@@ -294,7 +294,7 @@ impl Taking<'_> {
         order.into_iter().map(|(block, (_, sets))| (block, sets)).collect()
     }
 
-    /// LIDs of a block with an entry that differs.
+    /// Returns the LIDs of a block with an entry that differs.
     fn differing(&self, tables: &Tables, block: usize) -> Vec<usize> {
         let rows = || tables.tile(block).iter().zip(self.goal.tile(block));
         let differs = |i: &usize| rows().any(|(old, new)| old[*i] != new[*i]);
@@ -315,7 +315,7 @@ impl Taking<'_> {
             .collect()
     }
 
-    /// The reduction of the fullest link on the route.
+    /// Returns the reduction of the fullest link on the route.
     fn gain(&self, tables: &Tables, lid: usize, from: u32) -> u64 {
         let fullest = |tables: &Tables| {
             let loads = self.net.way(tables, lid, from);
@@ -405,7 +405,7 @@ impl Taking<'_> {
     }
 }
 
-/// The sum of shifts by channel.
+/// Returns the sum of shifts by channel.
 fn merged(shifts: &[(usize, i64)]) -> Vec<(usize, i64)> {
     let mut sorted = shifts.to_vec();
     sorted.sort_unstable();

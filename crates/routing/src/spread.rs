@@ -11,7 +11,7 @@ use crate::destinations::Destinations;
 use crate::engines::sssp::NONE;
 use crate::lanes::{Added, Lane};
 
-/// Loads, and the memory of one destination.
+/// The loads, with scratch memory for one destination.
 #[derive(Clone)]
 pub(crate) struct Spread<'a> {
     graph: &'a Graph,
@@ -47,7 +47,7 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// The busiest channel's load, and the squares of all.
+    /// Returns the load of the busiest channel, and the sum of the squares of all loads.
     pub fn peak(&self) -> (u64, u128) {
         let squares = self.load.iter().map(|&load| u128::from(load) * u128::from(load)).sum();
         (self.load.iter().copied().max().unwrap_or(0), squares)
@@ -144,7 +144,7 @@ impl<'a> Spread<'a> {
         true
     }
 
-    /// Gives every switch without a path a shortest one.
+    /// Gives a shortest path to every switch without a path.
     pub fn fill(&mut self, attach: usize, next: &mut [u32]) {
         self.search(attach);
         for i in 1..self.near.len() {
@@ -185,7 +185,7 @@ impl<'a> Spread<'a> {
         moved
     }
 
-    /// Returns the change of the sum of fourth powers of loads if pairs move from one channel and its path to another.
+    /// Returns how the sum of fourth powers of loads changes if pairs move from one channel and its path to another.
     fn change(&self, next: &[u32], (mut old, mut new): (u32, u32), pairs: u64) -> i128 {
         // (l + p)^4 - l^4; no load reaches 2^31, that of 49,151 LIDs' pairs on one channel.
         let step = |load: u64| {
@@ -255,7 +255,7 @@ impl<'a> Spread<'a> {
     }
 
     fn search(&mut self, attach: usize) {
-        /// Farther than any switch; one more does not overflow.
+        /// A distance larger than that of any switch; one more does not overflow.
         const FAR: u32 = u32::MAX - 1;
         if self.from == Some(attach) {
             return;

@@ -44,7 +44,7 @@ type Entries = BTreeMap<u8, Guid>;
 #[derive(Clone, Debug, Default)]
 pub struct Aliases {
     by_port: BTreeMap<Guid, Entries>,
-    /// The port that each GUID belongs to.
+    /// By GUID: the port that it belongs to.
     owners: BTreeMap<Guid, Guid>,
     /// GUIDs assigned to entries. An entry gets the same GUID again on its next request.
     given: BTreeMap<Guid, Entries>,
@@ -69,7 +69,7 @@ pub struct Changed {
 struct Asked<'a> {
     port: &'a EndPort,
     block: u8,
-    /// Entries that the request names and the port has room for, with the requested GUIDs.
+    /// Entries that the request names and for which the port has room, with the requested GUIDs.
     entries: Vec<(u8, Guid)>,
 }
 
@@ -165,7 +165,7 @@ impl Aliases {
         std::mem::take(&mut self.changed).into_iter().map(of_port).collect()
     }
 
-    /// True if there are such ports.
+    /// True if ports have changed aliases that were not taken yet.
     pub fn has_changed(&self) -> bool {
         !self.changed.is_empty()
     }
@@ -175,7 +175,7 @@ impl Aliases {
         self.changed.extend(self.by_port.keys());
     }
 
-    /// Replaces `before` by this value: all ports of both count as changed.
+    /// Replaces `before` by this value. All ports of both count as changed.
     pub fn follow(&mut self, before: &Self) {
         self.all_changed();
         self.changed.extend(before.by_port.keys());
@@ -210,7 +210,7 @@ impl Aliases {
         kept
     }
 
-    /// Restores stored aliases. Contradictory ones are left out: a GUID with two owners.
+    /// Restores stored aliases. A GUID with two owners is contradictory and left out.
     pub(crate) fn restore(&mut self, kept: Vec<KeptAlias>) {
         for KeptAlias {
             port,

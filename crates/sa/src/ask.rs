@@ -192,7 +192,7 @@ impl Sa {
         })
     }
 
-    /// True if a requester queries its own membership.
+    /// True if a requester asks for its own membership.
     fn asks_of_itself(&self, request: &Request, snapshot: &Snapshot, requester: u32) -> bool {
         use records::member::PORT_GID;
         let port = Gid(PORT_GID.wide(request.data()));
@@ -342,7 +342,7 @@ fn any_port(layout: &Layout, request: &Request, snapshot: &Snapshot) -> u64 {
     }
 }
 
-/// Returns the rows of a table of the snapshot: of all end ports, or of the one with the requested LID.
+/// Returns the rows of a table of the snapshot, either for all end ports or for the one with the requested LID.
 fn snapshot_source(table: &Table, request: &Request, snapshot: &Snapshot) -> Result<Source, Refusal> {
     if table.trusted_only && !request.trusted {
         return Err(Refusal::Denied);

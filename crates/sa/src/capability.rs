@@ -20,7 +20,7 @@ const ALIAS_GUIDS: u64 = 1 << 5;
 const FULL_PORT_INFO: u64 = 1 << 6;
 /// Extended speeds: PathRecord and PortInfoRecord distinguish FDR and EDR from older speeds.
 const EXTENDED_SPEEDS: u64 = 1 << 7;
-/// Does for PortInfo.CapabilityMask2 what [`CAPABILITY_MATCH`] does for CapabilityMask.
+/// Has the same meaning for PortInfo.CapabilityMask2 as [`CAPABILITY_MATCH`] has for CapabilityMask.
 const CAPABILITY2_MATCH: u64 = 1 << 10;
 /// JoinState 8: a send-only full member creates a group and keeps it alive. If the bit is clear, Linux refuses
 /// `rdma_join_multicast` with that state.

@@ -11,9 +11,9 @@ use crate::refusal::Refusal;
 pub struct Exchange {
     /// LID of the client.
     pub lid: Lid,
-    /// Its queue pair.
+    /// Queue pair of the client.
     pub qp: u32,
-    /// Its transaction.
+    /// Transaction of the exchange.
     pub transaction: u64,
 }
 
@@ -40,27 +40,27 @@ pub struct Request {
     pub from: Address,
     /// The request.
     pub mad: Mad,
-    /// True if it has the right SM_Key.
+    /// True if the request has the right SM_Key.
     pub trusted: bool,
 }
 
 impl Request {
-    /// Its component mask.
+    /// Returns the component mask of the request.
     pub fn mask(&self) -> u64 {
         self.mad.component_mask()
     }
 
-    /// Its data.
+    /// Returns the data of the request.
     pub fn data(&self) -> &SaData {
         self.mad.sa_data()
     }
 
-    /// True if it queries a table.
+    /// True if the request asks for a table.
     pub fn wants_table(&self) -> bool {
         matches!(self.mad.method(), Method::GetTable | Method::GetMulti)
     }
 
-    /// Returns the header of the answer: that of the request without SM_Key, RMPP and data.
+    /// Returns the header of the answer: the header of the request, without SM_Key, RMPP and data.
     pub fn answer(&self, status: Status, offset: u16) -> Mad {
         let mut mad = self.mad;
         mad.set_method(answer_to(mad.method()));

@@ -1,4 +1,4 @@
-//! The tables that a standby queries from a master, and decoding of their rows.
+//! The tables that a standby requests from a master, and the decoding of their rows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub struct Rows {
     pub bytes: Vec<u8>,
 }
 
-/// Returns a row of this length in the form that fields are read from.
+/// Returns a row of this length in the form from which fields are read.
 pub fn widened(chunk: &[u8], len: usize) -> SaData {
     let mut row: SaData = [0; SA_DATA_LEN];
     row.iter_mut()

@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_millis(700);
 /// After two such times without an answer the standby knows that its copy may be out of date. That is earlier than the
 /// time at which the master stops waiting for the standby.
 const PATIENCE_REVISION: Duration = Duration::from_millis(350);
-/// Unanswered requests for the revision after which a master may no longer be one of this project.
+/// Number of unanswered requests for the revision after which a master may no longer run Selvedge.
 const OURS_SILENT_MAX: u32 = 8;
 /// Wait after a change for further ones: a host that joins one group usually joins others.
 const GATHER: Duration = Duration::from_millis(50);
@@ -43,10 +43,10 @@ const GATHER: Duration = Duration::from_millis(50);
 const SHARE: u32 = 20;
 /// Largest number of segments of an answer: 5,832 ports in 100 groups are 194,400.
 const SEGMENTS_MAX: u32 = 500_000;
-/// Unanswered requests after which the master's LID is looked up again.
+/// Number of unanswered requests after which the master's LID is looked up again.
 const SILENT_MAX: u32 = 2;
-/// If a master did not answer a revision query, it is sent another one only after this number of copies. OpenSM logs an
-/// error for each such query.
+/// If a master did not answer a request for the revision, the next such request is sent only after this number of
+/// copies. OpenSM logs an error for each of them.
 const SKIPS: u32 = 60;
 /// First transaction id of the copier's SMPs; the manager's own are counted from 1.
 const OWN_SMPS: u32 = 0xC0B1_0000;
@@ -57,7 +57,7 @@ pub struct CopyConfig {
     pub sa_key: u64,
     /// M_Key of our own port; 0: none.
     pub m_key: u64,
-    /// Number of our own port, if it belongs to a channel adapter.
+    /// Number of the local port, if it belongs to a channel adapter.
     pub port: u8,
     /// Time between copies from a master that does not report changes, and after a copy that failed. Default 1 s, like
     /// the polling interval.
@@ -77,7 +77,7 @@ impl Default for CopyConfig {
     }
 }
 
-/// How reliable a copy is if the master ends now.
+/// How reliable a standby's copy is, if the master ends now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Worth {
     /// Hosts are known to have registered something that it does not contain, or this is unknown.
@@ -86,14 +86,14 @@ pub enum Worth {
     /// The copy was complete, but the master no longer confirms it. If the master still runs, hosts may have registered
     /// more since then; if it has ended, no host can have.
     Unproven,
-    /// It is complete.
+    /// The copy is complete.
     All,
 }
 
-/// The present step of the copier: what it waits for.
+/// The current step of the copier: what it waits for.
 #[derive(Debug, Default)]
 enum Step {
-    /// Nothing: this manager is not standby.
+    /// The copier waits for nothing, because this manager is not standby.
     #[default]
     Off,
     /// The time of the next copy.
@@ -102,13 +102,13 @@ enum Step {
     Where,
     /// The revision before the tables are copied.
     Before,
-    /// The table with this number.
+    /// The copier waits for the table with this number.
     Table { receiver: Option<Receiver> },
     /// The revision after the tables were copied.
     After,
     /// A report of a change.
     Watching,
-    /// The answer to a request that only confirms that the change is known.
+    /// The copier waits for the answer to a request that only confirms that the change is known.
     Noted,
 }
 
@@ -117,7 +117,7 @@ enum Step {
 pub struct Copier {
     config: CopyConfig,
     step: Step,
-    /// When the current request counts as unanswered, or when the pause ends.
+    /// When the current request counts as unanswered, or the pause ends.
     due: Time,
     /// The open request.
     asked: Option<Datagram>,
@@ -127,23 +127,23 @@ pub struct Copier {
     at: Option<Address>,
     /// Copies left to make without asking for the revision.
     skips: u32,
-    /// Its last answer.
+    /// The master's last answer with its revision.
     before: Option<Said>,
-    /// Unanswered requests for the revision since the last answer; `None` if there never was an answer.
+    /// Number of unanswered requests for the revision since the last answer; `None` if there never was an answer.
     unanswered: Option<u32>,
     /// The revision of the copy, if the copy is complete.
     held: Option<Revision>,
     is_all: bool,
-    /// Since when hosts register with another master.
+    /// When hosts began to register with another master.
     begun: Option<Time>,
     has_copied: bool,
     /// Run and number of the known service levels.
     levels_held: Option<(u64, u64)>,
     levels: Option<Box<ToldLevels>>,
-    /// Ports with registrations that the master has forgotten, and whether this is new.
+    /// Ports with registrations that the master has dropped, until they are handed on.
     forgotten: Option<BTreeSet<Guid>>,
     has_forgotten: bool,
-    /// The number of the master's list of places out of service that was taken.
+    /// Number of the master's list of places out of service that was last copied.
     listed_held: Option<u32>,
     listed: Option<Arc<OutOfService>>,
     began: Time,
@@ -168,7 +168,7 @@ impl Copier {
         self.config.m_key = m_key;
     }
 
-    /// Starts copying: this manager is standby.
+    /// Begins to copy, because this manager is standby.
     pub fn begin(&mut self, now: Time) {
         self.end();
         (self.at, self.held, self.is_all, self.skips) = (None, None, false, 0);
@@ -213,7 +213,7 @@ impl Copier {
         self.begun.map(|begun| begun + SETTLED_AFTER)
     }
 
-    /// This manager is master. The next time as standby starts from the beginning.
+    /// Stops copying, because this manager is master. The next time as standby starts from the beginning.
     pub fn lead(&mut self) {
         self.end();
         self.begun = None;
@@ -549,7 +549,7 @@ impl Copier {
         }
     }
 
-    /// The copy is made. Further registrations are possible from now on.
+    /// Handles that the copy is made. Further registrations are possible from now on.
     fn copied(&mut self, now: Time) {
         self.has_copied = true;
         let took = now.since(self.began);

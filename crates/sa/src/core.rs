@@ -43,16 +43,16 @@ pub(crate) struct Open {
     pub answer: Answer,
     /// True if more rows are needed now.
     pub hungry: bool,
-    /// Its number, in order of beginning.
+    /// Number of the answer, in order of beginning.
     pub number: u64,
 }
 
 /// An answer in progress.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// A query for one record, with the record found so far.
+    /// The answer to a Get: one record, if one was found so far.
     One(Option<SaData>),
-    /// A query for a table: its rows, while they fit into one segment.
+    /// The answer to a GetTable: its rows, as long as they fit into one segment.
     Short(Vec<u8>),
     /// A table of several segments.
     Long(Box<Sender>),
@@ -72,19 +72,19 @@ pub struct Sa {
     pub(crate) questions: BTreeMap<Exchange, Receiver>,
     /// The last requests of standbys that wait for a change of registrations, by LID and queue pair.
     pub(crate) watchers: BTreeMap<(Lid, u32), Request>,
-    /// Standbys that answers to changes wait for.
+    /// Standbys that must learn of a change before its request is answered.
     pub(crate) standbys: Standbys,
     pub(crate) reports: Reports,
     pub(crate) swept: Swept,
     pub(crate) counters: Counters,
     pub(crate) presets: Arc<Partitions>,
-    /// Number of long answers so far.
+    /// Number of long answers that have begun.
     pub(crate) begun: u64,
-    /// How often registrations have changed.
+    /// Number of changes of registrations.
     pub(crate) revision: u64,
-    /// How often the service levels of clients have changed.
+    /// Number of changes of the service levels of clients.
     pub(crate) levels: u64,
-    /// Since when subscribers have not answered reports, by LID.
+    /// When subscribers ceased to answer reports, by LID.
     pub(crate) silent: BTreeMap<Lid, Time>,
     pub(crate) now: Time,
     /// Ports that name GUIDs unknown to the plan in force.
@@ -217,7 +217,7 @@ impl Sa {
         self.registered.aliases.take_changed()
     }
 
-    /// Returns when [`Input::Wake`] is due, if nothing else happens.
+    /// Returns when [`Input::Wake`] is due, if no other input comes.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         if !self.turns.is_empty() {

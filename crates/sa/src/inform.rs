@@ -25,12 +25,12 @@ pub struct Subscription {
     wanted: SaData,
     /// GUID of the subscribed port.
     pub guid: Guid,
-    /// Where reports are sent.
+    /// The address to which reports are sent.
     pub to: Address,
 }
 
 impl Subscription {
-    /// True if it matches this event.
+    /// True if the subscription includes this event.
     fn wants(&self, event: &Event) -> bool {
         use records::inform_info as f;
         let data = &self.wanted;

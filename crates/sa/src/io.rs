@@ -39,7 +39,7 @@ pub enum Input {
     OutOfService(Arc<str>),
     /// The manager is no longer master: no request is answered.
     Withdraw,
-    /// Another manager is master, and hosts register with it: registrations here are removed.
+    /// Another manager is master, and hosts register there. Registrations here are removed.
     Forget,
     /// Registrations copied from the master while this manager is standby. They replace those known here.
     Copied(Box<Registrations>),
@@ -50,7 +50,7 @@ pub enum Input {
 pub struct Output {
     /// The datagram to send.
     pub datagram: Datagram,
-    /// How long the lower layer may wait for a response; zero: none is expected.
+    /// How long the lower layer may wait for a response; zero if none is expected.
     pub timeout: Duration,
 }
 
@@ -85,7 +85,7 @@ pub struct Counters {
     pub limited: u64,
     /// The client with the most requests above its limit, and their number.
     pub most_limited: Option<(Lid, u32)>,
-    /// Datagrams dropped: not master, not a request, an unexpected part of a transfer.
+    /// Dropped datagrams: this manager is not master, they are no requests, or they are unexpected parts of a transfer.
     pub dropped: u64,
     /// Records sent.
     pub records: u64,
@@ -95,7 +95,7 @@ pub struct Counters {
     pub failed: u64,
     /// Events reported to subscribers, without repeats.
     pub reports: u64,
-    /// Events not reported: too many were waiting, or the subscriber did not answer.
+    /// Events that were not reported: too many were waiting, or the subscriber did not answer.
     pub reports_lost: u64,
 }
 

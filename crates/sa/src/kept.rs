@@ -49,7 +49,7 @@ pub(crate) struct KeptSubscription {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeptService {
     pub owner: Guid,
-    /// Remaining time of its lease; `None`: it does not end.
+    /// Remaining time of the service's lease; `None`: the lease does not end.
     pub left: Option<Duration>,
     pub record: SaData,
 }
@@ -57,7 +57,7 @@ pub(crate) struct KeptService {
 /// An alias GUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeptAlias {
-    /// Its port's own GUID.
+    /// The port's own GUID.
     pub port: Guid,
     pub entry: u8,
     pub guid: Guid,
@@ -83,7 +83,7 @@ pub struct Registrations {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} is no group, member, subscription, service or alias GUID")]
 pub struct BadLine {
-    /// Its number, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
 }
 
@@ -100,8 +100,8 @@ impl Registrations {
         )
     }
 
-    /// Returns the ports that were absent when this was stored and had registered something before. A port that is back
-    /// when a manager starts again does not know that its registrations were removed.
+    /// Returns the ports that were absent when this value was stored, and had registered something before. A port that
+    /// is back when a manager starts again does not know that its registrations were removed.
     #[must_use]
     pub const fn forgotten(&self) -> &BTreeSet<Guid> {
         &self.forgotten
@@ -211,7 +211,7 @@ impl Registrations {
         Some(())
     }
 
-    /// Returns the groups by LID. A group with the LID or GID of another is left out.
+    /// Returns the groups by LID. A group that shares its LID or GID with another one is left out.
     pub(crate) fn take_groups(&mut self) -> BTreeMap<u16, KeptGroup> {
         use records::member::MLID;
         let groups = std::mem::take(&mut self.groups).into_iter();
@@ -227,7 +227,7 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Returns a record of this many bytes.
+/// Returns a record of this length in bytes.
 fn bytes(text: &str, len: usize) -> Option<SaData> {
     let mut data = [0; SA_DATA_LEN];
     if text.len() != 2 * len || !text.is_ascii() {

@@ -22,7 +22,7 @@ const ROWS_PER_REQUEST: u32 = 16;
 /// A bucket for each LID.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
-    /// By LID, up to the highest LID that sent a request: at most 49,152 × 12 bytes.
+    /// Buckets by LID, up to the highest LID that sent a request: at most 49,152 × 12 bytes.
     buckets: Vec<Bucket>,
     /// Number of requests above the limit, of all clients.
     pub over: u64,

@@ -34,34 +34,34 @@ const FIRST: u16 = 0xC000;
 /// (`osm_sa_mcmember_record.c`), IBA vol 1 §15.2.5.17 (o15-0.1.6).
 const SIGNATURE: u16 = 0xA01B;
 const LINK_LOCAL: u8 = 2;
-/// Last one: 0xFFFF is the permissive LID.
+/// Last multicast LID: 0xFFFF is the permissive LID.
 const LAST: u16 = 0xFFFE;
 
 /// A member of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// GUID of its port.
+    /// GUID of the member's port.
     pub guid: Guid,
     /// JoinState: 1 full, 2 non-member, 4 send-only, 8 send-only full.
     pub join_state: u8,
-    /// The port that joined for it.
+    /// The port that joined for this member.
     pub joined_by: JoinedBy,
 }
 
 /// A multicast group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its GID.
+    /// GID of the group.
     pub mgid: Gid,
-    /// Its LID.
+    /// LID of the group.
     pub mlid: Lid,
-    /// Its partition.
+    /// Partition of the group.
     pub pkey: PKey,
     /// Largest payload, as an IBA code.
     pub mtu: u8,
-    /// Its static rate.
+    /// Static rate of the group.
     pub rate: StaticRate,
-    /// Its members, by GUID.
+    /// Members of the group, by GUID.
     pub members: Vec<Member>,
     /// True for a preset group, which stays without members.
     pub is_preset: bool,
@@ -82,12 +82,12 @@ impl Group {
         named.any(|guid| self.members.binary_search_by_key(guid, |m| m.guid).is_ok())
     }
 
-    /// Returns the service level of its packets.
+    /// Returns the service level of the group's packets.
     pub(crate) fn sl(&self) -> Option<Sl> {
         Sl::new(u8::try_from(records::member::SL.get(&self.record)).ok()?)
     }
 
-    /// Returns its record with a member.
+    /// Returns the record of the group with a member.
     fn with(&self, gid: Gid, member: Member) -> SaData {
         use records::member as f;
         let mut row = self.record;
@@ -101,7 +101,7 @@ impl Group {
 /// All multicast groups.
 #[derive(Debug, Default)]
 pub struct Groups {
-    /// By LID.
+    /// Groups by LID.
     pub(crate) by_mlid: BTreeMap<u16, Group>,
     pub(crate) by_mgid: BTreeMap<Gid, u16>,
     /// Serial number of assigned group GIDs.
@@ -316,7 +316,7 @@ impl Groups {
         }
     }
 
-    /// Removes a port from a group, or some of its join states.
+    /// Removes a port from a group, or removes some of its join states.
     pub fn leave(
         &mut self,
         (snapshot, aliases): (&Snapshot, &Aliases),
@@ -372,7 +372,7 @@ impl Groups {
         (self.iter().map(kept).collect(), self.serial)
     }
 
-    /// Restores stored groups. Invalid ones are left out: a LID that is not multicast, a GID that two groups have.
+    /// Restores stored groups. Invalid ones are left out: a LID that is not multicast, or a GID that two groups have.
     pub(crate) fn restore(&mut self, groups: BTreeMap<u16, KeptGroup>, serial: u64) {
         use records::member as f;
         self.serial = serial;
@@ -498,7 +498,7 @@ impl Wishes {
         }
     }
 
-    /// True if a row satisfies them.
+    /// True if a row satisfies these wishes.
     pub fn accepts(&self, row: &SaData) -> bool {
         use records::member as f;
         let by_speed = |code: u64| {

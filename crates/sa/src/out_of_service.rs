@@ -37,7 +37,7 @@ pub fn read(rows: impl Iterator<Item = SaData>, number: u32) -> Option<Arc<OutOf
     OutOfService::parse(&text).ok().map(Arc::new)
 }
 
-/// Returns a number that is another one for another text; 0 for no text. It is its FNV-1a hash.
+/// Returns a number that differs for different texts, and is 0 for no text. It is the FNV-1a hash of the text.
 pub fn number(text: &str) -> u32 {
     if text.is_empty() {
         return 0;

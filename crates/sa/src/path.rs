@@ -23,7 +23,7 @@ pub struct Wishes {
     pub pkey: Option<PKey>,
     /// Service level.
     pub sl: Option<Sl>,
-    /// The reverse path must have the same properties on the same service level.
+    /// True if the reverse path must have the same properties on the same service level.
     pub reversible: bool,
 }
 
@@ -96,7 +96,7 @@ impl Fields {
 /// End ports on one side of a query, by index.
 #[derive(Clone, Debug)]
 enum Side {
-    /// Exactly these, with the GUIDs that name them.
+    /// Exactly these end ports, with the GUIDs that name them.
     These(Vec<(u32, Guid)>),
     /// All.
     All,
@@ -139,7 +139,7 @@ pub struct Paths {
     target: usize,
     /// LMC offsets of the current pair that are still to be tried, last first; `None`: not started.
     offsets: Option<Vec<u16>>,
-    /// Number of paths of the pair so far.
+    /// Number of paths of the current pair so far.
     of_pair: u32,
 }
 
@@ -231,7 +231,7 @@ impl Paths {
         }
     }
 
-    /// Only the first path of a pair is wanted (a Get).
+    /// Limits the answer to the first path of a pair, as a Get needs it.
     pub fn only_first(&mut self) {
         self.most_of_pair = 1;
         self.apart = false;
@@ -282,7 +282,8 @@ impl Paths {
         }
     }
 
-    /// Source: IBA vol 1 §15.4.1.2: a requester sees no port with which it shares no partition.
+    /// True if a requester may see a path. Source: IBA vol 1 §15.4.1.2: a requester sees no port with which it shares
+    /// no partition.
     fn may_see(&self, snapshot: &Snapshot, from: &EndPort, to: &EndPort) -> bool {
         let Some(requester) = self.requester.and_then(|place| snapshot.end(place)) else {
             return true;
@@ -326,7 +327,7 @@ fn most_apart(ways: Vec<Vec<u32>>) -> Vec<u16> {
     order
 }
 
-/// Returns the LID of an end port at an LMC offset. If the port has fewer LIDs, they are reused from the first on.
+/// Returns the LID of an end port at an LMC offset. If the port has fewer LIDs, they are used again from the first on.
 fn lid_at(end: &EndPort, offset: u16) -> Lid {
     Lid(end.lids.base.0 + offset % end.lids.lmc.lids())
 }

@@ -33,7 +33,7 @@ pub enum JoinedBy {
 /// A request to join or to leave.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
-    /// The port that is to join or leave.
+    /// The port that shall join or leave.
     pub port: &'a EndPort,
     /// The GUID in the request: the port's own or an alias.
     pub guid: Guid,
@@ -85,7 +85,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Returns the port that the membership counts for.
+    /// Returns the port for which the membership counts.
     pub fn payer(&self) -> Guid {
         match self.joined_by() {
             JoinedBy::Proxy(Some(by)) => by,

@@ -79,9 +79,9 @@ impl Cursor {
 /// Result of one step through a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A row was written; the cursor is after it.
+    /// A row was written. The cursor is after it.
     Row,
-    /// No row here; the cursor has moved on.
+    /// There is no row here. The cursor has moved on.
     Nothing,
     /// The table ends here.
     End,
@@ -118,7 +118,7 @@ pub(crate) struct Query {
 pub(crate) enum Found {
     /// A row.
     Row,
-    /// None yet: the budget is used up.
+    /// No row yet, because the budget is used up.
     Later,
     /// There are no more rows.
     End,

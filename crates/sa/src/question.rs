@@ -1,4 +1,4 @@
-//! A standby's question for the revision of the master's registrations, and the answer.
+//! A standby's request for the revision of the master's registrations, and the answer.
 
 use selvedge_wire::sa::records;
 use selvedge_wire::{Class, Mad, Method, Status};
@@ -11,16 +11,16 @@ pub type Revision = (u64, u64);
 pub struct Said {
     pub revision: Revision,
     pub levels: u64,
-    /// The number of its list of places out of service; 0: nothing is listed.
+    /// Number of the master's list of places out of service; 0 if the list is empty.
     pub listed: u32,
 }
 
-/// The next step if the revision is the known one.
+/// What the master does if the requester already knows its current revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfSame {
     /// Answer at once.
     Answer,
-    /// Answer when it changes.
+    /// Hold the request back, and answer it when the revision changes.
     Wait,
 }
 

@@ -75,7 +75,7 @@ impl StaticRate {
         ASCENDING[self.0 as usize]
     }
 
-    /// Returns by how many steps it is faster than another.
+    /// Returns by how many steps this rate is faster than `other`.
     #[must_use]
     pub const fn steps_above(self, other: Self) -> u64 {
         self.0.saturating_sub(other.0) as u64

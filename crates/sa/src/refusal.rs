@@ -8,13 +8,13 @@ use selvedge_wire::sa::SaStatus;
 pub enum Refusal {
     /// No plan yet, or too many requests from the client.
     Busy,
-    /// Class version other than 2.
+    /// The class version is not 2.
     BadVersion,
     /// The method does not exist.
     BadMethod,
     /// The attribute does not exist, or does not support the method.
     BadAttribute,
-    /// A component that the attribute does not have, or an invalid one.
+    /// The attribute does not have the component, or its value is invalid.
     Invalid,
     /// Required components are missing.
     Insufficient,
@@ -22,7 +22,7 @@ pub enum Refusal {
     TooMany,
     /// A query for one record matches none.
     None,
-    /// A GID that is not of this subnet.
+    /// The GID does not belong to this subnet.
     InvalidGid,
     /// Not allowed: a wrong SM_Key, a registration of another port, or data for trusted requesters only.
     Denied,

@@ -14,17 +14,17 @@ use crate::io::{Counters, Output};
 /// An event that is reported to subscribers.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// Number of its trap.
+    /// Number of the trap.
     pub number: u16,
-    /// Its severity (Notice.Type).
+    /// Severity (Notice.Type).
     pub kind: u8,
-    /// Kind of node that reports it (Notice.ProducerType).
+    /// Kind of node that reports the event (Notice.ProducerType).
     pub producer: u32,
-    /// LID of the port that reports it.
+    /// LID of the port that reports the event.
     pub issuer: Lid,
-    /// The port or group that it concerns, if any.
+    /// The port or group that the event concerns, if any.
     pub about: Option<Gid>,
-    /// Its Notice, in wire format.
+    /// The Notice, in wire format.
     notice: [u8; 64],
 }
 
@@ -79,7 +79,7 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub struct Reports {
     waiting: BTreeMap<u64, Waiting>,
-    /// When each is due, earliest first.
+    /// When each report is due, earliest first.
     due: BTreeSet<(Time, u64)>,
     last: u32,
 }
@@ -117,7 +117,7 @@ impl Reports {
         Some(output(config, datagram))
     }
 
-    /// Handles a subscriber's response. False if no report waits for it.
+    /// Handles a subscriber's response. Returns false if no report waits for it.
     pub fn answered(&mut self, datagram: &Datagram) -> bool {
         // The lower layer uses the upper half.
         let transaction = datagram.mad.transaction().0 & 0xFFFF_FFFF;

@@ -20,7 +20,7 @@ use crate::pieces::send;
 use crate::refusal::Refusal;
 use crate::snapshot::Snapshot;
 
-/// Most queries held back: more than the number of standbys in practice.
+/// Largest number of requests that are held back: more than the number of standbys in practice.
 const WATCHERS_MAX: usize = 32;
 
 impl Sa {
@@ -55,14 +55,14 @@ impl Sa {
         Ok(())
     }
 
-    /// Answers waiting queries, before all outputs in `out` from index `first` on.
+    /// Answers the held-back requests, before all outputs in `out` from index `first` on.
     pub(crate) fn tell_watchers(&mut self, first: usize, out: &mut Vec<Output>) {
         let watchers = std::mem::take(&mut self.watchers);
         let answers: Vec<Output> = watchers.values().map(|request| self.revision_answer(request)).collect();
         out.splice(first..first, answers);
     }
 
-    /// A plan is in force, and senders get its service levels from now on. Standbys are notified if the levels have
+    /// Handles a plan in force: senders get its service levels from now on. Standbys are notified if the levels have
     /// changed.
     pub(crate) fn levels_committed(&mut self, old: Option<&Snapshot>, new: &Snapshot) {
         let Some(old) = old.map(Snapshot::plan) else { return };

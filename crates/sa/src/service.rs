@@ -40,7 +40,7 @@ impl Name {
 #[derive(Clone, Debug)]
 struct Service {
     record: SaData,
-    /// GUID of the port that offers it.
+    /// GUID of the port that offers the service.
     owner: Guid,
     expires: Option<Time>,
 }

@@ -24,7 +24,7 @@ pub trait Agents: Send + Sync {
 pub struct Sources {
     /// The fabric after the plan was applied.
     pub fabric: Arc<Fabric>,
-    /// The plan in force; its indexes are those of the fabric.
+    /// The plan in force, with the indices of the fabric.
     pub plan: Arc<Plan>,
     /// Answers of the agents.
     pub agents: Arc<dyn Agents>,
@@ -50,30 +50,30 @@ const HOPS_MAX: u32 = 1_000;
 /// An end port, with the data for queries.
 #[derive(Clone, Debug)]
 pub struct EndPort {
-    /// Its position in the fabric.
+    /// Position of the end port in the fabric.
     pub at: PortRef,
-    /// Its GUID.
+    /// GUID of the end port.
     pub guid: Guid,
-    /// Its LIDs.
+    /// LIDs of the end port.
     pub lids: LidRange,
-    /// The first switch of its paths: the port's own switch, or the one at the other end of its cable.
+    /// The first switch on the end port's paths: its own switch, or the switch at the other end of its cable.
     switch: u32,
-    /// If there is no switch: the end port at the other end of its cable.
+    /// If there is no such switch: the end port at the other end of its cable.
     beside: u32,
     /// True for port 0 of a switch.
     pub is_switch: bool,
-    /// Largest payload of its link, as an IBA code.
+    /// Largest payload of the end port's link, as an IBA code.
     mtu: u8,
-    /// Rate of its link.
+    /// Rate of the end port's link.
     rate: StaticRate,
-    /// Index of its P_Keys among all different tables.
+    /// Index of the end port's P_Keys among all different tables.
     keys: u32,
 }
 
 /// An egress port of a switch.
 #[derive(Clone, Copy, Debug)]
 struct Hop {
-    /// The switch behind it or, with [`TO_END`], the end port.
+    /// The switch behind the hop or, with [`TO_END`], the end port.
     to: u32,
     mtu: u8,
     rate: StaticRate,
@@ -85,7 +85,7 @@ struct Hop {
 pub struct Quality {
     /// Largest payload, as an IBA code.
     pub mtu: u8,
-    /// Rate of its slowest link.
+    /// Rate of the slowest link.
     pub rate: StaticRate,
 }
 
@@ -342,7 +342,7 @@ impl Snapshot {
         self.gid_of(end.guid)
     }
 
-    /// Returns the GID of this subnet with a GUID.
+    /// Returns the GID that a GUID has in this subnet.
     #[must_use]
     pub fn gid_of(&self, guid: Guid) -> Gid {
         Gid::new(self.prefix, guid)

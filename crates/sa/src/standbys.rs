@@ -26,7 +26,7 @@ use crate::io::Output;
 /// Longest wait of an answer. ClassPortInfo.RespTimeValue announces 1.07 s to hosts. A standby notices after two of its
 /// queries, 0.7 s, that it gets no answers.
 const WAIT: Duration = Duration::from_millis(800);
-/// Largest number of standbys that are waited for: more than in practice.
+/// Largest number of standbys for which answers wait: more than in practice.
 const STANDBYS_MAX: usize = 32;
 /// Most waiting answers, 0.3 KB each. Further changes are answered with BUSY.
 const HELD_MAX: usize = 16_384;
@@ -42,15 +42,16 @@ pub(crate) struct Standbys {
     /// Standbys that may regard their copy as complete.
     content: BTreeSet<Standby>,
     /// Standbys that had a complete copy before a change and have not shown yet that they know of the change: the
-    /// revision of their copy, and until when they are waited for.
+    /// revision of their copy, and until when answers wait for them.
     unaware: BTreeMap<Standby, (Revision, Time)>,
-    /// LIDs of managers that have asked nothing since this manager became master, and until when each is waited for.
+    /// LIDs of managers that have sent no request since this manager became master, and until when answers wait for
+    /// each.
     unheard: BTreeMap<Lid, Time>,
-    /// LIDs of managers that have asked something since this manager last stopped to answer.
+    /// LIDs of managers that have sent a request since this manager last stopped to answer.
     heard: BTreeSet<Lid>,
     /// Answers to hosts.
     held: BTreeMap<Exchange, Output>,
-    /// Until when each waits at most, earliest first.
+    /// Until when each answer waits at most, earliest first.
     dues: VecDeque<(Time, Exchange)>,
 }
 
@@ -73,13 +74,13 @@ impl Standbys {
         }
     }
 
-    /// This manager is master, and other managers have these LIDs.
+    /// Handles that this manager is master. Other managers have these LIDs.
     pub fn begin(&mut self, now: Time, others: impl IntoIterator<Item = Lid>) {
         let others = others.into_iter().filter(|lid| !self.heard.contains(lid));
         self.unheard = others.take(STANDBYS_MAX).map(|lid| (lid, now + WAIT)).collect();
     }
 
-    /// Something has changed since revision `before`.
+    /// Called when something has changed since revision `before`.
     pub fn changed(&mut self, now: Time, before: Revision) {
         for who in std::mem::take(&mut self.content) {
             self.unaware.entry(who).or_insert((before, now + WAIT));
@@ -125,8 +126,8 @@ impl Standbys {
         }
     }
 
-    /// Sends the waiting answers to clients at LIDs for which `is_forgotten` is true at once, as BUSY, because what
-    /// they would confirm is no longer correct. Returns their number.
+    /// At once sends BUSY instead of the waiting answers to clients at LIDs for which `is_forgotten` is true, because
+    /// these answers would confirm what is no longer correct. Returns their number.
     pub fn recall(&mut self, is_forgotten: impl Fn(Lid) -> bool, out: &mut Vec<Output>) -> usize {
         let recalled: Vec<Exchange> = self.held.keys().copied().filter(|who| is_forgotten(who.lid)).collect();
         for exchange in &recalled {

@@ -73,7 +73,7 @@ impl Sa {
         }
     }
 
-    /// A plan is being applied.
+    /// Called when a plan is being applied.
     pub(crate) fn coming(&mut self, fabric: &Fabric, plan: &Plan) {
         let Some(snapshot) = &self.snapshot else { return };
         let given = plan

@@ -1,4 +1,4 @@
-//! Tables of the snapshot: one row for each object that a record describes.
+//! Tables of the snapshot, with one row for each object that a record describes.
 
 use selvedge_fabric::{Node, Port, PortRef, SwitchIdx};
 use selvedge_plan::{ArbBlock, BLOCK_LIDS, link_lanes};
@@ -14,9 +14,9 @@ use crate::snapshot::EndPort;
 
 /// A table of the snapshot.
 pub struct Table {
-    /// Its record.
+    /// Layout of the record.
     pub layout: &'static Layout,
-    /// Its rows.
+    /// Function that writes the rows.
     pub advance: Advance,
     /// True if only trusted requesters see it. Source: IBA vol 1 §15.4.1.2 (table of access restrictions).
     pub trusted_only: bool,

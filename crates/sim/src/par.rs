@@ -5,10 +5,10 @@ use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, IntoParallelRef
 /// How a pure computation may use threads. Results are always merged in index order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Par {
-    /// On the caller's thread.
+    /// Work runs on the caller's thread.
     #[default]
     Sequential,
-    /// On rayon's pool.
+    /// Work runs on rayon's pool.
     Rayon,
 }
 

@@ -29,7 +29,7 @@ impl Seed {
         Rng(Pcg64::seed_from_u64(self.0))
     }
 
-    /// SplitMix64's finaliser (Steele, Lea, Flood 2014): a bijection that spreads every bit.
+    /// Mixes the seed with SplitMix64's finaliser (Steele, Lea, Flood 2014): a bijection that spreads every bit.
     #[must_use]
     pub const fn mixed(self) -> Self {
         let mut z = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -71,7 +71,7 @@ impl Rng {
 /// A probability as an integer ratio, so that decisions need no floating point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ratio {
-    /// Number of cases in which it happens.
+    /// Number of cases in which the event happens.
     pub numerator: u32,
     /// Number of all cases; never 0.
     pub denominator: u32,

@@ -14,19 +14,19 @@ impl Time {
     /// Later than any time.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// Returns the time this many microseconds after the start.
+    /// Returns the time that is this number of microseconds after the start.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros * 1_000)
     }
 
-    /// Returns the time this many milliseconds after the start.
+    /// Returns the time that is this number of milliseconds after the start.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// Returns the time this many seconds after the start.
+    /// Returns the time that is this number of seconds after the start.
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs * 1_000_000_000)

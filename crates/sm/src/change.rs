@@ -37,47 +37,48 @@ pub struct Changes {
     open: Option<Open>,
     /// A job that plans with a superseded policy.
     superseded: Option<JobId>,
-    /// The change that was refused and rolled back, in words, if no other was kept since.
+    /// The last change that was refused and rolled back, in words; `None` if a later change was kept.
     rolled_back: Option<Arc<str>>,
 }
 
 /// A change that has not ended.
 #[derive(Debug)]
 struct Open {
-    /// The policy that a rollback goes back to: the last one that was accepted.
+    /// The policy that a rollback restores: the last one that was accepted.
     before: Arc<Policy>,
     /// The job that plans with the proposed policy.
     job: Option<JobId>,
-    /// The SM_Key that was loaded with the proposed policy, until it is shown.
+    /// The SM_Key that was loaded with the proposed policy, until the manager shows it to others.
     sm_key: Option<SecretKey>,
-    /// This change or one that it superseded was kept for later. The M_Key did not wait: this manager uses it, but only
-    /// ports show which one the master that was there meanwhile gave them.
+    /// True if this change, or one that it superseded, was kept for later. Its M_Key took effect at once: this manager
+    /// uses the new key. But another manager was master in the meantime, and only ports show which M_Key that master
+    /// gave them.
     was_later: bool,
 }
 
-/// A proposed policy, and what has become of it.
+/// A proposed policy, and the state of the proposal.
 #[derive(Clone, Debug)]
 pub struct PolicyChange {
-    /// Its number, from 1 in each process.
+    /// Number of the change, from 1 in each process.
     pub serial: u64,
     /// The proposed policy.
     pub policy: Arc<Policy>,
     /// The keys with other values than in the policy in force when it was proposed.
     pub changed: Arc<[&'static str]>,
-    /// When it was proposed.
+    /// When the policy was proposed.
     pub proposed: Time,
-    /// Its state.
+    /// The state of the change.
     pub state: ChangeState,
-    /// Since when it has this state.
+    /// When the change got this state.
     pub since: Time,
 }
 
 /// The state of a change of policy.
 #[derive(Clone, Debug)]
 pub enum ChangeState {
-    /// It waits for a heavy sweep that plans with it.
+    /// The change waits for a heavy sweep that plans with it.
     Proposed,
-    /// A job plans with it, and the judge checks the plan.
+    /// A job plans with the change, and the judge checks the plan.
     Planned,
     /// The judge accepted the plan. It is the policy now, and Sets are sent.
     Judged,
@@ -86,18 +87,18 @@ pub enum ChangeState {
         /// Sets that failed.
         failed: usize,
     },
-    /// End: every agent holds the plan, or there was nothing to change.
+    /// Final: every agent holds the plan, or there was nothing to change.
     Kept,
-    /// This manager can make no plan now. The first plan that it makes later decides.
+    /// This manager cannot plan now. The change is decided when it makes its first plan.
     KeptForLater {
         /// Why.
         why: Later,
     },
-    /// End: no plan with it was accepted. The former policy is in force.
+    /// Final: no plan with the change was accepted. The former policy is in force.
     RolledBack {
-        /// Why, in words: for each engine, the first finding.
+        /// The reason in words: for each engine, the first finding.
         why: Arc<str>,
-        /// The judge's reason for the last plan that it refused, if it refused one.
+        /// The judge's verdict on the last plan that it refused, if any.
         verdict: Option<Arc<Verdict>>,
     },
     /// End: another proposal came before the judge accepted a plan.
@@ -114,9 +115,9 @@ pub enum Later {
     Standby,
     /// Another manager disabled this one.
     Disabled,
-    /// It only watches.
+    /// The manager only watches.
     Watching,
-    /// Its own port is down.
+    /// The local port is down.
     CutOff,
     /// Ports are guarded by another M_Key.
     MKey,
@@ -129,20 +130,20 @@ pub enum PlansWith {
     InForce,
     /// The policy of the open change.
     Proposed,
-    /// A policy that was superseded meanwhile: its plan is of no use.
+    /// A policy that was superseded while the job ran: its plan cannot be used.
     Superseded,
 }
 
 /// What a change depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx<'a> {
-    /// When the input came.
+    /// When the input arrived.
     pub now: Time,
     /// The policy in force.
     pub in_force: &'a Arc<Policy>,
 }
 
-/// What happened.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In {
     /// The operator proposes a policy.
@@ -153,17 +154,17 @@ pub enum In {
     SweepBegins,
     /// A sweep has ended, or none will begin, and no plan can be made.
     NotNow(Later),
-    /// This job makes a plan of the whole fabric, with [`Changes::wanted`] if there is one.
+    /// This job makes a plan of the whole fabric. It plans with [`Changes::wanted`], if that is a policy.
     HandedOut(JobId),
     /// The judge accepted a plan with the proposed policy.
     Accepted,
     /// No plan was accepted where [`Changes::would_roll_back`].
     Refused {
-        /// Why, in words.
+        /// The reason in words.
         why: Arc<str>,
-        /// The judge's reason for the last plan that it refused.
+        /// The judge's verdict on the last plan that it refused.
         verdict: Option<Arc<Verdict>>,
-        /// The M_Key that ports hold, if it is one.
+        /// The M_Key that ports hold, if they all hold the same one.
         held: Option<SecretKey>,
     },
     /// Every Set of a plan has ended.
@@ -173,24 +174,24 @@ pub enum In {
     },
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
     /// Report this event.
     Event(ChangeEvent),
-    /// This is the policy in force from now on.
+    /// Put this policy in force.
     Take(Arc<Policy>),
-    /// Show this SM_Key from now on.
+    /// Show this SM_Key to other managers from now on.
     Show(SecretKey),
     /// The last change was rolled back.
     RolledBack {
-        /// Why, in words.
+        /// The reason in words.
         why: Arc<str>,
     },
 }
 
 impl Changes {
-    /// Takes one input. Appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, ctx: &Ctx<'_>, input: In, effects: &mut Vec<Effect>) {
         match input {
             In::Proposed(policy) => self.propose(ctx, policy, effects),
@@ -273,7 +274,7 @@ impl Changes {
         &self.list
     }
 
-    /// Returns, in words, the change that was refused and rolled back; `None` if another one was kept since.
+    /// Returns, in words, the last change that was refused and rolled back; `None` if a later change was kept.
     pub const fn rolled_back(&self) -> Option<&Arc<str>> {
         self.rolled_back.as_ref()
     }
@@ -303,8 +304,9 @@ impl Changes {
         }
     }
 
-    /// An SM_Key waits for the end of the change that it was loaded with, unless this manager makes no plan now: then
-    /// other managers decide, and it shows what the operator wants them all to show.
+    /// Loads an SM_Key. It takes effect when the change that it was loaded with ends. If this manager makes no plan
+    /// now, the key takes effect at once: other managers decide, and this one shows the key that the operator wants all
+    /// of them to show.
     fn load_sm_key(&mut self, key: SecretKey, effects: &mut Vec<Effect>) {
         let is_later = matches!(self.list.last().map(state_of), Some(ChangeState::KeptForLater { .. }));
         match self.open.as_mut().filter(|_| !is_later) {
@@ -313,8 +315,8 @@ impl Changes {
         }
     }
 
-    /// Ends the open change because another one is proposed. A policy that was accepted stays the policy in force.
-    /// Returns the superseded change: the operator still wants the SM_Key that waited for its end.
+    /// Ends the open change because another one is proposed. A policy that was accepted stays in force. Returns the
+    /// superseded change: its SM_Key is still wanted by the operator.
     fn make_way(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) -> Option<Open> {
         if self.wanted().is_none() {
             if self.open.is_some() {
@@ -342,7 +344,7 @@ impl Changes {
         self.report(effects, |serial, changed| ChangeEvent::Kept { serial, changed });
     }
 
-    /// No plan can be made now: the change waits until one can.
+    /// Keeps the change until a plan can be made, because none can be made now.
     fn keep_for_later(&mut self, ctx: &Ctx<'_>, why: Later, effects: &mut Vec<Effect>) {
         let Some(open) = &mut self.open else { return };
         open.job = None;
@@ -364,7 +366,8 @@ impl Changes {
         }
     }
 
-    /// The policy before the change is in force. If the change was kept for later, ports keep the M_Key that they hold.
+    /// Restores the policy from before the change. If the change was kept for later, ports keep the M_Key
+    /// that they hold.
     fn roll_back(
         &mut self,
         ctx: &Ctx<'_>,
@@ -391,7 +394,7 @@ impl Changes {
         });
     }
 
-    /// The last change enters a state.
+    /// Records that the last change enters a state.
     fn enter(&mut self, ctx: &Ctx<'_>, state: ChangeState) {
         if let Some(last) = Arc::make_mut(&mut self.list).last_mut() {
             (last.state, last.since) = (state, ctx.now);
@@ -409,7 +412,7 @@ const fn state_of(change: &PolicyChange) -> &ChangeState {
     &change.state
 }
 
-/// Changes the policy in force, unless it is this one.
+/// Puts a policy in force, unless it already is.
 fn take(ctx: &Ctx<'_>, policy: Arc<Policy>, effects: &mut Vec<Effect>) {
     if **ctx.in_force != *policy {
         effects.push(Effect::Take(policy));
@@ -422,7 +425,7 @@ fn in_words(change: &PolicyChange, why: &str) -> Arc<str> {
 }
 
 impl ChangeState {
-    /// Returns its name in JSON.
+    /// Returns the name of the state in JSON.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

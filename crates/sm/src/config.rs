@@ -1,4 +1,4 @@
-//! How a manager behaves; values only.
+//! The settings of a manager; plain values only.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub enum Mode {
 pub struct Config {
     /// The mode: what the manager is allowed to do.
     pub mode: Mode,
-    /// The port it sits at.
+    /// The port that the manager runs at.
     pub local: LocalPort,
     /// The operator's policy.
     pub policy: Arc<Policy>,
@@ -55,7 +55,7 @@ pub struct Config {
     pub backups_after: Option<Duration>,
     /// Polls without an answer after which the master is gone. Default 2: each is repeated like any request.
     pub poll_misses: u32,
-    /// The port of a host that babbles is disabled. Default: it is only reported.
+    /// True if the port of a host that babbles is disabled. Default false: the port is only reported.
     pub disable_babbling_ports: bool,
 }
 
@@ -67,7 +67,7 @@ debug_without_keys!(
 );
 
 impl Config {
-    /// The defaults for a manager at `local`.
+    /// Returns the defaults for a manager at `local`.
     #[must_use]
     pub fn new(mode: Mode, local: LocalPort, policy: Arc<Policy>) -> Self {
         Self {
@@ -89,8 +89,8 @@ impl Config {
         }
     }
 
-    /// Largest number of prepared requests: the window, and some more. So if the window of one agent is full, requests
-    /// to other agents are still ready to be sent.
+    /// Returns the largest number of prepared requests: the window, and some more. So if the window of one agent is
+    /// full, requests to other agents are still ready to be sent.
     #[must_use]
     pub(crate) const fn ready(&self) -> usize {
         4 * self.window

@@ -1,7 +1,8 @@
 //! The outer machine: takes inputs, holds the stage, hands out outputs.
 //!
-//! [`Sm::handle`] gives each input to the sub-machine that waits for it. `advance` then runs what is due, in one fixed
-//! order, and begins the next stage when the requests of this one have ended. [`Timer`] lists the wake-ups.
+//! [`Sm::handle`] gives each input to the sub-machine that waits for it. `advance` then runs all work that is due, in
+//! one fixed order. It begins the next stage when the requests of the current one have ended. [`Timer`] lists the
+//! wake-ups.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +75,7 @@ pub struct Sm {
     reading: Reading,
     /// Decides when sweeps are due.
     sweep: Sweep,
-    /// Entries and LIDs by which packets may still be in flight.
+    /// Entries and LIDs that packets in flight may still use.
     drain: Drain,
     /// The read-back of tables.
     read_back: ReadBack,
@@ -88,7 +89,7 @@ pub struct Sm {
     registration: Registration,
     /// Probes and repairs.
     repairs: Repairs,
-    /// Repairs of links that are up.
+    /// Prepared repairs of links that are up.
     backups: BackupBook,
     /// Links that went down lately.
     flaps: Flaps,
@@ -106,11 +107,12 @@ pub struct Sm {
     changes: Changes,
 }
 
-/// Requests that wait longer no longer hold back the others; ten times what a busy agent needs.
+/// Requests that have waited longer than this no longer delay other requests. It is ten times the time that a busy
+/// agent needs.
 const STALE_AFTER: Duration = Duration::from_millis(20);
 
 impl Sm {
-    /// A manager that has not begun; hand in [`Input::Start`].
+    /// Returns a manager that has not begun yet; hand in [`Input::Start`].
     #[must_use]
     pub fn new(mut config: Config, judge: Arc<dyn Judge>, state: PersistentState) -> Self {
         let keys = keys::ring(&mut config, &state);
@@ -339,9 +341,9 @@ impl Sm {
         }
     }
 
-    /// Returns true if the sweep that is due may begin in this stage. It may not while Sets are in flight, and in a
-    /// standby it may only for a reason that concerns the master. Only a few plans in a row are dropped for a sweep, so
-    /// that a fabric that changes all the time still gets a plan.
+    /// Returns true if the sweep that is due may begin in this stage. It may not begin while Sets are in flight. In a
+    /// standby it may begin only for a reason that concerns the master. Only a few plans in a row are dropped for a
+    /// sweep, so that a fabric that changes all the time still gets a plan.
     const fn may_sweep(&self) -> bool {
         match self.stage {
             Stage::MftBlocks(ref copying) if copying.then.is_some() => self.sweep.schedule().may_drop_plan(),
@@ -486,7 +488,7 @@ impl Sm {
     }
 }
 
-/// The status of an answer, if there was one.
+/// Returns the answer to a request, if there is one with status 0.
 pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
     answer.filter(|mad| mad.status().0 == 0)
 }

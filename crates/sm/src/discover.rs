@@ -1,8 +1,8 @@
 //! Discovers the fabric: every node, every port, every cable, each requested once, all in parallel.
 //!
-//! A new node is asked for its description, a switch for SwitchInfo and every PortInfo; behind every port with a link
-//! that is up, NodeInfo gives the node and its ingress port. One answer gives both ends of a cable; a cable between
-//! switches is still followed from both ends, because only that distinguishes two switches with one GUID.
+//! The manager asks a new node for its description, and a switch for SwitchInfo and every PortInfo. Behind every port
+//! with a link that is up, NodeInfo gives the node and its ingress port. One answer gives both ends of a cable. A cable
+//! between switches is still followed from both ends, because only that distinguishes two switches with one GUID.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,12 +18,12 @@ use selvedge_wire::{
 use crate::event::Event;
 use crate::smp;
 
-/// A request of discovery, and its subject.
+/// A request of discovery: what is asked, and of which node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// NodeInfo behind a port; `None`: our own node.
     Node {
-        /// The port that the directed route leaves by.
+        /// The port through which the directed route leaves the previous node.
         from: Option<(usize, PortNum)>,
     },
     /// NodeDescription of a node.
@@ -36,7 +36,7 @@ pub enum Ask {
     PKeys(usize, PortNum, u16),
 }
 
-/// A request, and the agent that it is for.
+/// A request, with the agent that gets it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     /// The agent: a found node, or unknown.
@@ -45,7 +45,7 @@ pub struct Request {
     pub ask: Ask,
     /// The attribute.
     pub attribute: AttributeId,
-    /// Its modifier.
+    /// Attribute modifier of the request.
     pub modifier: u32,
     /// The directed route.
     pub route: DirectedRoute,
@@ -59,18 +59,18 @@ pub struct Discovery {
     by_guid: BTreeMap<Guid, usize>,
     /// GUIDs that were reported as duplicate.
     pub told: BTreeSet<Guid>,
-    /// Vendor and device of nodes that show extended speeds only to managers that ask with bit 31 of the modifier.
+    /// Vendor and device of nodes that show extended speeds only if bit 31 of the modifier is set.
     shy: BTreeSet<(u32, u16)>,
     /// Ports of such nodes that were asked with bit 31.
     knows_us: BTreeSet<(usize, PortNum)>,
     /// P_Key tables of switch ports next to hosts are requested too: they enforce partitions, or shall.
     enforces: bool,
-    /// Answers so far.
+    /// Number of answers so far.
     pub answers: u64,
 }
 
 impl Discovery {
-    /// A walk that has not begun.
+    /// Returns a discovery that has not begun.
     pub const fn new(enforces: bool) -> Self {
         Self {
             enforces,
@@ -83,12 +83,12 @@ impl Discovery {
         }
     }
 
-    /// The first request.
+    /// Sends the first request.
     pub fn begin(&mut self, out: &mut Vec<Request>) {
         Self::probe(None, DirectedRoute::LOCAL, out);
     }
 
-    /// The manager's own port, once found.
+    /// Returns the manager's own port, once found.
     pub fn local_port(&self) -> Option<PortNum> {
         self.found
             .first()
@@ -237,7 +237,7 @@ impl Discovery {
         events.push(Event::Silent { what });
     }
 
-    /// The other end of a cable, as far as known.
+    /// Returns the other end of a cable, as far as known.
     pub fn peer(&self, (node, port): (usize, PortNum)) -> Option<(usize, PortNum)> {
         self.found.get(node)?.ports.get(port.index())?.peer
     }
@@ -305,7 +305,7 @@ impl Discovery {
         }
     }
 
-    /// Rejects an answer if its GUID is also at a place that cannot be the same node. Also rejects an answer, as
+    /// Rejects an answer if its GUID was also found at another place that cannot be the same node. Also rejects it, as
     /// unreadable, if it names an ingress port that its node does not have.
     fn reject(
         &mut self,
@@ -335,7 +335,7 @@ impl Discovery {
         self.tell_duplicate(node, from, events);
     }
 
-    /// Once per GUID: two big switches contradict each other at every cable.
+    /// Reports a duplicate GUID, once per GUID: two big switches contradict each other at every cable.
     fn tell_duplicate(&mut self, node: usize, from: Option<(usize, PortNum)>, events: &mut Vec<Event>) {
         let guid = self.found[node].info.node_guid;
         if !self.told.insert(guid) {
@@ -400,9 +400,9 @@ impl Discovery {
         }
     }
 
-    /// Requests PortInfo of a node again if an end port supports extended speeds (FDR to NDR) and shows none. Such
-    /// agents show them only if bit 31 of the modifier is set; without them their rate is taken for QDR. If further
-    /// nodes have the same vendor and device, their first request has that bit already. Other requests do not have it,
+    /// Requests PortInfo of a node again if an end port supports extended speeds (FDR to NDR) but shows none. Such
+    /// agents show them only if bit 31 of the modifier is set; without them their rate is taken for QDR. For further
+    /// nodes with the same vendor and device, the first request already sets that bit. Other requests do not set it,
     /// because older agents do not know it. Source: linux-rdma/opensm, issue 38.
     fn ask_the_shy(&mut self, node: usize, port: PortNum, info: &PortInfo, out: &mut Vec<Request>) {
         let found = &self.found[node].info;
@@ -421,7 +421,7 @@ impl Discovery {
     }
 }
 
-/// Vendor and device of a node.
+/// Returns the vendor and device of a node.
 const fn make(info: &NodeInfo) -> (u32, u16) {
     (info.vendor_id, info.device_id)
 }

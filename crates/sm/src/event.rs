@@ -35,7 +35,7 @@ pub enum Event {
     Discovered {
         /// Switches.
         switches: usize,
-        /// Hosts and other end nodes.
+        /// Number of hosts and other end nodes.
         hosts: usize,
         /// Cables.
         links: usize,
@@ -64,7 +64,7 @@ pub enum Event {
     },
     /// An agent does not answer.
     Silent {
-        /// Route to it.
+        /// Directed route to the agent.
         what: String,
     },
     /// A datagram was dropped because it cannot be decoded.
@@ -86,7 +86,7 @@ pub enum Event {
     },
     /// A trap arrived.
     Trap {
-        /// Its one-line text.
+        /// Text of the trap, in one line.
         what: String,
     },
     /// This manager's role changed.
@@ -101,19 +101,19 @@ pub enum Event {
         /// The wait.
         wait: Wait,
     },
-    /// A wait ends early because a sweep is due; the new plan takes the packets in flight into account.
+    /// A wait ends early because a sweep is due. The new plan takes the packets in flight into account.
     WaitEnded {
         /// The wait.
         wait: Wait,
     },
-    /// A table was not acknowledged, so later steps were not taken.
+    /// A table was not acknowledged, so later steps were left out.
     StepsLeftOut {
         /// Sets not sent.
         sets: usize,
     },
     /// The local port is not usable.
     LocalPortDown {
-        /// The reason: its state, or the missing answer.
+        /// The reason: the state of the port, or the missing answer.
         what: String,
     },
     /// No port that was found has a stored LID: unless only a few ports were found, the state belongs to another fabric
@@ -135,7 +135,7 @@ pub enum Event {
     LinkLeftOut {
         /// Both ends.
         what: String,
-        /// How often it went down.
+        /// How often the link went down.
         downs: usize,
         /// Length of the window in seconds.
         window_s: u32,
@@ -151,7 +151,7 @@ pub enum Event {
     Repaired {
         /// Links that were lost.
         lost: usize,
-        /// Links that came back.
+        /// Number of links that came back.
         returned: usize,
         /// LFT blocks that change.
         blocks: usize,
@@ -159,7 +159,7 @@ pub enum Event {
         took: Duration,
         /// Time of the judgement; 0 on a virtual clock.
         judged: Duration,
-        /// It was planned and judged before, in case they would be lost.
+        /// True if the repair had been planned and judged before the link was lost.
         was_known: bool,
     },
     /// A switch does not hold a table block that it acknowledged: it is written again.
@@ -170,9 +170,9 @@ pub enum Event {
         block: u16,
         /// Entries that differ.
         entries: usize,
-        /// The LID of the first of them.
+        /// The LID of the first entry that differs.
         lid: usize,
-        /// The port that was written there.
+        /// The port that this manager had written there.
         wrote: u8,
         /// The port that was read.
         read: u8,
@@ -181,7 +181,7 @@ pub enum Event {
     LanesDiffer {
         /// The port.
         what: String,
-        /// Which table.
+        /// Name of the table.
         table: &'static str,
     },
     /// A switch repeatedly acknowledges table blocks that it does not hold: packets take other routes than planned.
@@ -193,18 +193,18 @@ pub enum Event {
     },
     /// A step of rebalancing begins.
     RebalanceStep {
-        /// Its number, from 1.
+        /// Number of the step, from 1.
         step: u32,
         /// The change.
         changed: Difference,
-        /// Host pairs on the busiest link before and after it.
+        /// Host pairs on the busiest link before and after the step.
         load: (u64, u64),
         /// LFT blocks that later steps have to write.
         left: usize,
     },
     /// Load is balanced as in a new plan of the engine, or no worse.
     Rebalanced {
-        /// Steps it took.
+        /// Number of steps taken.
         steps: u32,
         /// Host pairs on the busiest link.
         load: u64,
@@ -223,22 +223,22 @@ pub enum Event {
     BeyondReach {
         /// Ports at which such a link was found.
         ports: usize,
-        /// The first of them.
+        /// Name of the first of these ports.
         what: String,
     },
-    /// Something about a plan.
+    /// An event about a plan.
     Plan(PlanEvent),
     /// A list names GUIDs that are not in the fabric.
     ListedAbsent(Absent),
-    /// Something about multicast trees.
+    /// An event about multicast trees.
     Multicast(MulticastEvent),
-    /// Something about alias GUIDs.
+    /// An event about alias GUIDs.
     Aliases(AliasEvent),
-    /// Something about a change of policy.
+    /// An event about a change of policy.
     Change(ChangeEvent),
-    /// Something about sources that send too much.
+    /// An event about sources that send too much.
     Intake(IntakeEvent),
-    /// Something about the change of the M_Key.
+    /// An event about the change of the M_Key.
     Keys(KeyEvent),
     /// A link came back and is set up, without a sweep.
     LinkReturned {
@@ -268,7 +268,7 @@ pub enum Event {
         master: ManagerName,
         /// Polls in a row without an answer.
         missed: u32,
-        /// How many are enough.
+        /// Number of missed polls after which this manager sweeps.
         of: u32,
     },
     /// Another manager shows another SM_Key: it is ignored.
@@ -279,7 +279,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Its stable code.
+    /// Returns the stable code of this event.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -328,13 +328,13 @@ impl Event {
         }
     }
 
-    /// True if its text has a measured time: it is another one each time.
+    /// True if the text of this event contains a measured time, so that it differs from run to run.
     #[must_use]
     pub const fn is_measured(&self) -> bool {
         matches!(self, Self::Repaired { .. })
     }
 
-    /// Its severity.
+    /// Returns the severity of this event.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

@@ -1,5 +1,5 @@
 //! Flap quarantine: links that go down again and again are left out of routing for a while, even while they are up.
-//! Otherwise traffic would be moved twice each time such a link goes and comes.
+//! Otherwise traffic would be moved twice each time such a link fails and returns.
 //!
 //! A repair counts the links that it finds lost ([`In::Lost`]). A quarantined link is left out where inventories and
 //! probes ask [`Flaps::quarantined`]. The timer `Release` ends the quarantine and has the switch of the link probed. A
@@ -23,7 +23,7 @@ type End = (Guid, PortNum);
 /// may lead to a host, which has no other route, or to the manager itself.
 type Key = (End, End);
 
-/// Links between switches that went down lately, and those that are quarantined.
+/// Links between switches that went down recently, and those that are quarantined.
 #[derive(Clone, Debug, Default)]
 pub struct Flaps {
     links: BTreeMap<Key, Record>,
@@ -31,9 +31,9 @@ pub struct Flaps {
 
 #[derive(Clone, Debug, Default)]
 struct Record {
-    /// When the link went down, inside the window.
+    /// The times at which the link went down, inside the window.
     downs: VecDeque<Time>,
-    /// The link is quarantined until then.
+    /// When the quarantine of the link ends.
     until: Option<Time>,
 }
 
@@ -49,11 +49,11 @@ pub struct Ctx<'a> {
 /// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In {
-    /// Links of a fabric went down: one port of each, or both.
+    /// Links of a fabric went down. The set has one or both ports of each.
     Lost(Arc<Fabric>, BTreeSet<PortRef>),
     /// [`Flaps::due`] has come.
     ReleaseDue,
-    /// The operator wants all links back.
+    /// The operator wants to end all quarantines.
     Cleared,
 }
 
@@ -98,7 +98,7 @@ impl Flaps {
         ends.collect()
     }
 
-    /// Returns both ends of every link that is quarantined and is where it was.
+    /// Returns both ends of every quarantined link that still has the same two ends.
     pub fn quarantined(&self, fabric: &Fabric) -> BTreeSet<PortRef> {
         let links = self.links.iter().filter(|(_, record)| record.until.is_some());
         let find = |(guid, port): End| fabric.find(guid).map(|node| PortRef { node, port });
@@ -140,7 +140,7 @@ impl Flaps {
         });
     }
 
-    /// Removes the links with a quarantine that is over, and returns them.
+    /// Removes the links with expired quarantines, and returns them.
     fn release(&mut self, now: Time) -> Vec<Key> {
         let mut released = Vec::new();
         self.links.retain(|&key, record| {
@@ -152,7 +152,8 @@ impl Flaps {
     }
 }
 
-/// A link between two switches by name; links of hosts are not left out, as nothing could stand in for them.
+/// Returns a link between two switches, by name. Links of hosts are never quarantined, because no other link could
+/// replace them.
 fn key(fabric: &Fabric, at: PortRef) -> Option<Key> {
     let far = fabric.peer(at)?;
     for end in [at, far] {

@@ -35,16 +35,16 @@ const INTERVAL_MAX: Duration = Duration::from_secs(8);
 /// Datagrams of a flow that the manager gets at once. This is enough for the traps of links of one switch that fail
 /// together, and for a link that flaps until it is left out.
 const BURST: u32 = 32;
-/// The time after which the manager may get one more.
+/// Time after which the manager may get one more datagram of a flow.
 const REFILL: Duration = Duration::from_millis(250);
-/// Datagrams of a flow in an interval above which it babbles.
+/// Number of datagrams in an interval above which a flow babbles.
 const BABBLE: u32 = BURST;
-/// Flows with a count of their own; the others share one for each kind.
+/// Number of flows that are counted separately. Further flows share one count for each kind.
 const FLOWS_MAX: usize = 4_096;
 /// The least time between two calls of [`Intake::wake`], which checks all flows.
 const WAKE: Duration = Duration::from_millis(50);
 
-/// The kind of a flow: what its datagrams have in common, apart from their source.
+/// The kind of a flow: what its datagrams have in common, besides their source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A trap of the standard, by its number.
@@ -61,7 +61,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Flow {
     lid: Lid,
-    /// A number made of the route back, for a source that sends by directed route.
+    /// A number computed from the return path, for a source that sends by directed route.
     way: u64,
     kind: Kind,
 }
@@ -80,13 +80,13 @@ pub enum IntakeOut {
 pub struct Babbler {
     /// The LID of the source; permissive if it sends by directed route.
     pub lid: Lid,
-    /// The kind of its datagrams.
+    /// The kind of the flow's datagrams.
     pub kind: Kind,
-    /// The port of its node that its last trap names, if it names one.
+    /// The port that the flow's last trap names, if it names one.
     pub port: Option<u8>,
     /// Since when.
     pub since: Time,
-    /// Datagrams since then.
+    /// Number of datagrams since that time.
     pub came: u64,
 }
 
@@ -96,9 +96,9 @@ struct Count {
     began: Time,
     length: Duration,
     came: u32,
-    /// Number of these handed to the manager.
+    /// Number of these datagrams that were handed to the manager.
     handed: u32,
-    /// Number of these named in the log.
+    /// Number of these datagrams that were named in the log.
     told: u32,
     /// Datagrams that the manager may get at once.
     tokens: u32,
@@ -114,11 +114,11 @@ pub struct Intake {
     flows: BTreeMap<Flow, Count>,
     /// When [`Self::wake`] is due.
     next: Option<Time>,
-    /// The M_Key by which traps are repressed, if the manager is the master.
+    /// The M_Key with which traps are repressed, if the manager is the master.
     master: Option<u64>,
     accused: Vec<Babbler>,
     held: u64,
-    /// When flows are next checked for idle ones, if there are too many.
+    /// When idle flows are next removed, if there are too many flows.
     prunes_at: Time,
 }
 
@@ -128,7 +128,7 @@ impl Intake {
         self.master = master;
     }
 
-    /// Returns true if the manager is to handle a datagram that has arrived. Appends further outputs.
+    /// Returns true if the manager must handle a datagram that has arrived. Appends further outputs.
     pub fn take(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<IntakeOut>) -> bool {
         let Some(kind) = Kind::of(&datagram.mad) else {
             return true;
@@ -183,7 +183,7 @@ impl Intake {
         self.next
     }
 
-    /// Ends the intervals that are over. Returns the held traps that the manager is to handle now.
+    /// Ends the intervals that are over. Returns the held traps that the manager must handle now.
     pub fn wake(&mut self, now: Time, out: &mut Vec<IntakeOut>) -> Vec<Datagram> {
         let mut again = Vec::new();
         if self.next.is_none_or(|at| at > now) {
@@ -211,7 +211,7 @@ impl Intake {
         self.flows.values().filter_map(Count::babbling)
     }
 
-    /// Returns the datagrams that were held or dropped since the start.
+    /// Returns the number of datagrams that were held or dropped since the start.
     #[must_use]
     pub const fn held(&self) -> u64 {
         self.held
@@ -242,7 +242,7 @@ impl Intake {
 }
 
 impl Kind {
-    /// Returns the kind of a datagram; none if it has no limit: an answer, or a question for SMInfo.
+    /// Returns the kind of a datagram; none if it has no limit: an answer, or a Get of SMInfo.
     fn of(mad: &Mad) -> Option<Self> {
         let is_sm_info = mad.attribute() == AttributeId::SM_INFO;
         match mad.method() {
@@ -280,7 +280,7 @@ impl Count {
         }
     }
 
-    /// Counts a datagram. Returns true if the log is to name it.
+    /// Counts a datagram. Returns true if the log must name it.
     fn arrives(&mut self, now: Time) -> bool {
         if self.is_over(now) && self.due().is_none() {
             // That interval ended without an event, because no timer waited for it.
@@ -316,7 +316,7 @@ impl Count {
         released
     }
 
-    /// Ends the interval if it is over. Returns its event.
+    /// Ends the interval if it is over. Returns the event that reports it, if any.
     fn end_interval(&mut self, now: Time, flow: &Flow) -> Option<IntakeEvent> {
         if !self.is_over(now) {
             return None;
@@ -359,7 +359,7 @@ impl Count {
         now.since(self.began) >= self.length
     }
 
-    /// Returns when something is to be done, if nothing else comes.
+    /// Returns when this flow needs attention next, if no datagram comes.
     fn due(&self) -> Option<Time> {
         let end = self.began + self.length;
         match (&self.held, self.babbler) {

@@ -16,7 +16,7 @@ use crate::event::Event;
 use crate::milestone::Milestone;
 use crate::rebalance::Asked;
 
-/// Everything a manager reacts to.
+/// The inputs of a manager.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// The first input: begin.
@@ -31,7 +31,7 @@ pub enum Input {
     Computed {
         /// Ticket of the job.
         id: JobId,
-        /// Its result.
+        /// The result of the job.
         result: Box<JobResult>,
     },
     /// State handed out by [`Output::Persist`] is safe.
@@ -47,7 +47,7 @@ pub enum Input {
     },
     /// The present multicast groups; groups that are not named are unchanged.
     Groups(Vec<MulticastGroup>),
-    /// The wanted alias GUIDs of these ports; ports that are not named are unchanged.
+    /// The wanted alias GUIDs of these ports; other ports are unchanged.
     Aliases(Vec<PortAliases>),
     /// A command of the operator or of the coordinator.
     Command(Command),
@@ -59,19 +59,19 @@ pub enum Input {
 pub enum Command {
     /// Discover everything again (SIGHUP).
     Sweep,
-    /// Rebalance now, whatever the policy says about the time.
+    /// Rebalance now, even if the policy says later or never.
     Rebalance(Asked),
     /// Propose another policy. The next heavy sweep plans with it; the policy in force stays until the judge accepts
-    /// that plan. [`crate::Sm::policy_changes`] shows what has become of it.
+    /// that plan. [`crate::Sm::policy_changes`] shows the outcome.
     SetPolicy(Arc<Policy>),
-    /// Show another SM_Key, once the last policy that was proposed is kept. Other managers that show the former one are
-    /// believed for a while.
+    /// Show another SM_Key, once the last proposed policy is kept. For a while, other managers that show the former key
+    /// are trusted too.
     SetSmKey(SecretKey),
-    /// What hosts registered is lost: the next plan asks them to register again.
+    /// All registrations of hosts are lost: the next plan asks hosts to register again.
     Reregister,
-    /// Registrations of these ports were dropped when the ports were gone, either by this manager or, while it stood
-    /// by, by the master. If such a port is present at the next plan, it is asked to register again. If several such
-    /// messages come before this manager is master, the last one replaces the earlier ones.
+    /// Registrations of these ports were dropped when the ports were absent, either by this manager or, while it stood
+    /// by, by the master. A port that is present at the next plan is asked to register again. If several such commands
+    /// come before this manager is master, the last one replaces the earlier ones.
     ReregisterThese(BTreeSet<Guid>),
     /// Ports with these GUIDs in the plan in force name themselves by other GUIDs: the next light sweep reads them.
     Doubt(BTreeSet<Guid>),
@@ -94,21 +94,21 @@ pub enum Command {
     Babbles {
         /// The LID of the source.
         lid: Lid,
-        /// The port of its node that its traps name.
+        /// The port that the node's traps name.
         port: Option<u8>,
     },
     /// These nodes and links are gone for good: they are no longer listed as missing.
     Forget {
         /// Nodes by GUID.
         nodes: BTreeSet<Guid>,
-        /// Links by both ends.
+        /// Links, each by both its ends.
         links: BTreeSet<LinkKey>,
     },
     /// Leave: clear IsSM, send nothing more.
     Stop,
 }
 
-/// Everything a manager wants done.
+/// The outputs of a manager.
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Send a datagram.
@@ -120,7 +120,7 @@ pub enum Output {
     },
     /// Run a job off this thread, then hand in [`Input::Computed`]. A newer job supersedes this one.
     Compute(Box<Job>),
-    /// Store this, then hand in [`Input::Persisted`]; [`Input::NotPersisted`] after each attempt that fails.
+    /// Store this state, then hand in [`Input::Persisted`]; hand in [`Input::NotPersisted`] after each failed attempt.
     Persist {
         /// Number of the request.
         id: u64,
@@ -129,9 +129,9 @@ pub enum Output {
     },
     /// Show or clear IsSM at the local port.
     SetIsSm(bool),
-    /// The manager has done something that other programs act upon.
+    /// The manager has completed something that other programs act upon.
     Milestone(Milestone),
-    /// An event for operators. No program decides by it.
+    /// An event for operators. No program acts upon it.
     Event(Event),
 }
 
@@ -140,7 +140,7 @@ pub enum Output {
 pub struct ToldLevels {
     /// LID of that manager's port.
     pub by: Lid,
-    /// Lanes that its routes rely on; 1: on none, 0: that is not known.
+    /// Number of lanes that the routes rely on; 1 if they rely on none, 0 if this is unknown.
     pub lanes: u8,
     /// Levels of the LIDs of each end port, in order, by port GUID; none if there is one lane.
     pub by_port: BTreeMap<Guid, Vec<u8>>,
@@ -163,9 +163,9 @@ pub struct PersistentState {
     pub lanes: BTreeMap<Guid, u8>,
     /// Service levels of the LIDs of ports, in order, by port GUID, where they are not all the lane of their switch.
     pub levels: BTreeMap<Guid, Vec<u8>>,
-    /// The engines that were to make the tables that have come into force, in order; none if that is not known.
+    /// The configured engines of the tables in force, in order; empty if they are not known.
     pub engines: Vec<EngineName>,
-    /// Lanes that the routes rely on; 1: on none, 0: that is not known.
+    /// Number of lanes that the routes rely on; 1 if they rely on none, 0 if this is unknown.
     pub lane_count: u8,
     /// Lanes that routes might rely on when the engines were named; 0 if that is not known.
     pub lanes_wanted: u8,

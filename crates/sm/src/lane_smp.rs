@@ -5,7 +5,8 @@ use selvedge_plan::{ArbBlock, HeldLanes, LaneRows, LaneTable, Op};
 use selvedge_types::{PortNum, Sl, Vl};
 use selvedge_wire::{Attribute, AttributeId, SlToVl, SmpData, VlArbBlock, VlArbEntry, VlArbitration};
 
-/// The modifier of rows. A channel adapter has one row a port, that of the port asked. Source: IBA vol 1 §14.2.5.8.
+/// Returns the attribute modifier of rows. A channel adapter has one row a port, that of the port asked. Source: IBA
+/// vol 1 §14.2.5.8.
 pub fn rows_modifier(node: &Node, egress: PortNum, rows: LaneRows) -> u32 {
     match rows {
         _ if !node.is_switch() => 0,
@@ -15,7 +16,7 @@ pub fn rows_modifier(node: &Node, egress: PortNum, rows: LaneRows) -> u32 {
     }
 }
 
-/// The modifier of a block (1–4). Source: IBA vol 1 §14.2.5.9.
+/// Returns the modifier of a block (1–4). Source: IBA vol 1 §14.2.5.9.
 pub fn block_modifier(node: &Node, port: PortNum, block: u8) -> u32 {
     let num = if node.is_switch() { port.get() } else { 0 };
     VlArbBlock::from_code(block.into()).map_or(0, |block| VlArbitration::modifier(block, num))
@@ -26,14 +27,14 @@ pub const fn row(lanes: &[Vl; Sl::COUNT]) -> SlToVl {
     SlToVl { vls: *lanes }
 }
 
-/// A block as an attribute.
+/// Returns a block as an attribute.
 pub fn block(turns: &ArbBlock) -> VlArbitration {
     VlArbitration {
         entries: turns.turns.map(|(vl, weight)| VlArbEntry { vl, weight }),
     }
 }
 
-/// What a Get of a table asks for: attribute and modifier.
+/// Returns attribute and modifier of a Get of a table.
 pub fn question(fabric: &Fabric, table: LaneTable) -> (AttributeId, u32) {
     let node = fabric.node(table.port().node);
     match table {
@@ -63,7 +64,7 @@ pub fn learn(held: &mut HeldLanes, fabric: &Fabric, table: LaneTable, data: &Smp
     }
 }
 
-/// The entries of a block within the port's size; entries beyond it have no meaning.
+/// Returns the entries of a block within the port's size; entries beyond it have no meaning.
 fn turns_of(fabric: &Fabric, port: PortRef, block: u8, read: &VlArbitration) -> ArbBlock {
     let capability = fabric.port(port).map(|seen| seen.capability).unwrap_or_default();
     let turns = read.entries.map(|entry| (entry.vl, entry.weight));

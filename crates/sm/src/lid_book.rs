@@ -1,9 +1,9 @@
 //! LIDs by port GUID: one claim per port, with its evidence.
 //!
-//! Which LID a port gets is planned in `selvedge_planner::lid`, from what [`LidBook::known`] returns. [`In::Accepted`]
-//! has the LIDs of a plan; they are stored before the first Set, so that no LID that an agent may hold is forgotten. A
-//! port still holds its former LIDs if it was absent when its plan was applied, or if the next plan came before its
-//! Set. Hosts send to these former LIDs even after the port has lost power.
+//! The planner decides which LID a port gets (`selvedge_planner::lid`), from the claims that [`LidBook::known`]
+//! returns. [`In::Accepted`] has the LIDs of a plan; they are stored before the first Set, so that no LID that an agent
+//! may hold is forgotten. A port still holds its former LIDs if it was absent when its plan was applied, or if the next
+//! plan came before its Set. Hosts send to these former LIDs even after the port has lost power.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,22 +17,23 @@ use crate::io::PersistentState;
 /// LIDs by port GUID.
 #[derive(Clone, Debug, Default)]
 pub struct LidBook {
-    /// Every port that this run, or the state it started with, has known by some LIDs.
+    /// Every port with LIDs that this process, or the state that it started with, has known.
     claims: BTreeMap<Guid, Claim>,
     /// The LIDs that an earlier run has stored, until it is known whether they belong to this fabric.
     earlier: Earlier,
 }
 
-/// The knowledge about the LIDs of one port.
+/// The known LIDs of one port, with the evidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Claim {
-    /// LIDs of the last plan that included the port. `None`: another port holds them, and this one was not seen to.
+    /// LIDs of the last plan that included the port; `None` if another port holds them and this port was never read
+    /// with them.
     assigned: Option<LidRange>,
-    /// How it is known that the port has those.
+    /// The evidence that the port has the assigned LIDs.
     evidence: Evidence,
-    /// LIDs that the port held last, or had assigned before, until it is known to have taken `assigned`.
+    /// LIDs that the port held or was assigned before, until it is known to have taken `assigned`.
     before: Option<LidRange>,
-    /// LIDs of `before` when the port acknowledged others, until it is read to hold those that are assigned.
+    /// The LIDs of `before`, from when the port acknowledged other LIDs until it is read with its assigned LIDs.
     replaced: Option<LidRange>,
     /// LIDs that an earlier run has stored for this port, and that another port was read to hold. The other port may
     /// give these LIDs up again. If this port has other LIDs by the next heavy sweep, the record is dropped.
@@ -43,7 +44,7 @@ struct Claim {
     is_stranger: bool,
 }
 
-/// How it is known that a port has the LIDs that are assigned to it.
+/// The evidence that a port has its assigned LIDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Evidence {
     /// None: no LIDs are assigned.
@@ -56,24 +57,24 @@ enum Evidence {
     Planned {
         /// An earlier run has stored LIDs for the port.
         is_stored: bool,
-        /// The port was read to hold them.
+        /// True if the port was read with these LIDs.
         is_read: bool,
     },
     /// The port took the Set and was not read since. If a cable was moved meanwhile, another port took it.
     Acknowledged,
-    /// The port was read to hold them.
+    /// The port was read with these LIDs.
     Read,
 }
 
 /// The port in the last plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LastPlan {
-    /// Nothing: the port was away or left out.
+    /// The plan gave the port nothing, because the port was absent or left out.
     #[default]
     Omitted,
     /// LIDs.
     Included,
-    /// LIDs; the port held none, and had these assigned until then.
+    /// The plan gave the port LIDs. The port held none then, and these had been assigned to it before.
     InPlaceOf(LidRange),
 }
 
@@ -83,7 +84,7 @@ struct Earlier {
     /// LIDs that were taken to belong to another fabric. They are not part of a claim, because a port may get other
     /// LIDs meanwhile. If one port of this set is found, all of them are restored.
     aside: BTreeMap<Guid, LidRange>,
-    /// How many ports were stored, until some are met.
+    /// Number of stored ports, until some of them are found.
     stored: usize,
     /// True if none of these ports was found, and too few others to decide that they belong to another fabric.
     is_doubted: bool,
@@ -98,18 +99,18 @@ pub enum In<'a> {
     Planning(&'a Fabric),
     /// A plan is about to be stored, then applied to this fabric.
     Accepted(&'a Fabric, &'a Lids),
-    /// A plan for this fabric was dropped before anything of it was sent.
+    /// A plan for this fabric was dropped before any of its Sets was sent.
     Withdrawn(&'a Fabric, &'a Lids),
-    /// A plan was applied, or a part of it: the fabric has what agents took.
+    /// A plan was applied, in full or in part. The fabric has the settings that agents acknowledged.
     Applied(&'a Fabric, &'a Lids),
-    /// Another manager takes care of this fabric.
+    /// Another manager is master of this fabric.
     OfAnother(&'a Fabric),
 }
 
 /// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
-    /// Ports hold other LIDs than they are known by, and did not in the sweep before.
+    /// Ports hold LIDs other than the known ones, but did not in the previous sweep.
     Strangers,
     /// Log this event.
     Event(Event),
@@ -118,7 +119,7 @@ pub enum Effect {
 }
 
 impl LidBook {
-    /// Returns the book of a stored state.
+    /// Returns the LID book of a stored state.
     pub fn stored(state: &PersistentState) -> Self {
         let mut claims: BTreeMap<Guid, Claim> = BTreeMap::new();
         for (&guid, &range) in &state.lids {
@@ -166,7 +167,7 @@ impl LidBook {
         self.assigned().map(|(guid, _)| guid)
     }
 
-    /// The LIDs of the last plan that included each port.
+    /// Returns the LIDs of the last plan that included each port.
     fn assigned(&self) -> impl Iterator<Item = (Guid, LidRange)> {
         let claims = self.claims.iter();
         claims.filter_map(|(&guid, claim)| Some((guid, claim.assigned?)))
@@ -246,7 +247,7 @@ impl LidBook {
         claim.assigned.into_iter().chain(claim.before)
     }
 
-    /// Ports that hold other LIDs than any that they are known by.
+    /// Returns the ports that hold LIDs other than the known ones.
     fn strangers(&self, fabric: &Fabric) -> BTreeSet<Guid> {
         let is_other = |port: &Port| {
             let has_some = port.settings.lids.base.is_unicast() && self.of_port(port).next().is_some();
@@ -256,7 +257,8 @@ impl LidBook {
         ports.map(|(_, port)| port.guid).collect()
     }
 
-    /// Records which ports hold other LIDs than they are known by. True if one did not in the sweep before.
+    /// Records the ports that hold LIDs other than the known ones. Returns true if one of them did not in the previous
+    /// sweep.
     fn note_strangers(&mut self, fabric: &Fabric) -> bool {
         let strangers = self.strangers(fabric);
         let mut is_news = false;
@@ -284,7 +286,7 @@ impl LidBook {
         (known, spared)
     }
 
-    /// Returns the LIDs of each port, to be stored for a later run: the evidence of a claim is not stored. If LIDs were
+    /// Returns the LIDs of each port, to be stored for a later run. The evidence of a claim is not stored. If LIDs were
     /// meant for one port, but another port took them and answered, they are stored for the other port, unless the last
     /// plan gives them to the first.
     pub fn claims(&self) -> BTreeMap<Guid, LidRange> {
@@ -324,9 +326,9 @@ impl LidBook {
         doubtful.into_iter().filter(move |(_, claim)| may_be(claim))
     }
 
-    /// Returns ports that probably do not hold their LIDs: these were planned or acknowledged for the port but never
-    /// read from it, and another port was read with them. So the Set was meant for the one port and reached the other.
-    /// If the other port has different LIDs in this fabric, the first port is not returned.
+    /// Returns the ports that probably do not hold their LIDs. The LIDs of such a port were planned or acknowledged for
+    /// it but never read from it, while another port was read with them: the Set was meant for the one port and reached
+    /// the other. If the other port has different LIDs in this fabric, the first port is not returned.
     fn doubtful(&self, known: impl Fn(&Claim) -> Option<LidRange>, fabric: Option<&Fabric>) -> Vec<(Guid, &Claim)> {
         let ranges = || {
             let claims = self.claims.iter();
@@ -345,7 +347,7 @@ impl LidBook {
         doubtful.map(|(guid, claim, _)| (guid, claim)).collect()
     }
 
-    /// A plan is about to be stored, then applied to `fabric`.
+    /// Records a plan that is about to be stored, then applied to `fabric`.
     fn plan(&mut self, fabric: &Fabric, lids: &Lids) {
         for claim in self.claims.values_mut() {
             claim.last_plan = LastPlan::Omitted;
@@ -469,7 +471,7 @@ impl LidBook {
 }
 
 impl Claim {
-    /// A plan assigns LIDs to the port, which holds some, or none.
+    /// Called when a plan assigns LIDs to the port, which holds some, or none.
     fn plan(&mut self, range: LidRange, held: LidRange) {
         let known = self.assigned.replace(range);
         let is_stored = self.evidence.is_of_earlier_run();
@@ -490,12 +492,12 @@ impl Claim {
         };
     }
 
-    /// The port was read to hold its assigned LIDs.
+    /// Records that the port was read with its assigned LIDs.
     const fn read(&mut self) {
         (self.before, self.replaced, self.evidence) = (None, None, Evidence::Read);
     }
 
-    /// Returns the known LIDs of the port, and other LIDs that it may hold instead. The port may have taken the
+    /// Returns the known LIDs of the port, and other LIDs that it may hold instead: the port may have taken the
     /// assigned LIDs although its answer was lost. If the assigned LIDs do not have the wanted LMC, the former LIDs are
     /// returned as the known ones.
     fn known(&self, lmc: Lmc) -> Option<(LidRange, Option<LidRange>)> {

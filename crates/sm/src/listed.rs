@@ -11,11 +11,11 @@ use selvedge_types::Guid;
 /// Some GUIDs of a list are no ports of the fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absent {
-    /// The list, as its key or flag is written, and OpenSM's name of it.
+    /// Name of the list: its configuration key or flag, and OpenSM's name of it.
     pub list: (&'static str, &'static str),
-    /// How many GUIDs are no ports, of how many.
+    /// How many GUIDs of the list are no ports, and how many GUIDs it has.
     pub guids: (usize, usize),
-    /// The first of them.
+    /// The first GUID that is no port.
     pub first: Guid,
     /// The node with `first` as its node GUID, and its ports' GUIDs; none: the fabric has no such node.
     pub node: Option<String>,
@@ -41,7 +41,7 @@ impl fmt::Display for Absent {
     }
 }
 
-/// GUIDs that were reported as absent; reported again after they were present.
+/// GUIDs that were reported as absent. A GUID is reported again if it was present in between.
 #[derive(Debug, Default)]
 pub struct Listed {
     told: Vec<Absent>,
@@ -59,7 +59,7 @@ impl Listed {
 /// Returns the lists that name a GUID which is not of the right kind. A list of roots names switches, or hosts that
 /// stand for their switch; the other lists name ports.
 ///
-/// A port in guid2lid may be off, so in that list only the GUID of a node, instead of a port, is a mistake.
+/// In guid2lid a GUID without a port is no mistake, because the port may be off; the GUID of a node is.
 fn absent(fabric: &Fabric, policy: &Policy) -> Vec<Absent> {
     let is_port = |guid: Guid| fabric.find_port(guid).is_some();
     let is_root = |guid: Guid| fabric.find(guid).is_some() || is_port(guid);
@@ -91,7 +91,7 @@ fn absent(fabric: &Fabric, policy: &Policy) -> Vec<Absent> {
     all.into_iter().flatten().collect()
 }
 
-/// The port GUIDs that rules of partitions name.
+/// Returns the port GUIDs that rules of partitions name.
 fn members(policy: &Policy) -> BTreeSet<Guid> {
     let rules = policy
         .partitions
@@ -105,7 +105,7 @@ fn members(policy: &Policy) -> BTreeSet<Guid> {
     of_port.collect()
 }
 
-/// The node with a node GUID, and the GUIDs of its ports, for example `"host 1", whose ports have 0x…1, 0x…2`.
+/// Returns the node with a node GUID, and the GUIDs of its ports, for example `"host 1", whose ports have 0x…1, 0x…2`.
 fn node_in_words(fabric: &Fabric, guid: Guid) -> Option<String> {
     let node = fabric.find(guid)?;
     let ports = fabric.end_ports().filter(|(at, _)| at.node == node);

@@ -19,13 +19,13 @@ mod row;
 
 pub use row::*;
 
-/// A port of an inventory by the position that its node had.
+/// Returns a port of an inventory, by the position of its node.
 pub fn place(inventory: &Inventory, at: usize, num: u8) -> PortRef {
     let node = inventory.fabric.find(guid(at)).unwrap();
     PortRef { node, port: port(num) }
 }
 
-/// An accepted plan of the row, with unknown tables.
+/// Returns an accepted plan of the row, with unknown tables.
 pub fn outcome() -> Arc<Outcome> {
     let (inventory, installed) = (Arc::new(inventory(row())), Arc::new(Installed::unknown(2)));
     let task = PlanFabric::new(Basis::new(&inventory, &installed, Arc::default()));
@@ -36,7 +36,7 @@ pub fn outcome() -> Arc<Outcome> {
     Arc::clone(job.run(Par::Sequential).outcome().unwrap())
 }
 
-/// The configuration of a manager on the near host.
+/// Returns the configuration of a manager on the near host.
 pub fn config() -> Config {
     let local = LocalPort {
         node_guid: guid(NEAR),
@@ -46,7 +46,7 @@ pub fn config() -> Config {
     Config::new(Mode::Manage, local, Arc::default())
 }
 
-/// A master on the near host.
+/// Returns a master on the near host.
 pub fn master() -> Sm {
     let mut sm = Sm::new(config(), Arc::new(DefaultJudge::default()), PersistentState::default());
     sm.run_election(In::Lead, &mut Vec::new());

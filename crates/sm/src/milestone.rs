@@ -19,13 +19,13 @@ use crate::election::Role;
 /// A step that a manager has completed, with its result.
 #[derive(Clone, Debug)]
 pub enum Milestone {
-    /// A heavy sweep began: its plan is made from the answers to requests sent from now on.
+    /// A heavy sweep began. Its plan is made from answers to requests that are sent from now on.
     SweepStarted,
     /// A heavy sweep found this fabric. A plan for it comes into force later, or never.
     Swept(Arc<Fabric>),
     /// The judge accepted a plan. Its Sets follow: its LIDs may be in force for some ports before it is.
     Coming {
-        /// The fabric that it is for.
+        /// The fabric that the plan is for.
         fabric: Arc<Fabric>,
         /// The plan.
         plan: Arc<Plan>,
@@ -34,7 +34,7 @@ pub enum Milestone {
     },
     /// A plan is in force: its last Set was acknowledged or has failed.
     Committed(Box<Committed>),
-    /// Switches hold other multicast tables, as far as known: blocks by switch GUID.
+    /// Switches hold changed multicast tables: the blocks as far as known, by switch GUID.
     CopiesChanged(Arc<BTreeMap<Guid, MftBlocks>>),
     /// The SMInfo state of the manager changed.
     RoleChanged {
@@ -49,23 +49,23 @@ pub enum Milestone {
     RolledBack {
         /// The policy in force.
         policy: Arc<Policy>,
-        /// Why, in words: for each engine, the first finding.
+        /// The reason in words: for each engine, the first finding.
         why: Arc<str>,
     },
-    /// The M_Key of most agents is another one: traps are repressed with it.
+    /// Most agents hold another M_Key, so traps are repressed with it.
     KeyChanged(SecretKey),
-    /// Ports are about to be disabled, places are back in service, or a standby follows its master: the list is another
-    /// one, to be stored at once.
+    /// The list of places out of service has changed and must be stored at once: ports are about to be disabled, places
+    /// are back in service, or a standby follows its master.
     OutOfService {
         /// The list until now.
         before: Arc<OutOfService>,
-        /// The list from now on.
+        /// The new list.
         after: Arc<OutOfService>,
     },
 }
 
 impl Milestone {
-    /// Returns the number of its kind.
+    /// Returns the number of this kind of milestone.
     #[must_use]
     pub const fn number(&self) -> u64 {
         match self {
@@ -84,12 +84,12 @@ impl Milestone {
     }
 }
 
-/// A plan in force, with the fabric, the agents and the policy that it is for.
+/// A plan in force, with its fabric, agents and policy.
 #[derive(Clone, Debug)]
 pub struct Committed {
     /// The fabric as the plan left it.
     pub fabric: Arc<Fabric>,
-    /// The plan; its indices are the fabric's.
+    /// The plan, with the indices of `fabric`.
     pub plan: Arc<Plan>,
     /// The answers of agents.
     pub inventory: Arc<Inventory>,
@@ -97,7 +97,7 @@ pub struct Committed {
     pub lanes: Arc<HeldLanes>,
     /// The operator's policy.
     pub policy: Arc<Policy>,
-    /// Ports with hosts that must still be asked to register again: no plan that asked them came into force.
+    /// Ports with hosts that must still be asked to register again, because no plan that asks them has come into force.
     pub unasked: Arc<BTreeSet<Guid>>,
     /// True if every host must still be asked.
     pub asks_all: bool,

@@ -1,4 +1,4 @@
-//! Why a port is not ACTIVE: every such port is explained, or counted as a defect.
+//! The reasons why ports are not ACTIVE. A port that is not ACTIVE without a known reason counts as a defect.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use selvedge_types::{Lid, PhysState, PortNum, PortState};
 use crate::config::Mode;
 use crate::event::Event;
 
-/// A port that is not ACTIVE, or behind which no agent answers, and why.
+/// A port that is not ACTIVE, or that leads to an agent which does not answer, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortReport {
     /// The port.
@@ -23,23 +23,23 @@ pub struct PortReport {
 pub struct Failures {
     /// Ports with a failed Set.
     pub ports: BTreeSet<PortRef>,
-    /// Nodes of which another Set failed: their ports are not activated.
+    /// Nodes with another failed Set; their ports are not activated.
     pub nodes: BTreeSet<NodeIdx>,
-    /// Why nothing was sent at all.
+    /// The reason why no Set was sent, if none was.
     pub nothing_sent: Option<NothingSent>,
 }
 
-/// Why a sweep ended without a Set.
+/// The reasons for which a sweep sends no Set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NothingSent {
-    /// Ports are guarded by M_Keys that are not known here: those in [`Failures::ports`].
+    /// Ports have unknown M_Keys: the ports in [`Failures::ports`].
     MKey,
     /// No plan was accepted.
     NoPlan,
 }
 
 impl Failures {
-    /// Nothing went wrong.
+    /// Returns a value without failures.
     pub const fn none() -> Self {
         Self {
             ports: BTreeSet::new(),
@@ -48,7 +48,7 @@ impl Failures {
         }
     }
 
-    /// Nothing was sent, as unknown M_Keys guard ports.
+    /// Returns the failures if no Set was sent because ports have unknown M_Keys.
     pub fn locked(foreign: Foreign) -> Self {
         Self {
             ports: foreign.guarded.into_iter().collect(),
@@ -56,7 +56,7 @@ impl Failures {
         }
     }
 
-    /// Nothing was sent.
+    /// Returns the failures if no Set was sent.
     pub fn nothing_sent(why: NothingSent) -> Self {
         Self {
             nothing_sent: Some(why),
@@ -65,7 +65,7 @@ impl Failures {
     }
 }
 
-/// Every external port that is not ACTIVE, or with a link to an agent that does not answer, with its reason.
+/// Returns every external port that is not ACTIVE, or that leads to an agent which does not answer, with the reason.
 pub fn ports(fabric: &Fabric, inventory: &Inventory, mode: Mode, failures: &Failures) -> Vec<PortReport> {
     let mut reports = Vec::new();
     for (node, n) in fabric.nodes().iter_enumerated() {
@@ -156,12 +156,12 @@ fn guarded(port: &Port, opens: impl Fn(u64) -> bool) -> bool {
     }
 }
 
-/// Ports with M_Keys that are not known here.
+/// Ports with unknown M_Keys.
 #[derive(Debug)]
 pub struct Foreign {
-    /// Those that another manager may have taken.
+    /// The ports that another manager may have taken.
     ports: Vec<PortRef>,
-    /// All of them.
+    /// All ports with unknown M_Keys.
     guarded: Vec<PortRef>,
 }
 
@@ -172,7 +172,7 @@ impl Foreign {
     }
 }
 
-/// Names the first ports of a list, and says how many more there are.
+/// Returns the names of the first ports of a list, and the number of the others.
 pub fn names(fabric: &Fabric, ports: &[PortRef]) -> String {
     const NAMED_MAX: usize = 5;
     let named: Vec<String> = ports.iter().take(NAMED_MAX).map(|&at| fabric.port_name(at)).collect();
@@ -189,8 +189,8 @@ pub fn is_in_use((at, port): &(PortRef, &Port)) -> bool {
 
 /// Returns the ports with an M_Key that is not among this manager's keys (`opens`); `None` if there is none. If most
 /// ports have this manager's key, two kinds of ports are not counted: a port with the LIDs that this manager gave it
-/// (`ours`), and a port that got its LIDs from the manager that set the key of the others. No other manager has set the
-/// key of these ports: a bit of a Set was flipped, and the ports can be recovered.
+/// (`ours`), and a port that got its LIDs from the manager that set the key of the other ports. No other manager has
+/// set the key of these ports: a bit of a Set was flipped, and the ports can be recovered.
 pub fn foreign_m_keys(fabric: &Fabric, opens: impl Fn(u64) -> bool, ours: impl Fn(&Port) -> bool) -> Option<Foreign> {
     let (mut foreign, free): (Vec<_>, Vec<_>) = fabric
         .end_ports()

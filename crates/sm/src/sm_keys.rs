@@ -22,7 +22,7 @@ pub struct SmKeys {
     former: Vec<(SecretKey, Time)>,
 }
 
-/// What happened.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
     /// The manager starts with this key, and an earlier run has stored these, newest first.
@@ -34,22 +34,22 @@ pub enum In<'a> {
     },
     /// The operator's configuration has another key.
     Changed {
-        /// The key so far.
+        /// The present key.
         from: SecretKey,
-        /// The new one.
+        /// The new key.
         to: SecretKey,
     },
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Store these keys, newest first. Nothing waits for it.
+    /// Store these keys, newest first. No other work waits for this.
     Store(Vec<SecretKey>),
 }
 
 impl SmKeys {
-    /// Takes one input at this time; appends what is to be done.
+    /// Handles one input at this time, and appends its effects.
     pub fn handle(&mut self, now: Time, input: In<'_>, effects: &mut Vec<Effect>) {
         let present = match input {
             In::Loaded { present, stored } => {
@@ -68,7 +68,7 @@ impl SmKeys {
         }
     }
 
-    /// Returns the former keys that are believed now.
+    /// Returns the former keys that are accepted now.
     pub fn believed(&self, now: Time) -> Vec<SecretKey> {
         let former = self.former.iter().filter(|(_, until)| *until > now);
         former.map(|(key, _)| *key).collect()

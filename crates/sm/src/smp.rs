@@ -23,7 +23,7 @@ pub struct Smp {
     shown: SecretKey,
     /// Few requests change a key, or are sent with several.
     keys: Option<Box<Keys>>,
-    /// What a Set writes.
+    /// The data of a Set.
     data: Option<Box<SmpData>>,
 }
 
@@ -32,7 +32,7 @@ pub struct Smp {
 struct Keys {
     /// The key that the agent has once it has executed this Set, if the Set can change it.
     gives: Option<SecretKey>,
-    /// The keys that it was sent with, while there are former keys.
+    /// The M_Keys that the request was sent with. Recorded only while there are former keys.
     tried: Vec<SecretKey>,
 }
 
@@ -44,7 +44,7 @@ impl Smp {
         self
     }
 
-    /// Returns the same Set; the agent has this M_Key afterwards.
+    /// Returns the same Set with a note that it gives the agent this M_Key.
     pub fn giving(mut self, m_key: u64) -> Self {
         self.keys.get_or_insert_default().gives = Some(SecretKey::new(m_key));
         self
@@ -65,7 +65,7 @@ impl Smp {
         self.keys.as_ref().map_or(&[], |keys| &keys.tried)
     }
 
-    /// Notes an M_Key that it is sent with.
+    /// Records an M_Key that the request is sent with.
     pub fn note_tried(&mut self, m_key: SecretKey) {
         self.keys.get_or_insert_default().tried.push(m_key);
     }
@@ -85,7 +85,7 @@ impl Smp {
         self.method == Method::Get && self.attribute == AttributeId::PORT_INFO
     }
 
-    /// Returns the datagram with this M_Key; its transaction id is the sender's to fill in.
+    /// Returns the datagram with this M_Key. The sender fills in the transaction id.
     pub fn datagram(&self, m_key: SecretKey) -> Datagram {
         let mut datagram = Datagram {
             address: Address::DIRECTED,
@@ -95,7 +95,7 @@ impl Smp {
         datagram
     }
 
-    /// Writes the datagram with this M_Key over whatever was there; its transaction id is the sender's to fill in.
+    /// Overwrites `place` with the datagram, with this M_Key. The sender fills in the transaction id.
     pub fn write(&self, m_key: SecretKey, place: &mut Datagram) {
         place.address = Address::DIRECTED;
         let mad = &mut place.mad;
@@ -107,7 +107,7 @@ impl Smp {
     }
 }
 
-/// A Get along `route`.
+/// Returns a Get along `route`.
 pub const fn get(attribute: AttributeId, modifier: u32, route: &DirectedRoute) -> Smp {
     Smp {
         method: Method::Get,
@@ -120,12 +120,13 @@ pub const fn get(attribute: AttributeId, modifier: u32, route: &DirectedRoute) -
     }
 }
 
-/// Returns the M_Key that a port showed, which is another one than this manager's until its PortInfo is set; 0: none.
+/// Returns the M_Key that a port showed; 0 if it showed none. It can differ from the manager's M_Key until the port's
+/// PortInfo is set.
 pub fn shown_by(fabric: &Fabric, at: PortRef) -> u64 {
     fabric.port(at).map_or(0, |port| port.settings.m_key)
 }
 
-/// A PortInfo Get of a port that is known.
+/// Returns a PortInfo Get of a port that is known.
 pub fn get_port(fabric: &Fabric, at: PortRef, route: &DirectedRoute) -> Smp {
     get(AttributeId::PORT_INFO, known_port(fabric, at), route)
 }
@@ -137,7 +138,7 @@ pub fn known_port(fabric: &Fabric, at: PortRef) -> u32 {
     modifier(at.port, extended)
 }
 
-/// A Set along `route`.
+/// Returns a Set along `route`.
 pub fn set<A: Attribute>(value: &A, modifier: u32, route: &DirectedRoute) -> Smp {
     Smp {
         method: Method::Set,
@@ -150,12 +151,12 @@ pub fn set<A: Attribute>(value: &A, modifier: u32, route: &DirectedRoute) -> Smp
     }
 }
 
-/// A LinearForwardingTable block.
+/// Returns a LinearForwardingTable block.
 pub fn lft(data: &[u8; 64]) -> LinearForwardingTable {
     LinearForwardingTable { ports: *data }
 }
 
-/// The modifier of a P_KeyTable's block: only a switch has several tables.
+/// Returns the modifier of a P_KeyTable's block: only a switch has several tables.
 pub fn pkeys_modifier(fabric: &Fabric, at: PortRef, block: u16) -> u32 {
     match fabric.switch_index(at.node) {
         Some(_) => PKeyTable::modifier(block, at.port.get()),
@@ -163,14 +164,14 @@ pub fn pkeys_modifier(fabric: &Fabric, at: PortRef, block: u16) -> u32 {
     }
 }
 
-/// True if the P_KeyTable, of this size, goes on after this block. That is so if the last place of the block is not 0
+/// True if a P_KeyTable of this size continues after this block. That is so if the last entry of the block is not 0
 /// (`Partitions::table` guarantees that).
 pub fn more_pkeys(table: &PKeyTable, block: u16, room: u16) -> bool {
     let next = (usize::from(block) + 1) * PKeyTable::PER_BLOCK;
     next < usize::from(room) && table.keys.last().is_some_and(|last| last.0 != 0)
 }
 
-/// A P_KeyTable block that starts with `keys`.
+/// Returns a P_KeyTable block that starts with `keys`.
 pub fn pkeys(keys: &[PKey]) -> PKeyTable {
     let mut table = PKeyTable {
         keys: [PKey(0); PKeyTable::PER_BLOCK],
@@ -250,7 +251,7 @@ pub fn port_modifier(seen: &PortInfo, port: PortNum) -> u32 {
     modifier(port, seen.ext_speed_supported.is_some())
 }
 
-/// The modifier for a port that has extended speeds, or not.
+/// Returns the modifier for a port that has extended speeds, or not.
 fn modifier(port: PortNum, extended: bool) -> u32 {
     let known = if extended {
         PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS

@@ -32,11 +32,11 @@ pub enum Token {
     ReadBack(ReadId),
     /// A Set.
     Set(SetId),
-    /// A question of a light sweep, or of the check after a plan. Our own port is asked at other times, too.
+    /// A Get of a light sweep, or of the check after a plan. The local port is read at other times, too.
     Look(sweep::Ask),
     /// PortInfo of a port of a switch that reported a change.
     Probe(PortRef),
-    /// The node behind such a port, if its link came back.
+    /// The node behind a port with a link that came back.
     Behind(PortRef, Behind),
     /// A block of a multicast table or of a port's GUIDs.
     Block(SetId),
@@ -44,7 +44,7 @@ pub enum Token {
     SmInfo(election::Ask),
 }
 
-/// The stage of a manager: its present work.
+/// The stage of a manager: its current work.
 #[derive(Debug, Default)]
 pub enum Stage {
     /// Idle until a timer is due or an input arrives.
@@ -52,7 +52,7 @@ pub enum Stage {
     Idle,
     /// Walking the fabric.
     Discovering(Box<Discovery>),
-    /// A heavy sweep asks other managers for their SMInfo. The election has their answers.
+    /// A heavy sweep asks other managers for their SMInfo. The election handles their answers.
     Electing,
     /// A heavy sweep reads the tables that are not known.
     Reading,
@@ -87,9 +87,9 @@ pub enum Stage {
     GuidBlocks(Option<Box<Apply<Blocks>>>),
     /// Watching the master.
     Standby,
-    /// As master, waiting for a better manager to take the subnet.
+    /// As master, the manager waits for a better manager to take the subnet.
     HandingOver,
-    /// NOT-ACTIVE: disabled by the master until it sends STANDBY.
+    /// The manager is NOT-ACTIVE: the master disabled it, until the master sends STANDBY.
     Disabled,
     /// Stopped.
     Stopped,
@@ -100,7 +100,7 @@ pub enum Stage {
 pub struct MftWork {
     /// Blocks that are read or written. `None`: they are read back, see [`readback`](crate::readback).
     pub blocks: Option<Box<Apply<Blocks>>>,
-    /// The plan that is applied when that is done.
+    /// The plan that is applied afterwards.
     pub then: Option<(Box<Apply>, Arc<Inventory>)>,
 }
 
@@ -115,7 +115,7 @@ impl MftWork {
 }
 
 impl Stage {
-    /// Its name for people.
+    /// Returns the name of the stage, for people.
     pub const fn name(&self) -> StageName {
         match self {
             Self::Idle | Self::Standby | Self::Disabled | Self::Stopped => StageName::Idle,

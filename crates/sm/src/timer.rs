@@ -18,24 +18,24 @@
 /// A timer of the manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
-    /// A request has been without an answer for its time-out: it is repeated, or has failed.
+    /// A request has not been answered within its time-out. It is repeated, or has failed.
     Answer,
-    /// A standby asks the master whether it is there: each [`Config::poll_interval`](crate::Config).
+    /// A standby polls the master: once in each [`Config::poll_interval`](crate::Config).
     Poll,
     /// A light sweep begins. This is [`Config::sweep_interval`](crate::Config) after the manager became idle, or sooner
-    /// if a table is to be read back, a LID becomes free, or a better manager waits for the subnet.
+    /// if a table must be read back, a LID becomes free, or a better manager waits for the subnet.
     LightSweep,
     /// A plan waits until packets are gone: the manager's own port is asked whether its cable is where it was.
     OwnPort,
     /// A link that went down too often has been left out for long enough.
     Release,
-    /// A plan leads nothing over links that are out of service any more: a sweep leaves them out.
+    /// No route of the plan leads over links that are out of service any more, so a sweep leaves them out.
     Withdrawal,
-    /// Load has been uneven for so long that a step towards balance is planned.
+    /// Load has been uneven for so long that a step of rebalancing is planned.
     Balance,
-    /// Multicast trees are to be planned or read, or a switch that refused its table has been left out long enough.
+    /// Multicast trees must be planned or MFTs read, or a switch that refused its MFT has been left out long enough.
     MulticastTrees,
-    /// Alias GUIDs are to be read or written, or the time is over for which a port that refused them was left out.
+    /// Alias GUIDs must be read or written, or a port that refused them has been left out long enough.
     AliasGuids,
     /// Repairs of links that are up are planned in advance.
     Backups,
@@ -50,7 +50,7 @@ pub enum Timer {
 }
 
 impl Timer {
-    /// All of them.
+    /// All timers.
     pub const ALL: [Self; 13] = [
         Self::Answer,
         Self::Poll,

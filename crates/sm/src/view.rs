@@ -61,17 +61,17 @@ impl fmt::Display for StageName {
 pub struct Progress {
     /// Steps done.
     pub done: u64,
-    /// Steps known so far; grows while discovering.
+    /// Number of steps known so far. It grows during discovery.
     pub total: u64,
 }
 
 /// Heavy sweeps since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sweeps {
-    /// Those that have begun: each is an event SLV-SM-0001.
+    /// Number of heavy sweeps that have begun; each is an event SLV-SM-0001.
     pub begun: u64,
-    /// Heavy sweeps that came to an end. The other sweeps were repeated, were interrupted by another one, found the
-    /// manager's own port down, or are under way.
+    /// Number of heavy sweeps that came to an end. The other sweeps were repeated, were interrupted by another one,
+    /// found the local port down, or are under way.
     pub ended: u64,
 }
 
@@ -90,7 +90,7 @@ pub struct MadCounters {
     pub failures: u64,
     /// MADs received.
     pub received: u64,
-    /// MADs that were not used: not decodable, or not for a manager in this role.
+    /// MADs that were not used: not decodable, or not meant for a manager in this SMInfo state.
     pub dropped: u64,
     /// Answers that came when their request had ended or was withdrawn, and copies of answers.
     pub late: u64,
@@ -99,20 +99,20 @@ pub struct MadCounters {
 /// Findings of the read-back since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadBackFigures {
-    /// Blocks read back.
+    /// Number of blocks read back.
     pub read: u64,
-    /// Those of them that were not as they had been acknowledged.
+    /// Number of these blocks that differed from what was acknowledged.
     pub differences: u64,
-    /// Switches that go on holding something else than they acknowledge.
+    /// Switches that repeatedly held other contents than they acknowledged.
     pub lying: Vec<Guid>,
 }
 
 /// The state of a manager, as other programs see it.
 #[derive(Clone, Debug, Default)]
 pub struct View {
-    /// Its role.
+    /// SMInfo state of the manager.
     pub role: Role,
-    /// The master it knows of, if it is another one.
+    /// The master of the subnet, if it is known and is another manager.
     pub master: Option<Guid>,
     /// The current stage.
     pub stage: StageName,
@@ -126,7 +126,7 @@ pub struct View {
     pub policy: Option<Arc<Policy>>,
     /// The last changes of policy, the newest last.
     pub policy_changes: Arc<Vec<PolicyChange>>,
-    /// The change that is being applied, and its phase, from 0.
+    /// The change that is being applied, and its phase, counted from 0.
     pub applying: Option<(Arc<Outcome>, usize)>,
     /// Heavy sweeps.
     pub sweeps: Sweeps,
@@ -140,7 +140,7 @@ pub struct View {
     pub inventory: Option<Arc<Inventory>>,
     /// The plan in force (in a dry run: the plan that would be).
     pub plan: Option<Arc<Plan>>,
-    /// The judge's verdict on it.
+    /// The judge's verdict on the plan.
     pub verdict: Option<Arc<Verdict>>,
     /// The judge's verdict on the refused plan, if the last sweep ended without a plan.
     pub refused: Option<Arc<Verdict>>,
@@ -150,9 +150,9 @@ pub struct View {
     pub would_send: Option<Arc<Outcome>>,
     /// Sets of the last change set.
     pub changes: ChangeCount,
-    /// Sets of it that are acknowledged.
+    /// Number of acknowledged Sets of the plan.
     pub acknowledged: usize,
-    /// Sets of it that failed.
+    /// Number of failed Sets of the plan.
     pub failed: usize,
     /// Ports that are not ACTIVE, each with its reason, after the last apply.
     pub ports: Arc<Vec<PortReport>>,
@@ -164,7 +164,7 @@ pub struct View {
     pub read_back: ReadBackFigures,
     /// True if a lost link is repaired from prepared data; otherwise a sweep handles it.
     pub has_repairs_ready: bool,
-    /// MADs so far.
+    /// MADs sent and received so far.
     pub mads: MadCounters,
     /// The manager's part of the facts that its health depends on.
     pub facts: Facts,

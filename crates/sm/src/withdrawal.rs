@@ -2,14 +2,14 @@
 //!
 //! The plan that moves routes off a link is made while the link still carries packets ([`In::Applied`]). When the
 //! packets of older entries are gone, the timer `Withdrawal` begins another sweep. That sweep leaves the link out, and
-//! its plan disables the port if the place is isolated. What the list means on a fabric is decided in
-//! `selvedge_planner::out_of_service`.
+//! its plan disables the port if the place is isolated. `selvedge_planner::out_of_service` decides which links and
+//! ports of a fabric the list covers.
 
 use std::time::Duration;
 
 use selvedge_sim::Time;
 
-/// Time between a plan and the next look: packets of older entries live for two packet lifetimes, about 2 s.
+/// Time between a plan and the next sweep. Packets of older entries live for two packet lifetimes, about 2 s.
 const SETTLES_IN: Duration = Duration::from_secs(3);
 /// Largest number of sweeps in a row that this module begins. If an agent refuses the Set each time, only the next
 /// regular sweep tries again.
@@ -23,7 +23,7 @@ pub struct Withdrawal {
     sweeps: u32,
 }
 
-/// What can happen.
+/// The inputs of this sub-machine.
 #[derive(Clone, Copy, Debug)]
 pub enum In {
     /// The operator has changed the policy.
@@ -40,7 +40,7 @@ pub enum In {
     },
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Begin a heavy sweep.
@@ -48,7 +48,7 @@ pub enum Effect {
 }
 
 impl Withdrawal {
-    /// Takes one input. Appends what is to be done.
+    /// Handles one input and appends its effects.
     pub fn handle(&mut self, now: Time, input: In, effects: &mut Vec<Effect>) {
         match input {
             In::Wanted => (self.due, self.sweeps) = (None, 0),

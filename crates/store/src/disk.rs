@@ -12,7 +12,7 @@ use crate::error::io_error;
 
 /// Mode of state files: the group may read them, others may not.
 const FILE_MODE: u32 = 0o640;
-/// The file that holds keys, and its mode: only its owner may read it.
+/// Name of the file that holds keys: only its owner may read it.
 pub(crate) const SECRET: &str = "plan-state.toml";
 const SECRET_MODE: u32 = 0o600;
 /// Mode of a state folder that is made here.
@@ -105,7 +105,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Returns the reserve. A thread that panicked with the lock held can only have left fewer descriptors in it.
+    /// Returns the reserve of descriptors. A thread that panicked with the lock held can only have left fewer of them.
     fn reserve(&self) -> MutexGuard<'_, Vec<File>> {
         self.reserve.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -38,7 +38,7 @@ pub enum StoreError {
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem of the line.
         what: LineError,
     },
     /// SLV-STORE-0004: a file of plan state cannot be read.
@@ -50,7 +50,7 @@ pub enum StoreError {
     PlanState {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem of the file.
         what: PlanStateError,
     },
     /// SLV-STORE-0006: a sealed file has changed since it was written.
@@ -77,7 +77,7 @@ pub enum StoreError {
         /// The generation that plan-state.toml names.
         known: u64,
     },
-    /// SLV-STORE-0018: a line is not a place that is out of service.
+    /// SLV-STORE-0018: a line does not name a switch, link or port that is out of service.
     #[error(
         "SLV-STORE-0018: {}, line {line}: {what}; correct or remove the line (without the file, routes lead over \
          places that were taken out of service)",
@@ -88,7 +88,7 @@ pub enum StoreError {
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The problem of the line.
         what: LineFault,
     },
     /// SLV-STORE-0005: a line is not a registration of a host.
@@ -125,7 +125,8 @@ pub enum SealError {
     Sum,
 }
 
-/// Returns the advice for a failure of the operating system: that of the cause if it has one, else `otherwise`.
+/// Returns advice for a failure of the operating system: the advice for its cause if there is any, otherwise
+/// `otherwise`.
 #[must_use]
 pub fn advice(cause: &io::Error, otherwise: &'static str) -> &'static str {
     match cause.raw_os_error() {
@@ -158,13 +159,13 @@ pub enum PlanStateError {
     /// Not TOML, or unknown keys or values; with the message of the TOML reader.
     #[error("{what}")]
     Toml {
-        /// The problem and its place.
+        /// The problem, and its place.
         what: String,
     },
     /// Written by another version.
     #[error("it has format {found}, this version knows {known}: it was written by another version of selvedge")]
     Format {
-        /// Its format.
+        /// Format of the file.
         found: u32,
         /// The format that this version supports.
         known: u32,
@@ -180,7 +181,7 @@ pub enum PlanStateError {
     Lane {
         /// The switch.
         guid: Guid,
-        /// Its lane.
+        /// The lane.
         lane: u8,
     },
     /// LIDs that no port can have.

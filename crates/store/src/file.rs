@@ -74,7 +74,7 @@ fn too_long(limit: u64) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, TooLong(limit))
 }
 
-/// The kind of the file, which is not a regular one.
+/// The kind of a file that is not a regular one.
 #[derive(Debug)]
 struct NotRegular(&'static str);
 

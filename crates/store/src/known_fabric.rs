@@ -1,4 +1,4 @@
-//! The nodes and links that a manager has found: a text file that people can read, with one line for each.
+//! The nodes and links that a manager has found: a text file that people can read, one line each.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,9 +7,9 @@ use selvedge_health::{Known, KnownNode, PortKey, Since};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, NodeKind, PortNum};
 
-/// The first line of the body: the format this version reads and writes.
+/// First line of the body: the format that this version reads and writes.
 const FORMAT: &str = "format 1";
-/// The mark of a node or link that is there.
+/// Mark of a node or link that is present.
 const THERE: &str = "-";
 
 /// Writes nodes and links in ascending order. `unix_ms` converts times of this run to milliseconds since 1970-01-01

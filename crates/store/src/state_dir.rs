@@ -20,7 +20,7 @@ use crate::warning::{StateWarning, overlaps};
 use crate::{LidMap, StoreError, parse_guid2lid, print_guid2lid};
 
 const GUID2LID: &str = "guid2lid";
-/// It holds keys.
+/// Name of the file that holds keys.
 const PLAN_STATE: &str = SECRET;
 const REGISTRATIONS: &str = "registrations.txt";
 const KNOWN_FABRIC: &str = "known-fabric.txt";

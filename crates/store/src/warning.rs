@@ -52,7 +52,7 @@ pub enum StateWarning {
     KnownFabric {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem of the file.
         why: String,
     },
 }

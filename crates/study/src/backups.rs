@@ -19,9 +19,9 @@ pub use crate::in_force::Start;
 /// What is the repair of each single fault?
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The fabric as the answer names it.
+    /// Name of the fabric in the answer.
     pub name: String,
-    /// The fabric and its routing in force.
+    /// The fabric, and its routing in force.
     pub start: Start,
     /// The kinds of faults.
     pub kinds: Vec<Kind>,
@@ -81,7 +81,7 @@ impl Question {
         Ok(Answer { backups, notes })
     }
 
-    /// Every fault of the requested kinds.
+    /// Returns every fault of the requested kinds.
     fn faults(&self) -> Vec<What> {
         let fabric = &self.start.fabric;
         let mut whats: Vec<What> = Vec::new();
@@ -94,7 +94,7 @@ impl Question {
         whats
     }
 
-    /// The answer without faults in a row: all faults listed are those there are.
+    /// Returns the answer for single faults only. The listed faults are all there are.
     fn on_the_whole(&self, force: &InForce, faults: Vec<Backup>) -> Backups {
         let verdict = force.judge(&force.fabric, &force.routed, self.threads.par());
         let figures = &verdict.figures;
@@ -120,7 +120,7 @@ impl Question {
     }
 }
 
-/// Every fault, in the order given; threads take turns.
+/// Returns every fault, in the order given; threads take turns.
 fn tried(
     force: &InForce,
     whats: &[What],
@@ -145,7 +145,7 @@ fn tried(
     Ok((0..whats.len()).filter_map(|at| each[at % turns].next()).collect())
 }
 
-/// Host ports of nodes without another link.
+/// Returns host ports of nodes without another link.
 fn single_homed(fabric: &Fabric) -> u64 {
     let nodes = fabric.nodes().iter().filter(|node| !node.is_switch());
     let linked = nodes.map(|node| node.external_ports().filter(|(_, port)| port.is_up()).count());

@@ -20,9 +20,9 @@ use crate::watch::{Reporter, Stage, Watch};
 /// How do engines compare on a fabric?
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The fabric as the answer names it.
+    /// Name of the fabric in the answer.
     pub name: String,
-    /// The fabric, whole.
+    /// The whole fabric.
     pub fabric: Arc<Fabric>,
     /// Engines to compare.
     pub engines: Vec<Engine>,
@@ -32,7 +32,7 @@ pub struct Question {
     pub levels: Vec<Level>,
     /// Seeds of the lost links: a draw for each level and seed.
     pub seeds: Vec<u64>,
-    /// How engines route. With [`Rebalance::Minimal`], `fat-tree` knows the whole fabric as a manager does.
+    /// Options of the engines. With [`Rebalance::Minimal`], `fat-tree` knows the whole fabric as a manager does.
     pub options: Options,
     /// LIDs per end port, as a power of two.
     pub lmc: Lmc,
@@ -43,7 +43,7 @@ pub struct Question {
 /// Links between switches that are lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// The level as the answer names it.
+    /// Name of the level in the answer.
     pub name: String,
     /// Number or share of the links.
     pub removal: LinkRemoval,
@@ -134,7 +134,7 @@ impl Question {
         })
     }
 
-    /// All engines on one draw of lost links, one after another.
+    /// Compares all engines on one draw of lost links, one after another.
     fn draw(
         &self,
         work: &Work<'_>,
@@ -195,7 +195,7 @@ impl Question {
     }
 
     /// Returns the load of the busiest link after a repair: the engine starts from the tables of the whole fabric and
-    /// changes as little as it can; LIDs stay. `None`: the engine makes all tables from scratch, or refuses.
+    /// changes as little as it can; LIDs stay. `None`: the engine makes all tables from scratch, or refuses the fabric.
     fn repaired(
         &self,
         whole: Option<&Whole>,
@@ -289,18 +289,19 @@ impl Question {
     }
 }
 
-/// Tables of one engine on the whole fabric, and the LIDs.
+/// Tables of one engine on the whole fabric, with the LIDs.
 #[derive(Clone)]
 struct Whole {
     lids: Arc<Lids>,
     tables: Tables,
 }
 
-/// What is known so far.
+/// The results so far.
 #[derive(Default)]
 struct Found {
     answer: Answer,
-    /// By series; `None`: the engine refuses, or makes all tables from scratch after a loss.
+    /// Tables on the whole fabric, by series; `None`: the engine refuses, or makes all tables from scratch after a
+    /// loss.
     whole: Vec<Option<Whole>>,
 }
 
@@ -312,7 +313,7 @@ const fn is_repaired(engine: Engine) -> bool {
 /// The combinations to be compared.
 struct Work<'a> {
     options: Options,
-    /// Engines with the lanes they may use.
+    /// Engines, each with the number of lanes that it may use.
     series: Vec<(Engine, Option<u8>)>,
     /// Levels with the seeds of their draws.
     levels: Vec<(Level, &'a [u64])>,
@@ -335,7 +336,7 @@ fn filled(run: ComparisonRun, measured: Result<Measured, StudyError>) -> Result<
     }
 }
 
-/// The common values of the runs of one engine on one level. There is at least one.
+/// Returns the common values of the runs of one engine on one level. There is at least one.
 fn row(runs: &[&ComparisonRun]) -> ComparisonRow {
     let routed: Vec<&ComparisonRun> = runs.iter().copied().filter(|run| run.refused.is_none()).collect();
     let mean = |of: &dyn Fn(&ComparisonRun) -> f64| {

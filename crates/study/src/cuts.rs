@@ -3,19 +3,19 @@
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_types::Idx;
 
-/// Ordered pairs of hosts that no tables can join any more.
+/// Numbers of ordered pairs of hosts that no tables can connect any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cuts {
-    /// For a lost link; in the order of the links.
+    /// Number of such pairs if a link is lost, in the order of the links.
     pub(crate) by_link: Vec<u64>,
-    /// Pairs of other hosts, for a lost switch.
+    /// Number of such pairs among the other hosts if a switch is lost.
     pub(crate) by_switch: Vec<u64>,
 }
 
 /// A switch on the path from the root of the search to the current one.
 struct Step {
     switch: usize,
-    /// The link by which it was entered.
+    /// The link by which the switch was entered.
     by: usize,
     /// Number of visited neighbours.
     looked: usize,
@@ -61,21 +61,21 @@ struct Walk<'a> {
     /// Neighbours of each switch, and the links to them.
     neighbours: Vec<Vec<(usize, usize)>>,
     hosts: &'a [u64],
-    /// When each switch was met, from 1 on.
+    /// By switch: when it was reached, counted from 1.
     seen: Vec<usize>,
     /// The first met switch that can be reached from below a switch without its own link upwards.
     low: Vec<usize>,
-    /// Hosts of a switch and of all that was first reached through it.
+    /// By switch: number of hosts on it and on all switches that were first reached through it.
     below: Vec<u64>,
-    /// Parts that only this switch joins to the others: hosts, and ordered pairs within them.
+    /// The parts that only this switch connects with the others: number of hosts, and of ordered pairs within them.
     pieces: Vec<(u64, u64)>,
-    /// Links that alone join the part below, and the hosts there.
+    /// Links that alone connect the part below them, with the number of hosts in that part.
     bridges: Vec<(usize, u64)>,
     clock: usize,
 }
 
 impl Walk<'_> {
-    /// Visits all switches that are joined to `root`; returns them.
+    /// Visits all switches that are connected with `root`, and returns them.
     fn part(&mut self, root: usize) -> Vec<usize> {
         let mut part = Vec::new();
         let mut path = vec![self.enter(root, NO_LINK, &mut part)];
@@ -122,7 +122,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Counts pairs of a part with this number of hosts.
+    /// Counts the pairs of a part with this number of hosts.
     fn judge(&mut self, part: &[usize], all: u64, cuts: &mut Cuts) {
         for (link, hosts) in self.bridges.drain(..) {
             cuts.by_link[link] = 2 * hosts * (all - hosts);
@@ -135,7 +135,7 @@ impl Walk<'_> {
     }
 }
 
-/// Ordered pairs of this number of hosts.
+/// Returns the number of ordered pairs of this number of hosts.
 pub(crate) const fn pairs(count: u64) -> u64 {
     count * count.saturating_sub(1)
 }

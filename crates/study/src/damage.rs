@@ -1,4 +1,4 @@
-//! Single faults, and a fabric in which they are made and made good.
+//! Single faults, and a fabric in which they are made and undone.
 
 use std::borrow::Cow;
 
@@ -10,20 +10,20 @@ use selvedge_verify::standing::LinkChange;
 /// The part that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// The link with this number among those between switches.
+    /// The link with this number among the links between switches.
     Link(usize),
     /// All links of a switch.
     Switch(SwitchIdx),
 }
 
-/// Live links between switches, each by its first end.
+/// Returns the live links between switches, each by its first end.
 pub(crate) fn switch_links(fabric: &Fabric) -> Vec<PortRef> {
     let between = |link: &Link| [link.a, link.b].iter().all(|end| fabric.node(end.node).is_switch());
     let live = fabric.links().filter(|link| fabric.link_is_up(link.a));
     live.filter(between).map(|link| link.a).collect()
 }
 
-/// Live host ports of each switch.
+/// Returns live host ports of each switch.
 pub(crate) fn hosts_of(fabric: &Fabric) -> Vec<u64> {
     let mut hosts = vec![0; fabric.switches().len()];
     for (at, _) in fabric.end_ports().filter(|(at, _)| fabric.link_is_up(*at)) {
@@ -37,13 +37,13 @@ pub(crate) fn hosts_of(fabric: &Fabric) -> Vec<u64> {
 
 /// A fabric in which links are lost for a while.
 pub(crate) struct Damaged {
-    /// As it is now.
+    /// The fabric in its current state.
     pub(crate) fabric: Fabric,
     lost: Vec<(PortRef, LinkState, PortSettings)>,
 }
 
 impl Damaged {
-    /// Nothing is lost yet.
+    /// Returns the fabric before anything is lost.
     pub(crate) fn new(fabric: &Fabric) -> Self {
         Self {
             fabric: fabric.clone(),

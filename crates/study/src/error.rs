@@ -1,4 +1,4 @@
-//! Why a study has no answer.
+//! The reasons for which a study has no answer.
 
 use selvedge_dataplane::BuildError;
 use selvedge_model::NoSeat;
@@ -7,7 +7,7 @@ use selvedge_routing::{EngineError, Note};
 use selvedge_topology::DamageError;
 use selvedge_workload::{JobError, ReceiversError, TooManyOps};
 
-/// Why a study has no answer.
+/// The reasons for which a study has no answer.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StudyError {
@@ -20,12 +20,12 @@ pub enum StudyError {
     /// SLV-STUDY-0003: the question names no seed.
     #[error("SLV-STUDY-0003: the question names no seed to draw lost links by; name at least one")]
     NoSeed,
-    /// Links that are to be lost.
+    /// The fabric cannot lose the requested links.
     #[error("{cause}")]
     Damage {
-        /// The level of faults as the question names it.
+        /// Name of the level of faults, as in the question.
         level: String,
-        /// Why the fabric cannot lose them.
+        /// The reason.
         cause: DamageError,
     },
     /// A routing engine refuses the fabric.
@@ -36,13 +36,13 @@ pub enum StudyError {
     Refused {
         /// The last engine's reason.
         cause: EngineError,
-        /// The notes of the engines before it, with their reasons.
+        /// Remarks of the earlier engines, with their reasons.
         notes: Vec<Note>,
     },
     /// Too many LIDs.
     #[error(transparent)]
     Lids(#[from] OutOfLids),
-    /// A place at which no manager can sit.
+    /// No manager can be attached at this place.
     #[error(transparent)]
     Seat(#[from] NoSeat),
     /// A simulation that cannot begin.
@@ -51,7 +51,7 @@ pub enum StudyError {
     /// Jobs that do not fit on the hosts.
     #[error(transparent)]
     Job(#[from] JobError),
-    /// Traffic that the hosts cannot carry out.
+    /// The hosts cannot carry out the traffic.
     #[error(transparent)]
     Receivers(#[from] ReceiversError),
     /// A collective operation that would need too much memory.

@@ -1,4 +1,5 @@
-//! How many links can be lost, one after another and without repair, before performance falls below a share.
+//! How many links can be lost, one after another and without repair, before performance falls below a share of that of
+//! the whole fabric.
 
 use std::sync::Arc;
 
@@ -19,9 +20,9 @@ pub use crate::in_force::Start;
 /// after a step, a step of half the size is tried instead.
 const STEPS: usize = 100;
 
-/// How a fabric with some links lost does.
+/// The state of a fabric with some links lost.
 enum State {
-    /// The measure, as a share of the whole fabric's.
+    /// The fabric works: the measure, as a share of that of the whole fabric.
     Works(f64, Routed),
     /// Some hosts do not reach each other, or there is a credit loop.
     CutOff,
@@ -32,18 +33,18 @@ enum State {
 /// How many lost links can a fabric have before performance is too low?
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The fabric and its routing in force.
+    /// The fabric, and its routing in force.
     pub start: Start,
-    /// How links are lost and what is measured.
+    /// How links are lost, and which measure counts.
     pub how: How,
     /// Threads to use.
     pub threads: Threads,
 }
 
-/// How links are lost and what is measured.
+/// How links are lost, and which measure counts.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
-    /// A run ends when performance is below this share of the whole fabric's, 0 to 1.
+    /// A run ends when performance falls below this share of that of the whole fabric, 0 to 1.
     pub below: f64,
     /// The measure of performance.
     pub measure: Measure,
@@ -75,7 +76,7 @@ pub struct Answer {
 }
 
 impl Measure {
-    /// Its name in answers: `ebb` or `load`.
+    /// Returns the name of the measure in answers: `ebb` or `load`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -99,7 +100,7 @@ impl Question {
     }
 }
 
-/// All orders of links; threads share them.
+/// Tries all orders of links, on several threads.
 pub(crate) fn in_place(
     force: &InForce,
     how: &How,
@@ -138,7 +139,7 @@ pub(crate) fn in_place(
 struct Run<'a> {
     force: &'a InForce,
     how: &'a How,
-    /// The whole fabric's performance, in the unit of the measure.
+    /// Performance of the whole fabric, in the unit of the measure.
     whole: f64,
     reporter: &'a Reporter<'a>,
 }
@@ -187,7 +188,7 @@ impl Run<'_> {
         Ok(run)
     }
 
-    /// Repairs the tables in force and has them judged.
+    /// Repairs the tables in force, and has the result judged.
     fn state(&self, damaged: &Damaged, in_force: &Routed) -> State {
         let force = self.force;
         let mut options = Options {
@@ -212,7 +213,7 @@ impl Run<'_> {
     }
 }
 
-/// Effective bisection bandwidth, or pairs on the busiest link.
+/// Returns the effective bisection bandwidth, or the pairs on the busiest link.
 fn measure(force: &InForce, damaged: &Damaged, routed: &Routed, of: Measure) -> f64 {
     match of {
         Measure::Load => Judged::from(&force.judge(&damaged.fabric, routed, Par::Sequential)).max_load as f64,

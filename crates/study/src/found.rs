@@ -34,11 +34,11 @@ pub struct Question {
     pub lids: Arc<Lids>,
     /// The tables of the plan.
     pub tables: Tables,
-    /// Load of its links.
+    /// Load of the links.
     pub load: Load,
     /// Engines that would plan, in order of preference.
     pub engines: Vec<Engine>,
-    /// How they route.
+    /// Options of the engines.
     pub options: Options,
     /// Threads to use.
     pub threads: Threads,
@@ -128,7 +128,7 @@ impl Question {
     }
 }
 
-/// The engines to compare with: all that make tables by themselves.
+/// Returns the engines to compare with: all that make tables by themselves.
 fn candidates(entries: u64) -> Vec<Engine> {
     let is_quick = |engine: &Engine| {
         use Engine::{Dfsssp, Lash, Sssp, Weave};

@@ -15,28 +15,29 @@ use crate::error::StudyError;
 use crate::threads::Threads;
 use crate::watch::{Reporter, Stage};
 
-/// A fabric before its first fault.
+/// A fabric before its first fault, with its options.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// The fabric, whole.
+    /// The whole fabric.
     pub fabric: Arc<Fabric>,
-    /// Its LIDs; those of listed tables take their place.
+    /// LIDs of the fabric; replaced by those of listed tables, if there are any.
     pub lids: Arc<Lids>,
     /// The engine that makes new tables. `auto` chooses an engine once, and that choice stays.
     pub engine: Engine,
-    /// How it routes. Listed tables ([`Listed::Tables`]) are in force from the start unless the engine is `file`.
+    /// Options of the engine. Listed tables ([`Listed::Tables`]) are in force from the start, unless the engine is
+    /// `file`.
     pub options: Options,
 }
 
 /// A fabric and its routing in force.
 pub(crate) struct InForce {
-    /// The fabric, whole.
+    /// The whole fabric.
     pub(crate) fabric: Arc<Fabric>,
-    /// Its LIDs.
+    /// LIDs of the fabric.
     pub(crate) lids: Arc<Lids>,
     /// The engine that computes new tables.
     pub(crate) engine: Engine,
-    /// How; the tables in force are among it.
+    /// Options of the engine, which include the tables in force.
     pub(crate) options: Options,
     /// The tables in force.
     pub(crate) routed: Routed,
@@ -101,7 +102,7 @@ impl Start {
 }
 
 impl InForce {
-    /// The judge's verdict on tables on a fabric with these cables.
+    /// Returns the judge's verdict on tables, on a fabric with these cables.
     pub(crate) fn judge(&self, fabric: &Fabric, routed: &Routed, par: Par) -> Verdict {
         let subject = Subject::tables(
             fabric,
@@ -119,14 +120,14 @@ impl InForce {
     }
 }
 
-/// The judge's figures that count here.
+/// The figures of the judge that a study uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Judged {
-    /// Pairs of hosts that reach each other.
+    /// Number of pairs of hosts that reach each other.
     pub(crate) reached: u64,
     /// Pairs on the busiest link.
     pub(crate) max_load: u64,
-    /// True if no packets can wait for each other in a cycle.
+    /// True if packets cannot wait for each other in a cycle.
     pub(crate) deadlock_free: bool,
 }
 

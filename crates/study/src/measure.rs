@@ -22,7 +22,7 @@ pub use crate::meter::median;
 /// do not reach each other, searching a witness for each finding would cost more than the proof.
 const FINDINGS_MAX: usize = 10;
 
-/// Random pairings, unless the caller wants others.
+/// Number of random pairings, if the caller does not state one.
 pub const PAIRINGS: u32 = 1_000;
 
 /// Which tables does the first suitable engine make?
@@ -30,11 +30,11 @@ pub const PAIRINGS: u32 = 1_000;
 pub struct Question {
     /// The fabric.
     pub fabric: Arc<Fabric>,
-    /// Its LIDs.
+    /// LIDs of the fabric.
     pub lids: Arc<Lids>,
     /// Engines in order of preference: the next is tried where one refuses, or the judge refuses its tables.
     pub engines: Vec<Engine>,
-    /// How they route.
+    /// Options of the engines.
     pub options: Options,
     /// The measurements to make.
     pub how: How,
@@ -67,7 +67,7 @@ pub struct Answer {
 }
 
 impl Default for How {
-    /// One thread, the first run, [`PAIRINGS`] pairings.
+    /// Returns the default: one thread, the first run, [`PAIRINGS`] pairings.
     fn default() -> Self {
         Self {
             threads: Threads::ONE,
@@ -126,7 +126,7 @@ pub(crate) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Routes with one engine, judges, measures.
+    /// Routes with one engine, has the tables judged, and measures them.
     pub(crate) fn one(&self, engine: Engine, reporter: &Reporter<'_>) -> Result<Answer, StudyError> {
         let (meter, par) = (self.meter, self.how.threads.par());
         reporter.begin(Stage::Routing(engine))?;
@@ -223,7 +223,7 @@ impl Bench<'_> {
 }
 
 impl Answer {
-    /// The judge's figures in short.
+    /// Returns the judge's figures in short.
     #[must_use]
     pub fn quality(&self) -> Quality {
         let figures = &self.verdict.figures;

@@ -37,7 +37,7 @@ pub(crate) fn ms_since(meter: &dyn Meter, start: Time) -> f64 {
     meter.now().since(start).as_secs_f64() * 1e3
 }
 
-/// The last of `times` results, and the median time of one in milliseconds.
+/// Returns the last of `times` results, and the median time of a run in milliseconds.
 pub(crate) fn timed<T>(meter: &dyn Meter, times: u32, mut run: impl FnMut() -> T) -> (T, f64) {
     let mut all = Vec::new();
     let mut once = || {

@@ -17,7 +17,7 @@ pub use selvedge_model::NoSeat;
 /// What would bring-up and faults of a fabric cost?
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The fabric as the answer names it.
+    /// Name of the fabric in the answer.
     pub name: String,
     /// The fabric.
     pub fabric: Arc<Fabric>,
@@ -29,13 +29,13 @@ pub struct Question {
     pub ours: Requests,
     /// OpenSM.
     pub opensm: Requests,
-    /// Time of either manager for one answer, in ns.
+    /// Time that either manager takes for one answer, in ns.
     pub manager_ns: u64,
     /// Time after which a request is repeated, in ns.
     pub timeout_ns: u64,
     /// Exchanges (request and answer) that are lost, of a million.
     pub lost_ppm: u32,
-    /// LFT blocks that a fault changes at each switch beside it; `None`: all.
+    /// Number of LFT blocks that a fault changes at each neighbouring switch; `None`: all.
     pub changed_blocks: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ pub struct Requests {
     pub entry_ns: u64,
 }
 
-/// The questions that each manager is asked, as answers name them.
+/// The questions for each manager, as named in answers.
 pub const QUESTIONS: [&str; 3] = ["bring-up", "link fault", "switch fault"];
 
 impl Question {

@@ -7,7 +7,7 @@ use selvedge_routing::Note;
 pub struct Parts {
     /// Number of parts; 1 of a connected fabric.
     pub count: u64,
-    /// The engine's note about more than one part.
+    /// The engine's remark about more than one part.
     pub note: Option<Note>,
 }
 

@@ -1,4 +1,4 @@
-//! The published model beside its own tables: what its equations give where the paper has other numbers.
+//! Compares the published model with its own tables: where its equations give numbers other than those of the paper.
 
 use selvedge_api::ModelPaperRow;
 use selvedge_model::published::{TABLES, Times, Tree, Unit};
@@ -7,7 +7,7 @@ use selvedge_model::published::{TABLES, Times, Tree, Unit};
 struct Phase {
     name: &'static str,
     value: fn(&Times) -> f64,
-    /// Why the equations may differ from the paper.
+    /// Possible reasons why the equations differ from the paper.
     why: &'static str,
 }
 
@@ -29,7 +29,7 @@ const PHASES: [Phase; 3] = [
     },
 ];
 
-/// A difference below this, in percent, is none: the paper rounds.
+/// Differences below this, in percent, are ignored, because the paper rounds.
 const SAME_PERCENT: f64 = 0.05;
 
 /// Returns Tables 1 and 2 of the paper beside the values that the equations give. Both tables use the time of one MAD

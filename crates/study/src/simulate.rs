@@ -29,11 +29,11 @@ pub use self::traffic::{Pace, Traffic};
 pub struct Question {
     /// The fabric, without the links that are lost.
     pub fabric: Arc<Fabric>,
-    /// Its LIDs.
+    /// LIDs of the fabric.
     pub lids: Arc<Lids>,
     /// The engine that makes the tables.
     pub engine: Engine,
-    /// How it routes.
+    /// Options of the routing.
     pub options: Options,
     /// Service levels of destinations; `None`: those of the engine.
     pub service_levels: Option<ServiceLevels>,
@@ -43,11 +43,11 @@ pub struct Question {
     pub settings: Settings,
     /// The traffic of hosts.
     pub traffic: Traffic,
-    /// How fast they send it.
+    /// How fast the hosts send.
     pub pace: Pace,
-    /// Changes of the fabric meanwhile.
+    /// Changes of the fabric during the simulation.
     pub changes: Vec<Planned>,
-    /// Seed of everything drawn.
+    /// Seed of all random choices.
     pub seed: Seed,
     /// True to measure also the cost of an event, here and in the bare queue.
     pub bare_queue: bool,
@@ -62,13 +62,13 @@ pub enum Planned {
     Flaps {
         /// One end of the cable.
         port: selvedge_fabric::PortRef,
-        /// When it is cut first.
+        /// When the link is first cut.
         first: Ps,
-        /// How long it stays down.
+        /// How long the link stays down.
         down: Ps,
-        /// How long it stays up before it is cut again.
+        /// How long the link stays up before it is cut again.
         up: Ps,
-        /// How often it is cut.
+        /// How often the link is cut.
         times: u64,
     },
     /// All LFT blocks that differ from the tables in force are set at once.
@@ -87,9 +87,9 @@ pub struct Answer {
     pub engine: String,
     /// The parts of the fabric: packets between them are dropped.
     pub parts: Parts,
-    /// The traffic as it is named.
+    /// Name of the traffic.
     pub traffic: String,
-    /// How messages follow each other, as it is named.
+    /// Name of the way in which the times of messages are chosen.
     pub arrivals: String,
     /// Payload bytes of a message; 0 where the traffic itself states it.
     pub message_bytes: u32,
@@ -178,7 +178,7 @@ fn run(simulation: &mut Simulation<Workload>, end_ns: u64, reporter: &Reporter<'
 }
 
 impl Planned {
-    /// The changes that it is, in the order of time.
+    /// Returns the individual changes, in order of time.
     fn timed(&self, tables: &Tables) -> Vec<Timed> {
         match self {
             Self::One(change) => vec![change.clone()],

@@ -1,4 +1,4 @@
-//! How many threads a study may use.
+//! The number of threads that a study may use.
 
 use std::num::NonZeroUsize;
 
@@ -18,13 +18,13 @@ impl Threads {
         Self(NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN))
     }
 
-    /// Their number.
+    /// Returns the number of threads.
     #[must_use]
     pub const fn count(self) -> usize {
         self.0.get()
     }
 
-    /// How one computation spreads over them.
+    /// Returns how one computation uses these threads.
     #[must_use]
     pub const fn par(self) -> Par {
         match self.0.get() {

@@ -20,11 +20,11 @@ use crate::watch::{Reporter, Stage, Watch};
 /// How would tables be changed under traffic?
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The fabric as the answer names it.
+    /// Name of the fabric in the answer.
     pub name: String,
     /// The fabric. All links that are up count as links with traffic.
     pub fabric: Arc<Fabric>,
-    /// Its LIDs.
+    /// LIDs of the fabric.
     pub lids: Arc<Lids>,
     /// The tables in force.
     pub from: From,
@@ -41,11 +41,11 @@ pub struct Question {
 /// The tables in force.
 #[derive(Clone, Debug)]
 pub enum From {
-    /// Those that an engine makes.
+    /// Tables that an engine makes.
     Engine(Engine),
-    /// Those that were read, for the question's LIDs, on one lane.
+    /// Tables that were read, for the question's LIDs, on one lane.
     Tables {
-        /// Where they come from, as the answer names it.
+        /// Source of the tables, as named in the answer.
         name: String,
         /// Entries of all switches.
         tables: Arc<Tables>,
@@ -152,7 +152,7 @@ impl Question {
 
 /// The routing in force before the change.
 struct Before {
-    /// The engine, or where the tables come from.
+    /// The engine, or the source of the tables.
     name: String,
     tables: Arc<Tables>,
     levels: ServiceLevels,

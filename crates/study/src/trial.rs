@@ -17,7 +17,7 @@ use crate::damage::{Damaged, What, link_changes};
 use crate::in_force::{InForce, Judged};
 
 impl InForce {
-    /// Ready to try faults, one at a time.
+    /// Returns a trial, in which faults can be tried one at a time.
     pub(crate) fn trial(&self) -> Trial<'_> {
         let subject = Subject::tables(
             &self.fabric,
@@ -93,7 +93,7 @@ pub(crate) struct Trial<'a> {
     damaged: Damaged,
     /// The mender of trees. It cannot undo a loss, so each fault has a copy.
     mender: Option<TreeMender>,
-    /// The tables in force, to be changed and changed back.
+    /// The tables in force; each trial changes them and changes them back.
     tables: Tables,
     /// The judge's proof of the tables in force; `None` if they cannot have a standing proof.
     standing: Option<Standing>,
@@ -116,7 +116,7 @@ impl Trial<'_> {
         backup
     }
 
-    /// As a manager repairs a tree: only entries over the lost links are examined.
+    /// Repairs a tree as a manager does: only entries over the lost links are examined.
     fn in_place(&mut self, what: What, ports: &[PortRef], lids: &Lids) -> Option<Backup> {
         let force = self.force;
         let changes = link_changes(&force.fabric, ports);
@@ -159,7 +159,7 @@ impl Trial<'_> {
         Some(backup)
     }
 
-    /// The engine routes the damaged fabric, from the tables in force.
+    /// Lets the engine route the damaged fabric, starting from the tables in force.
     fn anew(&mut self, what: What, ports: &[PortRef], lids: &Lids) -> Backup {
         let force = self.force;
         let fabric = &self.damaged.fabric;
@@ -216,7 +216,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Pairs of the hosts that are still there, put down as lost and interrupted.
+    /// Counts the pairs of the remaining hosts that are lost or interrupted.
     fn fill(&self, backup: &mut Backup, what: What, before: Judged, after: Judged) {
         let all: u64 = self.force.hosts.iter().sum();
         let own = match what {
@@ -232,7 +232,7 @@ impl Trial<'_> {
         backup.deadlock_free = after.deadlock_free;
     }
 
-    /// The judge's figures with the old tables and with the new ones.
+    /// Returns the judge's figures with the old tables, and with the new ones.
     fn judged(&mut self, what: What, ports: &[PortRef], routed: &Routed, entries: Vec<Entry>) -> (Judged, Judged) {
         let force = self.force;
         let same_levels = routed.service_levels == force.routed.service_levels;
@@ -243,7 +243,7 @@ impl Trial<'_> {
         })
     }
 
-    /// Judges by the standing proof, if there is one and it covers the change.
+    /// Judges with the standing proof, if there is one and it covers the change.
     fn by_proof(&mut self, what: What, ports: &[PortRef], entries: Vec<Entry>) -> Option<(Judged, Judged)> {
         let force = self.force;
         let lost = Change {
@@ -272,7 +272,7 @@ fn switches_of(entries: &[Entry]) -> u64 {
     switches.len() as u64
 }
 
-/// The verdict of a proof after one change, and after another on top of it; then the proof is as before.
+/// Returns the verdict of a proof after one change, and after another on top of it. Then the proof is as before.
 fn mended(standing: &mut Standing, first: Change, second: Change) -> Option<(Judged, Judged)> {
     let undo = standing.apply(&first).ok()?;
     let before = Judged::from(&standing.proof());

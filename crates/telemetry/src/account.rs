@@ -2,7 +2,7 @@
 
 use crate::group::{Group, Row, WIDEST};
 
-/// What a reading added.
+/// The result of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// How much each counter grew.
@@ -13,7 +13,7 @@ pub struct Taken {
     pub filled: u32,
 }
 
-/// Why a reading was not taken.
+/// The reasons for which a reading is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// A data counter grew by more than the link can carry.
@@ -22,8 +22,8 @@ pub enum Refusal {
 
 /// The counters of one port and group.
 ///
-/// A total is at least what was counted: what a counter missed while it stood at its maximum, or between a reset and
-/// the next reading, is not added.
+/// A total is never more than what really happened: events that a counter missed while it stood at its maximum, or
+/// between a reset and the next reading, are not added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     totals: Row,
@@ -33,8 +33,8 @@ pub struct Account {
     raw: Option<Row>,
     /// A reading that was refused as implausible. The next one is taken if it continues this one.
     doubtful: Option<Box<Row>>,
-    /// Counters with a last reading that did not continue the one before: where the device counts from is not known. If
-    /// one falls back, the reading may have been another device's.
+    /// Counters of which the last reading did not continue the previous one, so that it is unknown from where the
+    /// device counts. If such a counter falls back, the reading may have come from another device.
     rebased: u32,
     resets: u32,
     full: u32,
@@ -58,8 +58,8 @@ impl Default for Account {
 }
 
 impl Account {
-    /// Returns an account that continues one of which the last totals and the last reading were kept. A counter with a
-    /// total was known, even if the last sample did not show it.
+    /// Returns an account that continues an earlier one, of which the last totals and the last reading were stored. A
+    /// counter with a total was known, even if the last sample did not show it.
     #[must_use]
     pub fn resumed(totals: Row, raw: Option<Row>, resets: u32, known: u32) -> Self {
         let counted = (0..WIDEST).filter(|i| totals[*i] > 0);
@@ -111,8 +111,8 @@ impl Account {
         Ok(step)
     }
 
-    /// The first reading. The device's own counts are the totals; a counter that has a total already keeps it, unless
-    /// the device's own count continues it.
+    /// Handles the first reading. The device's own counts are the totals; a counter that has a total already keeps it,
+    /// unless the device's own count continues it.
     fn begin(&mut self, group: Group, raw: &Row, known: u32, most: Option<u64>) -> Taken {
         for i in (0..WIDEST).filter(|i| known >> i & 1 != 0) {
             let grown = raw[i].checked_sub(self.totals[i]);
@@ -153,13 +153,14 @@ impl Account {
         taken
     }
 
-    /// True if a reading is not below a doubtful one in any counter.
+    /// True if no counter of a reading is below that of the doubtful reading.
     fn continues_doubt(&self, raw: &Row) -> bool {
         let doubt = self.doubtful.as_deref();
         doubt.is_some_and(|doubt| doubt.iter().zip(raw).all(|(before, now)| before <= now))
     }
 
-    /// Adds what the other end of the link counted. `totals` are its totals, for a port that was never read.
+    /// Adds the counts of the port at the other end of the link. `totals` are its totals, for a port that was never
+    /// read.
     pub fn derive(&mut self, grown: &Row, totals: &Row, known: u32) {
         let is_first = self.known & known == 0;
         for i in (0..WIDEST).filter(|i| known >> i & 1 != 0) {
@@ -183,7 +184,7 @@ impl Account {
         &self.totals
     }
 
-    /// Returns the last reading, if the totals belong to it: nothing was derived since.
+    /// Returns the last reading, if the totals follow from it alone: no counts were derived since.
     #[must_use]
     pub fn raw(&self) -> Option<&Row> {
         let belongs = self.totals == self.measured && self.rebased == 0;

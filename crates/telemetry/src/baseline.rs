@@ -1,16 +1,16 @@
-//! Soft zeros: an operator begins to count anew without a reset of any device, so no other reader notices.
+//! Soft zeros: an operator begins to count from zero without a reset of any device, so no other reader notices.
 
 use std::collections::BTreeMap;
 
 use crate::group::{Row, WIDEST};
 use crate::{Sample, SampleKey};
 
-/// Totals from which an operator counts. Totals never go back, so neither do the differences.
+/// Totals from which an operator counts. Totals never fall, so the differences never fall either.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Baselines(BTreeMap<SampleKey, Row>);
 
 impl Baselines {
-    /// Counts a port from this sample on.
+    /// Makes the totals of this sample the baseline of its port.
     pub fn set(&mut self, sample: &Sample) {
         self.0.insert(sample.key, sample.totals);
     }
@@ -20,7 +20,7 @@ impl Baselines {
         self.0.remove(&key).is_some()
     }
 
-    /// Returns what the port counted since its baseline, or in all if it has none.
+    /// Returns the counts of the port since its baseline, or its totals if it has none.
     #[must_use]
     pub fn since(&self, sample: &Sample) -> Row {
         let zero = self.0.get(&sample.key).copied().unwrap_or([0; WIDEST]);

@@ -10,7 +10,7 @@ use selvedge_sim::Time;
 pub struct Wall(pub u64);
 
 impl Wall {
-    /// Returns the time this many seconds after the Unix epoch.
+    /// Returns the time that is this number of seconds after the Unix epoch.
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs * 1_000_000_000)
@@ -22,7 +22,7 @@ impl Wall {
 /// The epoch grows when the clock was set back so far that numbers have to be used again: so no slot is used twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot {
-    /// How often numbers began again.
+    /// Number of times that slot numbers began again.
     pub epoch: u32,
     /// Start of the slot, in intervals since the Unix epoch.
     pub number: u64,
@@ -49,12 +49,12 @@ impl fmt::Display for Slot {
 /// The wall clock: how it differs from the time of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {
-    /// A moment in both times.
+    /// One moment, in both times.
     known: Option<(Time, Wall)>,
 }
 
 impl Clock {
-    /// Learns the wall time; returns by how many nanoseconds the clock was set, forward if positive.
+    /// Records the wall time. Returns by how many nanoseconds the clock was set; forward is positive.
     pub fn set(&mut self, now: Time, wall: Wall) -> i64 {
         let expected = self.wall(now);
         self.known = Some((now, wall));
@@ -71,7 +71,8 @@ impl Clock {
         Some(Wall(wall.0.saturating_add(nanos(now.since(at)))))
     }
 
-    /// Returns when the wall clock will show `wall`, or the last moment at which it was set if that is past.
+    /// Returns when the wall clock will show `wall`; if that time has passed, the last moment at which the clock was
+    /// set.
     #[must_use]
     pub fn when(&self, wall: Wall) -> Option<Time> {
         let (at, known) = self.known?;
@@ -79,12 +80,12 @@ impl Clock {
     }
 }
 
-/// What the clock says about the next slot of a class.
+/// What happens in a class at a certain time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tick {
     /// Nothing begins.
     Wait,
-    /// This slot begins; the slots between the one before and this one were missed.
+    /// This slot begins; the slots between the previous one and this one were missed.
     Begin {
         /// The slot.
         slot: Slot,
@@ -116,12 +117,12 @@ impl Slots {
         }
     }
 
-    /// Excludes a slot that was used before a restart, and all before it.
+    /// Excludes a slot that was used before a restart, and all earlier ones.
     pub fn resume(&mut self, used: Slot) {
         self.last = self.last.max(Some(used));
     }
 
-    /// Says what begins at this time.
+    /// Returns what begins at this time.
     pub fn tick(&mut self, wall: Wall) -> Tick {
         let number = wall.0 / nanos(self.interval);
         let Some(last) = self.last else {

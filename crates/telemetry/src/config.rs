@@ -1,4 +1,4 @@
-//! What is sampled how often, and the limits of a sampler.
+//! The classes of sampling with their intervals, and the limits of a sampler.
 
 use core::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::Group;
 /// A sampling class: counter groups that are read together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplingClass {
-    /// Its name.
+    /// Name of the class.
     pub name: String,
-    /// How often it is read. Slots begin at multiples of it since the Unix epoch; at least 1 ms.
+    /// Interval between two readings. Slots begin at multiples of it since the Unix epoch; at least 1 ms.
     pub interval: Duration,
     /// The groups. An agent without PortCountersExtended is asked for PortCounters instead.
     pub groups: Vec<Group>,
@@ -26,8 +26,8 @@ pub struct SamplingClass {
 pub enum Triage {
     /// Every port.
     EveryPort,
-    /// Only ports of switches where the sum of all ports (AllPortSelect) shows new errors. Every port is read in one
-    /// of this many slots, because a reset at one port can hide errors of another.
+    /// Only ports of switches on which the sum of all ports (AllPortSelect) shows new errors. Every port is read in one
+    /// of this number of slots, because a reset at one port can hide errors of another.
     BySum {
         /// Slots from one full read to the next; at least 1.
         full_read_every: u32,
@@ -39,7 +39,7 @@ pub enum Triage {
 pub enum Ends {
     /// Both.
     Both,
-    /// One end, as long as neither had errors for this time. Data and packets of the other end are derived.
+    /// One end, as long as neither end had errors for this time. Data and packets of the other end are derived.
     One {
         /// How long both ends are read after an error.
         both_after_error: Duration,
@@ -71,7 +71,7 @@ pub struct Config {
     pub back_off_max: Duration,
     /// A change of the wall clock below this is a correction, not a step. Default 50 ms.
     pub step_min: Duration,
-    /// Longest wait for a clock that was set back; then slots are numbered anew. Default 60 s.
+    /// Longest wait for a clock that was set back; after it, slots are numbered again from the beginning. Default 60 s.
     pub clock_wait_max: Duration,
 }
 

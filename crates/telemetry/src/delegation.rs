@@ -24,7 +24,7 @@ pub enum DelegationError {
     Count {
         /// Number of the line, from 1.
         line: usize,
-        /// What it says.
+        /// The text that was found.
         found: String,
     },
     /// SLV-TELEMETRY-0112: a word of an assignment file is neither a sampler nor `LID:PORT`.
@@ -42,7 +42,7 @@ pub enum DelegationError {
         line: usize,
         /// The sampler.
         sampler: u32,
-        /// How many there are.
+        /// Number of samplers.
         count: u32,
     },
     /// SLV-TELEMETRY-0114: an assignment file names a port that the fabric does not have.
@@ -64,7 +64,7 @@ pub enum DelegationError {
         port: u8,
         /// A sampler.
         first: u32,
-        /// The other one.
+        /// The other sampler.
         second: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! What an operator should know of sampling.
+//! Events of sampling for the operator.
 
 use core::fmt;
 use core::time::Duration;
@@ -8,7 +8,7 @@ use selvedge_types::{Guid, Lid};
 use crate::SampleKey;
 use crate::clock::Slot;
 
-/// What an operator should know of sampling.
+/// Events of sampling for the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -19,7 +19,7 @@ pub enum Event {
         node: Guid,
         /// The LID that was asked.
         lid: Lid,
-        /// When it is asked again.
+        /// Pause until the agent is asked again.
         pause: Duration,
     },
     /// SLV-TELEMETRY-0002: a silent agent answers again.
@@ -29,7 +29,7 @@ pub enum Event {
     },
     /// SLV-TELEMETRY-0003: an answer is about another port, of another attribute, or from another LID. It was dropped.
     Stranger {
-        /// What was asked.
+        /// The port and group that were asked.
         key: SampleKey,
         /// The LID that was asked.
         lid: Lid,
@@ -39,7 +39,7 @@ pub enum Event {
     /// SLV-TELEMETRY-0004: data counters grew by more than the link can carry. The answer was dropped; a second one
     /// that continues it is taken as a reset.
     Implausible {
-        /// What was asked.
+        /// The port and group that were asked.
         key: SampleKey,
     },
     /// SLV-TELEMETRY-0005: counters of a port were reset, by a reboot or by another program. Totals continue.
@@ -59,11 +59,11 @@ pub enum Event {
     /// SLV-TELEMETRY-0007: the wall clock was set. Slots are missing, or sampling waits until the clock has passed the
     /// last slot.
     ClockSet {
-        /// By how much, in nanoseconds; negative: back.
+        /// Difference in nanoseconds; negative: back.
         by_ns: i64,
     },
-    /// SLV-TELEMETRY-0008: the wall clock was set back too far to wait. Slots of the class are numbered anew in a new
-    /// epoch.
+    /// SLV-TELEMETRY-0008: the wall clock was set back too far to wait. Slots of the class are numbered from the
+    /// beginning, in a new epoch.
     Renumbered {
         /// Number of the class.
         class: u8,
@@ -86,7 +86,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Returns its code.
+    /// Returns the code of the event.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {

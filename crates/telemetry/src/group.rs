@@ -1,4 +1,4 @@
-//! Counter groups: one attribute of performance management each, one request a port.
+//! Counter groups. Each is one attribute of performance management, and takes one request per port.
 
 use selvedge_wire::{
     AttributeId, Class, CounterBlock, GmpAttribute, Mad, Method, PortCounters, PortCountersExtended, PortRcvConCtrl,
@@ -8,7 +8,7 @@ use selvedge_wire::{
 
 use crate::Metric;
 
-/// Most counters in a group: those of PortCountersExtended.
+/// Largest number of counters in a group: that of PortCountersExtended.
 pub const WIDEST: usize = 22;
 
 /// Counters of one port and group, in the order of the attribute. Those after the last one of the group are 0.
@@ -130,7 +130,7 @@ impl Group {
         })
     }
 
-    /// Returns its attribute.
+    /// Returns the attribute of the group.
     #[must_use]
     pub const fn attribute(self) -> AttributeId {
         match self {
@@ -143,7 +143,7 @@ impl Group {
         }
     }
 
-    /// Returns the name of its attribute in the standard.
+    /// Returns the name of the attribute in the standard.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -165,7 +165,7 @@ impl Group {
         }
     }
 
-    /// Returns the number of its counters.
+    /// Returns the number of counters of the group.
     #[must_use]
     pub const fn counters(self) -> usize {
         match self.block() {
@@ -175,7 +175,7 @@ impl Group {
         }
     }
 
-    /// Returns the mask with a bit for each of its counters.
+    /// Returns the mask with a bit for each counter of the group.
     #[must_use]
     pub const fn mask(self) -> u32 {
         (1 << self.counters()) - 1
@@ -191,7 +191,7 @@ impl Group {
         }
     }
 
-    /// Returns what a counter means; `None` in groups with one counter a VL or SL.
+    /// Returns the metric of a counter; `None` in groups with one counter per VL or SL.
     #[must_use]
     pub fn metric(self, counter: usize) -> Option<Metric> {
         match self {
@@ -201,7 +201,7 @@ impl Group {
         }
     }
 
-    /// Returns the place of a metric in this group.
+    /// Returns the index of a metric in this group.
     #[must_use]
     pub fn place(self, metric: Metric) -> Option<usize> {
         match self {
@@ -211,7 +211,7 @@ impl Group {
         }
     }
 
-    /// Returns the mask of its counters for which `is_meant` is true.
+    /// Returns the mask of the group's counters for which `is_meant` is true.
     #[must_use]
     pub fn mask_of(self, is_meant: impl Fn(Metric) -> bool) -> u32 {
         let counters = (0..self.counters()).filter(|i| self.metric(*i).is_some_and(&is_meant));

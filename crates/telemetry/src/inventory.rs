@@ -1,4 +1,4 @@
-//! What the manager knows of the fabric, as plain values: the sampler never discovers anything.
+//! The manager's knowledge of the fabric, as plain values: the sampler never discovers anything.
 
 use std::collections::BTreeMap;
 
@@ -16,20 +16,20 @@ pub struct End {
 /// A port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortEntry {
-    /// Its number.
+    /// Number of the port.
     pub num: u8,
-    /// LID by which the agent of its counters is reached: port 0's on a switch, its own on a host.
+    /// LID of the agent that has the port's counters: that of port 0 on a switch, the port's own on a host.
     pub lid: Lid,
     /// Link state. Only ports that are ACTIVE or ARMED are read.
     pub state: PortState,
-    /// The other end; `None`: no link, or unknown.
+    /// The port at the other end; `None`: there is no link, or the other end is unknown.
     pub peer: Option<End>,
     /// Rate of the link, if known.
     pub rate: Option<Rate>,
 }
 
 impl PortEntry {
-    /// True if its agent can be asked about it.
+    /// True if the port's agent can be asked for its counters.
     #[must_use]
     pub const fn is_up(&self) -> bool {
         matches!(self.state, PortState::Armed | PortState::Active) && self.lid.is_unicast()
@@ -41,9 +41,9 @@ impl PortEntry {
 pub struct NodeEntry {
     /// Switch, host or router.
     pub kind: NodeKind,
-    /// Its name.
+    /// Name of the node.
     pub description: String,
-    /// Its ports, in order of their numbers.
+    /// Ports of the node, in order of their numbers.
     pub ports: Vec<PortEntry>,
 }
 

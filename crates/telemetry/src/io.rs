@@ -10,14 +10,14 @@ use crate::clock::{Slot, Wall};
 use crate::group::{Group, Row};
 use crate::{Assignment, Event, Inventory};
 
-/// What happens to a sampler.
+/// The inputs of a sampler.
 #[derive(Clone, Debug)]
 pub enum In {
-    /// The wall clock shows this now. Nothing is sampled before the first one.
+    /// The wall clock shows this time now. Nothing is sampled before the first such input.
     Clock(Wall),
     /// The fabric as the manager knows it.
     Inventory(Arc<Inventory>),
-    /// What this sampler reads.
+    /// The ports that this sampler reads.
     Assign(Assignment),
     /// An answer.
     Received(Datagram),
@@ -27,16 +27,16 @@ pub enum In {
     Wake,
 }
 
-/// What a sampler wants.
+/// The outputs of a sampler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Out {
-    /// Send this request. The layer below may wait so long before it returns it.
+    /// Send this request. The layer below may wait this long before it returns the request.
     Send(Datagram, Duration),
     /// Counters of a port.
     Sample(Box<Sample>),
     /// A slot is complete: every port of the class has a sample, or is listed as missing.
     Ended(SlotReport),
-    /// What an operator should know.
+    /// An event for the operator.
     Event(Event),
 }
 
@@ -52,16 +52,16 @@ pub struct SampleKey {
     pub group: Group,
 }
 
-/// How the values of a sample are known.
+/// How the values of a sample were obtained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum How {
     /// The port's agent was asked.
     Read,
     /// The sum of all ports of the switch shows no new error, so the values are those of the last reading.
     Unchanged,
-    /// The other end of the link was read, which counts the same packets.
+    /// The other end of the link was read; it counts the same packets.
     Derived,
-    /// The manager knows that the link is down: the values are those of the last reading.
+    /// The manager knows that the link is down, so the values are those of the last reading.
     Down,
 }
 
@@ -74,27 +74,27 @@ pub struct Sample {
     pub class: u8,
     /// The slot.
     pub slot: Slot,
-    /// From the start of the slot to when the values were known, in microseconds.
+    /// Time from the start of the slot until the values were known, in microseconds.
     pub offset_us: u32,
-    /// From the first sending of the request to its answer, in microseconds; 0 if the port itself was not asked.
+    /// Time from the first sending of the request to its answer, in microseconds; 0 if the port itself was not asked.
     pub rtt_us: u32,
     /// Number of the sampler.
     pub agent: u32,
-    /// How the values are known.
+    /// How the values were obtained.
     pub how: How,
-    /// Accumulated counters. They never go back.
+    /// Accumulated counters. They never fall.
     pub totals: Row,
     /// The last reading, if the totals belong to it; with it, a new sampler continues them.
     pub raw: Option<Row>,
-    /// Which counters have a value.
+    /// Bit mask of the counters that have a value.
     pub known: u32,
-    /// Which counters stand at their maximum, so that they may miss events.
+    /// Bit mask of the counters that stand at their maximum, so that they may miss events.
     pub full: u32,
     /// How many readings showed a reset of a counter.
     pub resets: u32,
 }
 
-/// Why a port has no sample in a slot.
+/// The reasons for which a port has no sample in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Why {
     /// No answer.
@@ -120,7 +120,7 @@ pub struct Missing {
     pub why: Why,
 }
 
-/// What became of a slot.
+/// The results of a slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotReport {
     /// Number of the class.
@@ -131,15 +131,15 @@ pub struct SlotReport {
     pub skipped: u64,
     /// Ports and groups that were read.
     pub read: u32,
-    /// Those with unchanged values by the sum of all ports.
+    /// Number of samples with unchanged values, by the sum of all ports.
     pub unchanged: u32,
-    /// Those derived from the other end.
+    /// Number of samples derived from the other end of the link.
     pub derived: u32,
-    /// Those with a link that is down.
+    /// Number of samples of ports with a link that is down.
     pub down: u32,
     /// Requests sent, without repeats.
     pub requests: u32,
-    /// From the start of the slot to its end.
+    /// Duration of the slot.
     pub took: Duration,
     /// Ports and groups without a sample.
     pub missing: Vec<Missing>,

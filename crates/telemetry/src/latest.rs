@@ -15,7 +15,7 @@ pub struct Shown {
     pub totals: Row,
     /// Counters with a value.
     pub known: u32,
-    /// How the last sample was known.
+    /// How the values of the last sample were obtained.
     pub how: How,
     /// The slot of the last sample.
     pub slot: Slot,

@@ -76,13 +76,13 @@ impl Metric {
         Self::Qp1Dropped,
     ];
 
-    /// True for counters of errors: they stay as they are on a healthy link.
+    /// True for error counters, which do not change on a healthy link.
     #[must_use]
     pub const fn is_error(self) -> bool {
         self.mirror().is_none() && !matches!(self, Self::XmitWait)
     }
 
-    /// Returns the counter of the other end of the link that counts the same packets; `None`: no counter there does.
+    /// Returns the counter at the other end of the link that counts the same packets; `None` if there is none.
     #[must_use]
     pub const fn mirror(self) -> Option<Self> {
         match self {

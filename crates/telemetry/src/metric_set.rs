@@ -20,7 +20,7 @@ pub struct MetricSet {
     pub job_id: u64,
     /// When the slot began.
     pub begin: Wall,
-    /// From then until the last value was known, in microseconds.
+    /// Time from the beginning until the last value was known, in microseconds.
     pub duration_us: u64,
     /// Number of the set's values, which grows with every sample. LDMS: DATA GN.
     pub generation: u64,
@@ -46,7 +46,7 @@ impl MetricSet {
         }
     }
 
-    /// Takes the values of these ports, as far as they have one. Ports that the inventory does not have are left out.
+    /// Takes the values of these ports, as far as they have values. Ports that are not in the inventory are left out.
     pub fn fill(&mut self, ports: &[End], selected: &[Selected], inventory: &Inventory, latest: &Latest) {
         self.values.clear();
         for end in ports {

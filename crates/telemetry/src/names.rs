@@ -33,7 +33,7 @@ impl Metric {
         }
     }
 
-    /// Returns the part of its name after `infiniband_switch_port_` or `infiniband_hca_port_`. Source:
+    /// Returns the part of the metric's name after `infiniband_switch_port_` or `infiniband_hca_port_`. Source:
     /// treydock/infiniband_exporter 0.10.0, `collectors/switch.go`.
     #[must_use]
     pub const fn exporter_name(self) -> &'static str {
@@ -63,7 +63,7 @@ impl Metric {
         }
     }
 
-    /// Returns its name in the standard.
+    /// Returns the name of the metric in the standard.
     #[must_use]
     pub const fn iba_name(self) -> &'static str {
         match self {

@@ -20,7 +20,7 @@ impl PortSet {
         self.0[(port >> 6) as usize] |= 1 << (port & 63);
     }
 
-    /// Removes a port; false if it was not in the set.
+    /// Removes a port. Returns false if it was not in the set.
     pub const fn remove(&mut self, port: u8) -> bool {
         let was_in = self.contains(port);
         self.0[(port >> 6) as usize] &= !(1 << (port & 63));
@@ -45,7 +45,7 @@ impl PortSet {
         a.count_ones() + b.count_ones() + c.count_ones() + d.count_ones()
     }
 
-    /// True if it has no port.
+    /// True if the set has no port.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.len() == 0
@@ -108,7 +108,7 @@ pub enum Assignment {
 }
 
 impl Assignment {
-    /// Returns the assignment of these items. Items of the same node and group add up.
+    /// Returns the assignment of these items. Items of the same node and group are merged.
     #[must_use]
     pub fn of(items: &[WorkItem]) -> Self {
         let mut map: BTreeMap<(Guid, Group), PortSet> = BTreeMap::new();

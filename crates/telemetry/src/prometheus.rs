@@ -10,7 +10,7 @@ use crate::inventory::{End, NodeEntry, PortEntry};
 use crate::names::RCV_ERROR_DETAILS;
 use crate::{Group, Inventory, Latest, Metric, SampleKey};
 
-/// Which of the two text formats.
+/// One of the two text formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextFormat {
     /// Prometheus text format 0.0.4.
@@ -19,7 +19,7 @@ pub enum TextFormat {
     OpenMetrics,
 }
 
-/// What is declared and how it is typed.
+/// The type with which a metric is declared.
 #[derive(Clone, Copy)]
 enum Kind {
     Counter,
@@ -56,7 +56,7 @@ impl Side {
         }
     }
 
-    /// Label of the node's name.
+    /// Returns the label of the node's name.
     const fn label(self) -> &'static str {
         match self {
             Self::Switch => "switch",
@@ -422,7 +422,7 @@ pub fn data_bytes_per_s(rate: Rate) -> u64 {
     lane_kbit_per_s * 125 * u64::from(rate.width.lanes())
 }
 
-/// Returns what a link signals.
+/// Returns the signalling rate of a link, in bytes per second.
 fn raw_bytes_per_s(rate: Rate) -> u64 {
     u64::from(rate.mbit_per_s()) * 125_000
 }

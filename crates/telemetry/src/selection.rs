@@ -2,12 +2,12 @@
 
 use crate::Metric;
 
-/// A metric of a set: one value a port.
+/// A metric of a set, with one value per port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Selected {
-    /// LID of the other end.
+    /// LID of the port at the other end.
     RemoteLid,
-    /// Port number of the other end.
+    /// Number of the port at the other end.
     RemotePort,
     /// CounterSelect2 of PortCounters: 0, because nothing is ever reset.
     CounterSelect2,
@@ -42,7 +42,7 @@ const ORDER: [Metric; 22] = [
 ];
 
 impl Selected {
-    /// Returns its name.
+    /// Returns the name of the metric.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,7 +70,7 @@ pub enum SelectionError {
     Unknown {
         /// Number of the line, from 1.
         line: usize,
-        /// What it says.
+        /// The name that was found.
         found: String,
         /// The metric with the most similar name.
         closest: &'static str,

@@ -13,7 +13,7 @@ impl LinkRemoval {
         parse_removal(text)
     }
 
-    /// Returns how many of `cables` to remove; `None` if there are fewer.
+    /// Returns the number of `cables` to remove; `None` if there are fewer.
     #[must_use]
     pub fn of(self, cables: usize) -> Option<usize> {
         let wanted = match self {
@@ -27,7 +27,7 @@ impl LinkRemoval {
     }
 }
 
-/// Why cables cannot be removed.
+/// The reasons for which cables cannot be removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DamageError {

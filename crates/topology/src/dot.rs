@@ -14,7 +14,7 @@ use crate::text::printable;
 pub enum DotHosts {
     /// Each host is a node of its own.
     Each,
-    /// As a number on their switch: readable with hundreds of hosts.
+    /// Each switch shows the number of its hosts: readable with hundreds of hosts.
     Folded,
 }
 

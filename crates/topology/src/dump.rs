@@ -35,7 +35,7 @@ pub struct Forwarding {
     pub warnings: Vec<DumpWarning>,
 }
 
-/// Returns the first few names, and how many more there are.
+/// Returns the first few names, and the number of the others.
 fn first_names(names: impl ExactSizeIterator<Item = String>) -> String {
     const NAMES_MAX: usize = 5;
     let more = names.len().saturating_sub(NAMES_MAX);
@@ -118,7 +118,7 @@ pub enum DumpError {
     /// SLV-TOPOLOGY-0037: two rows with one key state different values.
     #[error("SLV-TOPOLOGY-0037: {place}: {what} is {here} here and {there} in line {first_line}; remove the wrong one")]
     Contradiction {
-        /// Where the later row is.
+        /// Place of the later row.
         place: Place,
         /// The key.
         what: String,
@@ -131,7 +131,7 @@ pub enum DumpError {
     },
 }
 
-/// A problem of a dump that was read in spite of it.
+/// A problem of a dump that could be read nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DumpWarning {
@@ -140,7 +140,7 @@ pub enum DumpWarning {
     UnknownSwitch {
         /// File and line.
         place: Place,
-        /// Its GUID.
+        /// GUID of the switch.
         guid: Guid,
     },
     /// SLV-TOPOLOGY-0041: the dump has no table of a switch.
@@ -150,7 +150,7 @@ pub enum DumpWarning {
         file: String,
         /// GUID of the switch.
         guid: Guid,
-        /// Its description.
+        /// Description of the switch.
         name: String,
     },
     /// SLV-TOPOLOGY-0042: an entry leads to a port that the switch does not have.
@@ -191,7 +191,7 @@ pub enum DumpWarning {
         place: Place,
         /// The LID.
         lid: Lid,
-        /// The port's GUID here.
+        /// GUID of the port here.
         guid: Guid,
         /// The port that an earlier line names.
         owner: String,
@@ -222,7 +222,7 @@ pub enum DumpWarning {
          dump it again"
     )]
     CutOff {
-        /// Where the table starts.
+        /// Place where the table starts.
         place: Place,
         /// GUID of the switch.
         guid: Guid,
@@ -257,9 +257,9 @@ pub enum DumpWarning {
          keeps it; correct one line"
     )]
     OneLid {
-        /// Where the later line is.
+        /// Place of the later line.
         place: Place,
-        /// The first LID that both have.
+        /// The first LID that both ports have.
         lid: Lid,
         /// The GUID in the first line.
         first: Guid,
@@ -277,22 +277,22 @@ pub enum DumpWarning {
         file: String,
         /// Number of such GUIDs.
         count: usize,
-        /// The first of them, with lines and LIDs.
+        /// The first of these ports, with lines and LIDs.
         names: String,
     },
-    /// SLV-TOPOLOGY-0053: a table has lines that are neither rows nor known text.
+    /// SLV-TOPOLOGY-0053: a table has lines that are neither rows nor other known lines.
     #[error(
         "SLV-TOPOLOGY-0053: {place}: '{text}' in the table of switch {guid} is no row and was left out, with {more} \
          more such lines; correct the file or dump it again"
     )]
     JunkLines {
-        /// File and line of the first one.
+        /// File and line of the first such line.
         place: Place,
         /// GUID of the switch.
         guid: Guid,
-        /// Text of the first one.
+        /// Text of the first such line.
         text: String,
-        /// Number of others in this table.
+        /// Number of further such lines in this table.
         more: usize,
     },
 }

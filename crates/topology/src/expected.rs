@@ -12,36 +12,36 @@ pub type Port = (Guid, PortNum);
 /// A deviation of a node or link from the expected topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deviation {
-    /// A node is expected and not there.
+    /// A node is expected but not present.
     NodeMissing {
-        /// Its GUID.
+        /// GUID of the node.
         guid: Guid,
     },
-    /// A node is there and not expected.
+    /// A node is present but not expected.
     NodeAdditional {
-        /// Its GUID.
+        /// GUID of the node.
         guid: Guid,
     },
-    /// A link between nodes that are there is expected and not there.
+    /// A link between nodes that are present is expected but not present.
     LinkMissing {
-        /// Its ends.
+        /// Ends of the link.
         ends: (Port, Port),
     },
-    /// A link between nodes that are expected is there and not expected.
+    /// A link between expected nodes is present but not expected.
     LinkAdditional {
-        /// Its ends.
+        /// Ends of the link.
         ends: (Port, Port),
     },
     /// A cable is plugged into another port than it should be.
     WrongPort {
         /// The expected ends, first the end that is as expected.
         expected: (Port, Port),
-        /// The port into which the other end is plugged.
+        /// The port at the other end of the cable.
         leads_to: Port,
     },
     /// A link is slower than expected, per lane.
     Slow {
-        /// Its ends.
+        /// Ends of the link.
         ends: (Port, Port),
         /// The expected rate.
         expected: Rate,
@@ -50,7 +50,7 @@ pub enum Deviation {
     },
     /// A link has fewer lanes than expected.
     Narrow {
-        /// Its ends.
+        /// Ends of the link.
         ends: (Port, Port),
         /// The expected rate.
         expected: Rate,
@@ -59,7 +59,7 @@ pub enum Deviation {
     },
 }
 
-/// The expected topology is that of another fabric: none of its nodes is there.
+/// The expected topology belongs to another fabric: none of its nodes is present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherFabric {
     /// Nodes that are expected.

@@ -67,7 +67,7 @@ pub enum Shape {
     },
     /// One switch.
     Single {
-        /// Number of its ports.
+        /// Number of ports of the switch.
         ports: u8,
         /// Number of hosts.
         hosts: u32,
@@ -121,18 +121,18 @@ impl Default for Options {
 /// Number of cables between switches to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkRemoval {
-    /// This many.
+    /// This number of cables.
     Count(u32),
-    /// This many per million, rounded to the nearest cable.
+    /// This number of cables per million, rounded to the nearest cable.
     PerMillion(u32),
 }
 
 /// Order of GUIDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuidOrder {
-    /// Ascending: first the switches by level and index, then the hosts.
+    /// GUIDs ascend: first the switches by level and index, then the hosts.
     Ordered,
-    /// In random order, switches and hosts mixed, as in a machine room.
+    /// GUIDs are in random order, with switches and hosts mixed, as in a machine room.
     Shuffled,
 }
 

@@ -20,11 +20,11 @@ pub struct Summary {
     pub routers: usize,
     /// Cables between switches.
     pub switch_links: usize,
-    /// All other cables.
+    /// Number of all other cables.
     pub host_links: usize,
     /// External ports without a cable.
     pub uncabled_ports: usize,
-    /// External ports that are up, by width and speed, for example `4xEDR`.
+    /// Number of external ports that are up, by width and speed such as `4xEDR`.
     pub ports_by_rate: BTreeMap<String, usize>,
     /// Connected components: 1 for a complete fabric. A node without cables is a component.
     pub components: usize,

@@ -101,7 +101,7 @@ pub enum FileError {
         place: Place,
         /// The id or GUID.
         name: String,
-        /// Line of the first one.
+        /// Line of the first node.
         first_line: usize,
     },
     /// SLV-TOPOLOGY-0013: two lines name different peers for one port.
@@ -113,9 +113,9 @@ pub enum FileError {
         place: Place,
         /// The port.
         port: String,
-        /// Its peer in this line.
+        /// The port's peer in this line.
         peer: String,
-        /// Its peer in the other line.
+        /// The port's peer in the other line.
         other: String,
         /// Number of the other line.
         other_line: usize,
@@ -141,7 +141,7 @@ pub enum FileError {
         node: String,
         /// The port.
         port: u32,
-        /// Number of its ports.
+        /// Number of ports of the node.
         count: u8,
     },
     /// SLV-TOPOLOGY-0016: parts of the file contradict each other, but not in a single line.
@@ -155,7 +155,7 @@ pub enum FileError {
     /// SLV-TOPOLOGY-0017: the file exceeds the size of any subnet.
     #[error("SLV-TOPOLOGY-0017: {place}: more than {limit} {what}; a subnet has at most 49151 LIDs: cut the file")]
     TooBig {
-        /// Where the limit is passed.
+        /// Place at which the limit is exceeded.
         place: Place,
         /// The quantity that is too large.
         what: &'static str,
@@ -175,7 +175,7 @@ pub enum FileError {
     },
 }
 
-/// A problem of a topology file that was read in spite of it.
+/// A problem of a topology file that could be read nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
@@ -209,9 +209,9 @@ pub enum Warning {
     /// SLV-TOPOLOGY-0023: lines were ignored, because the reader does not know them.
     #[error("SLV-TOPOLOGY-0023: {place}: not understood and left out, with {more} more such lines: {text}")]
     IgnoredLines {
-        /// File and line of the first one.
+        /// File and line of the first ignored line.
         place: Place,
-        /// Its text, shortened.
+        /// Text of the first ignored line, shortened.
         text: String,
         /// Number of further lines.
         more: usize,
@@ -226,9 +226,9 @@ pub enum Warning {
         place: Place,
         /// The port.
         port: String,
-        /// Its GUID in its own line.
+        /// GUID of the port in its own line.
         own: Guid,
-        /// Its GUID in the other end's line.
+        /// GUID of the port in the line of the other end.
         there: Guid,
     },
     /// SLV-TOPOLOGY-0025: a node is in the file twice, with equal contents.
@@ -238,7 +238,7 @@ pub enum Warning {
         place: Place,
         /// The node's id.
         node: String,
-        /// Line of the first one.
+        /// Line of the first entry.
         first_line: usize,
     },
     /// SLV-TOPOLOGY-0026: two ports have the same GUID.

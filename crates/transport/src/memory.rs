@@ -21,7 +21,7 @@ pub fn keep_freed_memory() {
     unsafe { libmimalloc_sys::mi_option_set_default(PURGE_DELAY, -1) }
 }
 
-/// Asks the system to use huge pages for memory: for all such pages within these addresses, at once. Random access then
+/// Asks the system to use huge pages for memory, for all such pages within these addresses at once. Random access then
 /// needs far fewer page-table look-ups.
 ///
 /// Takes some milliseconds for 100 MB. If the system cannot do it (before Linux 6.1, no huge page left, huge pages

@@ -60,7 +60,7 @@ pub enum PortSpec {
 pub struct PortSpecError {
     /// The text given.
     pub text: String,
-    /// Why the text is invalid.
+    /// The reason for which the text is invalid.
     pub problem: &'static str,
 }
 

@@ -70,7 +70,7 @@ impl<K: Copy + Ord, T> Turns<K, T> {
         self.queues.get(&self.turn()?)?.front()
     }
 
-    /// Removes the item that [`Self::front`] returns. The next key has its turn.
+    /// Removes the item that [`Self::front`] returns. After that it is the next key's turn.
     pub fn pop(&mut self) -> Option<T> {
         let key = self.turn()?;
         self.last = Some(key);

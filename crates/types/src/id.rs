@@ -104,7 +104,7 @@ impl LidRange {
         (self.base.0..=self.last().0).map(Lid)
     }
 
-    /// True if `lid` is one of the range.
+    /// True if `lid` is in the range.
     #[must_use]
     pub const fn contains(self, lid: Lid) -> bool {
         lid.0 >= self.base.0 && lid.0 <= self.last().0

@@ -104,7 +104,7 @@ impl fmt::Display for PortState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PhysState {
-    /// Transmitter off, waiting.
+    /// The transmitter is off; the port waits.
     Sleep,
     /// Looking for a peer.
     #[default]

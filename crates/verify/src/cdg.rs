@@ -178,7 +178,7 @@ pub struct Next<'a> {
     /// The switch that the channel enters.
     switch: usize,
     row: usize,
-    /// Words read so far.
+    /// Number of words read so far.
     word: usize,
     /// Bits of the last word that have not been returned yet.
     bits: u64,

@@ -39,7 +39,7 @@ pub struct Apart {
     pub by_links: Vec<u8>,
     /// A largest set of offsets with paths that share no cable and no switch except the two end switches, ascending.
     pub by_switches: Vec<u8>,
-    /// True if both sets are proved to be largest.
+    /// True if both sets are proved to be the largest.
     pub is_exact: bool,
 }
 
@@ -57,7 +57,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Mean size over all pairs; 0 without pairs.
+    /// Returns the mean size over all pairs; 0 without pairs.
     #[must_use]
     pub fn mean(&self) -> f64 {
         let pairs: u64 = self.pairs.iter().sum();
@@ -84,7 +84,8 @@ pub struct DisjointFigures {
     pub offsets_max: u32,
     /// Ordered pairs of host ports on different switches, the second with more than one LID.
     pub pairs: u64,
-    /// Such pairs on one switch. They use no cable between switches and are not counted in the spreads.
+    /// Ordered pairs of host ports on one switch. They use no cable between switches and are not counted in the
+    /// spreads.
     pub pairs_on_one_switch: u64,
     /// Pairs for which the search stopped early, so that their sets may be larger than reported.
     pub bounded: u64,
@@ -285,7 +286,7 @@ struct Path {
     switches: Vec<u32>,
 }
 
-/// Size, from, to.
+/// A pair of host ports: the size of its largest set, from, to.
 type Worst = (usize, PortRef, PortRef);
 
 /// Figures of some destinations.
@@ -353,8 +354,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Chooses the candidate that clashes with the fewest of the remaining candidates. Also tries each candidate that
-    /// clashes with it in its place, because every largest set contains the chosen one or one of these.
+    /// Chooses the candidate that clashes with the fewest of the remaining candidates. Also tries, in its place, each
+    /// candidate that clashes with it, because every largest set contains the chosen one or one of these.
     fn extend(&mut self, chosen: u128, open: u128) {
         self.steps += 1;
         if (chosen | open).count_ones() <= self.best.count_ones() || self.steps >= SEARCH_STEPS_MAX {

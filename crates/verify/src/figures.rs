@@ -25,7 +25,7 @@ pub struct Figures {
     /// Number of ordered pairs of different host ports of the whole fabric, whether or not they are connected and have
     /// a trained link. Ports on different rails form no pair.
     pub host_pairs: u64,
-    /// Those of `host_pairs` with packets to the base LID that are delivered.
+    /// Number of `host_pairs` with packets to the base LID that are delivered.
     pub host_pairs_reached: u64,
     /// Delivered host pairs by the number of links between switches on the path; `[0]`: both on one switch. Empty if
     /// the proof was updated incrementally: see [`crate::standing`].
@@ -111,7 +111,7 @@ impl Load {
     }
 }
 
-/// Measured values, whether by a full or an incremental proof.
+/// Measured values, from a full or an incremental proof.
 pub struct Measured {
     /// Outcomes of packets.
     pub ends: Ends,

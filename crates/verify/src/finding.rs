@@ -92,7 +92,7 @@ pub enum Traffic {
     Hosts,
     /// The traffic of `Hosts`, and from switches to hosts.
     Agents,
-    /// All of these, and from switches to switches.
+    /// Traffic from hosts, from switches to hosts, and from switches to switches.
     Switches,
 }
 
@@ -130,7 +130,7 @@ pub enum LaneFault {
     Early,
 }
 
-/// How the partitions that a switch port is to enforce are wrong.
+/// How the partitions that a switch port shall enforce are wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unlike {
@@ -184,7 +184,7 @@ pub enum Witness {
         /// Switches on the path, in order.
         hops: Vec<Hop>,
     },
-    /// No further evidence: the finding says everything.
+    /// There is no further evidence: the finding says everything.
     Plain,
 }
 
@@ -315,7 +315,7 @@ pub enum Fault {
         has_link: bool,
     },
     OutOfReach {
-        /// The best place for the manager: it reaches the most nodes from there.
+        /// The best port for the manager: it reaches the most nodes from there.
         seat: Place,
         switches: u64,
         hosts: u64,
@@ -479,14 +479,14 @@ impl Fault {
 pub struct Finding {
     /// The kind's code.
     pub code: &'static str,
-    /// Its severity.
+    /// Severity of the finding.
     pub severity: Severity,
     /// True if the operator accepts this finding: an error, or a warning that would otherwise fail [the
     /// verdict](crate::Verdict::is_good).
     pub accepted: bool,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
-    /// Its evidence.
+    /// Evidence for the fault.
     pub witness: Witness,
 }
 

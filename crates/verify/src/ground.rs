@@ -15,7 +15,7 @@ pub struct Exit(u32);
 /// [`Exit`], unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Over this channel to another switch.
+    /// Over this channel, to another switch.
     Channel(usize),
     /// To this host port.
     Host(u32),
@@ -83,9 +83,9 @@ impl Exit {
 /// A directed link between two switches (or a switch and itself).
 #[derive(Clone, Copy, Debug)]
 pub struct Channel {
-    /// The switch that it leaves.
+    /// The switch where the channel begins.
     pub src: u32,
-    /// The switch that it enters.
+    /// The switch where the channel ends.
     pub dst: u32,
     /// Egress port at `src`.
     pub out: u8,
@@ -98,7 +98,7 @@ pub struct Channel {
 pub struct Host {
     /// The port.
     pub at: PortRef,
-    /// The switch that it is attached to.
+    /// The switch that the host is attached to.
     pub switch: u32,
     /// The port of that switch.
     pub port: u8,
@@ -113,7 +113,7 @@ pub enum Owner {
     Switch(u32),
     /// An end port that packets cannot reach: its link is down, it has no switch, or it does not exist.
     Dead,
-    /// No port. Packets to the LID are lost wherever its entries lead.
+    /// No port owns the LID. Packets to it are lost, wherever entries lead them.
     Nobody,
 }
 
@@ -135,7 +135,7 @@ pub struct Ground<'a> {
     pub hosts_from: Vec<u32>,
     /// Number of hosts of each switch.
     pub host_count: Vec<u32>,
-    /// Connected part of the fabric that each switch is in.
+    /// By switch: the connected part of the fabric that it belongs to.
     pub part: Vec<u32>,
     /// Number of parts with a switch.
     pub parts: usize,

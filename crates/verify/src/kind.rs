@@ -44,7 +44,7 @@ kinds! {
     Loop, "SLV-JUDGE-0002", "loop";
     /// SLV-JUDGE-0003: packets of a LID end at a port that does not own it.
     WrongDelivery, "SLV-JUDGE-0003", "wrong-delivery";
-    /// SLV-JUDGE-0004: a switch's entry of its own LID is not port 0.
+    /// SLV-JUDGE-0004: a switch's entry for its own LID is not port 0.
     OwnLid, "SLV-JUDGE-0004", "own-lid";
     /// SLV-JUDGE-0005: an SL2VL entry sends packets to VL15 or to a lane that the link does not have: they are
     /// dropped.
@@ -89,11 +89,11 @@ kinds! {
     HostAlone, "SLV-JUDGE-0024", "host-alone";
     /// SLV-JUDGE-0025: nodes are beyond the 63 hops of a directed route, wherever the manager is.
     OutOfReach, "SLV-JUDGE-0025", "out-of-reach";
-    /// SLV-JUDGE-0030: something differs from the plan after the change set.
+    /// SLV-JUDGE-0030: after the change set, some contents differ from the plan.
     ChangeMissing, "SLV-JUDGE-0030", "change-missing";
     /// SLV-JUDGE-0031: the change set writes something that is not in the plan.
     ChangeBeyond, "SLV-JUDGE-0031", "change-beyond";
-    /// SLV-JUDGE-0032: a port goes ACTIVE before, or together with, tables and settings that it depends on.
+    /// SLV-JUDGE-0032: a port becomes ACTIVE before, or together with, tables and settings that it depends on.
     EarlyActivation, "SLV-JUDGE-0032", "early-activation";
     /// SLV-JUDGE-0033: the change set requests a port state that the agent must refuse.
     IllegalState, "SLV-JUDGE-0033", "illegal-state";

@@ -56,9 +56,9 @@ use crate::subject::Subject;
 pub enum Rule {
     /// Any path.
     AnyWay,
-    /// Up, then down.
+    /// Paths go up, then down.
     UpThenDown,
-    /// Up, then down to some LIDs, any path to others.
+    /// Paths go up, then down, to some LIDs; any path is legal to the others.
     Both,
 }
 
@@ -134,13 +134,13 @@ fn apart(mut taken: BTreeSet<(u32, usize)>, choices: &[Choice], place: impl Fn(&
 struct Goal {
     lid: Lid,
     is_host: bool,
-    /// Paths that packets of hosts must take to it.
+    /// The paths that packets of hosts must take to the LID.
     rule: Rule,
 }
 
 struct Search<'g> {
     ground: &'g Ground<'g>,
-    /// Whether each channel is lost.
+    /// By channel: true if it is lost.
     dead: Vec<bool>,
     /// Channels that enter each switch and are not lost.
     into: Vec<Vec<u32>>,
@@ -359,7 +359,7 @@ impl<'g> Search<'g> {
         rule == Rule::UpThenDown && ways.reach[s as usize] && self.ground.host_count[s as usize] > 0
     }
 
-    /// Returns the answer if it needs no search, which is nearly always.
+    /// Returns the answer if it needs no search. That is nearly always the case.
     fn at_a_glance(&self, s: u32, channel: usize, is_host: bool, rule: Rule, ways: &Ways) -> Option<bool> {
         if self.dead[channel] {
             return self.must_arrive(s, is_host, ways).then_some(true);
@@ -449,11 +449,11 @@ impl<'g> Search<'g> {
 
 /// Switches that have a path to a destination.
 struct Ways {
-    /// By any path.
+    /// By switch: true if any path leads from it to the LID's switch.
     joined: Vec<bool>,
-    /// Only downwards.
+    /// By switch: true if such a path only goes down.
     below: Vec<bool>,
-    /// Up, then down.
+    /// By switch: true if such a path goes up, then down.
     reach: Vec<bool>,
 }
 

@@ -66,7 +66,7 @@ pub struct MulticastSubject<'a> {
 pub enum Stray {
     /// The port does not exist, or its link is not ACTIVE.
     NoLink,
-    /// The port behind it is not a member that receives.
+    /// The port behind the egress is not a member that receives.
     NoMember,
     /// There is no such group.
     NoGroup,
@@ -183,7 +183,7 @@ impl Parts {
         at
     }
 
-    /// Joins two sets. False if they were one set before.
+    /// Joins two sets. Returns false if they already were one set.
     fn join(&mut self, a: SwitchIdx, b: SwitchIdx) -> bool {
         let (a, b) = (self.of(a.0), self.of(b.0));
         self.0[a.max(b) as usize] = a.min(b);

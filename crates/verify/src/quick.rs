@@ -22,7 +22,7 @@ use crate::tally::Tally;
 const NOWHERE: u16 = u16::MAX;
 /// Not visited yet.
 const UNSEEN: u16 = u16::MAX;
-/// On the path being followed.
+/// The switch is on the path that is being followed.
 const OPEN: u16 = UNSEEN - 1;
 
 /// Next switches in a dense array that all workers of the quick pass share.
@@ -33,7 +33,7 @@ pub struct Ways<'g> {
     cells: usize,
     /// 64-bit words for the ports of a switch.
     words: usize,
-    /// Next switch by switch, then port. [`NOWHERE`]: no switch behind the port.
+    /// Next switch, by switch, then port; [`NOWHERE`] if no switch is behind the port.
     next: Vec<u16>,
     /// Bit mask of each switch's ports that lead to switches.
     onward: Vec<u64>,
@@ -48,7 +48,7 @@ pub struct Ways<'g> {
 /// A switch on the paths to a destination.
 #[derive(Clone, Copy)]
 struct Step {
-    /// Cell of its entry.
+    /// Cell of the entry's egress port.
     cell: u32,
     at: u16,
     next: u16,
@@ -112,7 +112,7 @@ impl<'g> Ways<'g> {
         lane.filter(|_| is_owned)
     }
 
-    /// Follows destinations, those of one lane in sequence.
+    /// Follows destinations; those of one lane one after another.
     pub fn follow(&self, destinations: &[(usize, Destination)]) -> Found {
         // A path has fewer links than there are switches.
         let mut found = Found {
@@ -207,7 +207,7 @@ struct Worker<'w> {
     /// Number of host pairs that leave each switch.
     sums: Vec<u32>,
     path: Vec<Step>,
-    /// Visited switches except the owner's, each after the one it points at.
+    /// Visited switches except the owner's, each after the switch that its entry leads to.
     order: Vec<Step>,
 }
 

@@ -19,17 +19,17 @@ use crate::tally::{Ends, Loss, Losses, Tally, What};
 
 const NONE: u32 = u32::MAX;
 
-/// Chunks of destinations that may run in parallel. Results do not depend on it.
+/// Number of chunks of destinations that may run in parallel. Results do not depend on it.
 const CHUNKS: usize = 8;
 /// Most memory for the dependency bits of all chunks together, in bytes.
 const CHUNK_BYTES_MAX: usize = 1 << 29;
 
-/// A LID that packets are sent to.
+/// A LID to which packets are sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination {
     /// The LID.
     pub lid: Lid,
-    /// Its owner.
+    /// Owner of the LID.
     pub owner: Owner,
     /// True for the first LID of its port. Loads and hop counts are taken from one LID per port.
     pub is_base: bool,
@@ -81,7 +81,7 @@ pub fn follow(ground: &Ground<'_>, lanes: &LaneMap, senders: Senders, options: &
     tally
 }
 
-/// Follows these LIDs from every sender with the thorough pass, which handles all faults.
+/// Follows these LIDs from every sender with the thorough pass, which describes all faults.
 pub fn follow_thoroughly(
     ground: &Ground<'_>,
     lanes: &LaneMap,
@@ -117,7 +117,7 @@ fn chunks(par: Par, most: usize) -> usize {
 struct Walker<'g> {
     ground: &'g Ground<'g>,
     lanes: &'g LaneMap,
-    /// Sources at each switch in addition to its hosts: 1 if switches send.
+    /// Number of sources at each switch in addition to its hosts: 1 if switches send.
     agents: u32,
     /// Number of slots of a route: see [`LaneRule`].
     slots: usize,
@@ -129,9 +129,9 @@ struct Walker<'g> {
     exits: Vec<Exit>,
     /// Next switch on the path. [`NONE`] where packets end.
     next: Vec<u32>,
-    /// Number of switches that point here and are not processed yet.
+    /// By switch: number of switches with entries that lead to it and that are not processed yet.
     waiting: Vec<u32>,
-    /// Processed switches: sources before the switches they point at.
+    /// Processed switches, sources before the switches that their entries lead to.
     order: Vec<u32>,
     /// Number of local hosts that got a lane.
     own: Vec<u32>,
@@ -143,7 +143,7 @@ struct Walker<'g> {
     switch_slots: Vec<u16>,
     /// Number of links to the owner. [`NONE`] if not delivered.
     distance: Vec<u32>,
-    /// Losses of this destination.
+    /// Losses of packets to this destination.
     found: Vec<Loss>,
     tally: Tally,
 }
@@ -205,7 +205,7 @@ impl<'g> Walker<'g> {
         self.settle(to);
     }
 
-    /// The entries of the LID.
+    /// Reads the entries of the LID.
     fn read(&mut self, lid: Lid) {
         let switches = self.ground.switches;
         let block = lid.index() / BLOCK_LIDS;
@@ -324,7 +324,8 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// Processes switches from the outside inwards: a switch that no other points at passes its packets on.
+    /// Processes switches from the outside inwards: a switch passes its packets on when no unprocessed switch sends to
+    /// it.
     fn peel<R: LaneRule>(&mut self, rule: R, to: Destination) {
         self.order.clear();
         for switch in 0..self.ground.switches {
@@ -474,7 +475,7 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// From the owner outwards: adds hop counts and the loads that are delivered.
+    /// Goes from the owner outwards, and adds hop counts and the loads that are delivered.
     fn walk_back<R: LaneRule>(&mut self, rule: R, to: Destination) {
         let channels = self.ground.channels.len();
         self.distance.fill(NONE);

@@ -87,9 +87,9 @@ const fn is_operational(vl: Vl, lanes: u8) -> bool {
 pub struct LaneMap {
     default: [Vl; Sl::COUNT],
     stride: usize,
-    /// Per switch: index of the first of its `stride * stride` cells. `usize::MAX`: no exception there.
+    /// By switch: index of the first of its `stride * stride` cells; `usize::MAX` if it has no exception.
     starts: Vec<usize>,
-    /// Per (ingress, egress): index in `tables` plus 1; 0: the default table.
+    /// By (ingress, egress): index in `tables` plus 1; 0 means the default table.
     cells: Vec<u32>,
     tables: Vec<[Vl; Sl::COUNT]>,
     fewest_lanes: u8,

@@ -7,19 +7,19 @@ use crate::cdg::Dependencies;
 use crate::finding::{Cause, Sources};
 use crate::ground::Exit;
 
-/// How packets are lost.
+/// The ways in which packets are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// The switch drops them.
+    /// The switch drops the packets.
     Dead(Cause),
     /// The packets loop.
     Loop {
         /// Number of switches in the loop.
         length: u32,
     },
-    /// They are delivered to a wrong port.
+    /// The packets are delivered to a wrong port.
     Wrong(Exit),
-    /// They get no lane.
+    /// The packets get no lane.
     Lane(Vl),
     /// The switch forwards its own LID.
     OwnLid,
@@ -46,11 +46,11 @@ impl What {
 pub struct Loss {
     /// The LID.
     pub lid: Lid,
-    /// The switch; of a loop, the first one.
+    /// The switch; for a loop, its first switch.
     pub switch: u32,
-    /// The entry there.
+    /// The entry at the switch.
     pub entry: u8,
-    /// How they are lost.
+    /// How the packets are lost.
     pub what: What,
     /// Number of affected sources.
     pub from: Sources,
@@ -61,7 +61,7 @@ pub struct Loss {
 /// Losses: all are counted, and the first of each class are kept.
 #[derive(Debug)]
 pub struct Losses {
-    /// Kept losses by class; those between switches are separate.
+    /// Kept losses by class; losses between switches are separate.
     pub kept: Vec<Vec<Loss>>,
     /// Number of losses in each list.
     pub totals: Vec<u64>,
@@ -99,13 +99,13 @@ impl Losses {
 /// Where packets ended, in pairs of a source end port and a LID.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ends {
-    /// At the owner.
+    /// Pairs with packets that reach the owner.
     pub delivered: u64,
-    /// Dropped, looped, delivered to a wrong port or without a lane, by [`What`].
+    /// Pairs with packets that are dropped, loop, are delivered to a wrong port or get no lane, by [`What`].
     pub lost: [u64; What::CLASSES],
-    /// Dropped because no link connects the source with the destination.
+    /// Pairs with packets that are dropped because no link connects the source with the destination.
     pub apart: u64,
-    /// Delivered from host ports to the base LID of host ports.
+    /// Host pairs: packets from a host port that reach the base LID of another host port.
     pub host_pairs: u64,
 }
 

@@ -24,7 +24,7 @@ use crate::{directed, lids, parts, settings};
 pub struct Total {
     /// The kind.
     pub kind: Kind,
-    /// Its code.
+    /// Code of the findings.
     pub code: &'static str,
     /// The severity.
     pub severity: Severity,
@@ -120,7 +120,7 @@ impl<'a> Docket<'a> {
         kind.is_acceptable() && (accept.contains(&kind) || by_cycle)
     }
 
-    /// Adds a finding that stands for `count` of its kind and severity.
+    /// Adds a finding that stands for `count` findings of its kind and severity.
     fn add_counted(&mut self, mut finding: Finding, count: u64) {
         let kind = finding.fault.kind();
         let is_lowered = match finding.severity {

@@ -16,7 +16,7 @@ struct Stop {
     ingress: u8,
     egress: u8,
     exit: Exit,
-    /// The lane selected, if the exit needs one.
+    /// The selected lane, if the exit needs one.
     vl: Option<Vl>,
     /// True if the link has the lane.
     has_lane: bool,

@@ -6,12 +6,12 @@ use selvedge_types::{Guid, Lid, PortNum, Sl};
 
 use crate::Mad;
 
-/// The other end of a datagram.
+/// The other end of a datagram: its sender or its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// Its LID; permissive for purely directed-route SMPs.
+    /// LID of the port; permissive for purely directed-route SMPs.
     pub lid: Lid,
-    /// Its queue pair: 0 for SMPs, 1 for GMPs.
+    /// Queue pair of the port: 0 for SMPs, 1 for GMPs.
     pub qp: u32,
     /// Service level of GMPs; SMPs have none.
     pub sl: Sl,
@@ -48,7 +48,7 @@ impl Address {
 /// A MAD with the address of its other end: the destination when sent, the source when received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Datagram {
-    /// The other end.
+    /// The sender or the receiver.
     pub address: Address,
     /// The 256 bytes.
     pub mad: Mad,

@@ -12,7 +12,7 @@ use crate::schedule::{OpId, Schedule, Work};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Collective {
-    /// Its kind.
+    /// Kind of the operation.
     pub kind: CollectiveKind,
     /// Bytes per rank: of its vector (all-reduce), for each other rank (exchange), for each neighbour (stencil).
     pub bytes: u32,
@@ -51,7 +51,7 @@ impl CollectiveKind {
         Self::Stencil3d,
     ];
 
-    /// Returns its name in texts.
+    /// Returns the name of the kind in texts.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ const OPS_MAX: u64 = 100_000_000;
 pub struct TooManyOps {
     /// The operation.
     pub collective: String,
-    /// Its ranks.
+    /// Number of ranks.
     pub ranks: u32,
     /// Sends, receives and joins of rounds.
     pub ops: u64,
@@ -94,7 +94,7 @@ impl Collective {
         CollectiveKind::ALL.iter().any(|kind| kind.name() == name)
     }
 
-    /// Returns the schedule for this many ranks.
+    /// Returns the schedule for this number of ranks.
     pub fn schedule(self, ranks: u32) -> Result<Schedule, TooManyOps> {
         let ops = self.ops(ranks);
         if ops > OPS_MAX {

@@ -31,7 +31,7 @@ use crate::schedule::{COMPUTE_MAX_NS, OpId, Schedule, Work};
 pub struct GoalError {
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The problem of the line.
     pub what: String,
     /// The expected text.
     pub want: &'static str,
@@ -84,9 +84,9 @@ struct Wait {
 /// The awaited moment of another operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WaitKind {
-    /// Its end: `requires`.
+    /// Waits for the end of the operation: `requires`.
     End,
-    /// Its beginning: `irequires`.
+    /// Waits for the beginning of the operation: `irequires`.
     Start,
 }
 
@@ -328,7 +328,7 @@ fn number(word: &str) -> Result<u32, String> {
         .map_err(|_| format!("'{word}' is no whole number from 0 to {}", u32::MAX))
 }
 
-/// The tag among `tag N`, `cpu N`, `nic N`; 0 if there is none.
+/// Returns the tag among `tag N`, `cpu N`, `nic N`; 0 if there is none.
 fn tag(words: &[&str]) -> Result<u32, String> {
     let mut tag = 0;
     for pair in words.chunks(2) {

@@ -13,14 +13,14 @@ use crate::{PatternTraffic, Program};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Placement {
-    /// The first ones.
+    /// The first free hosts.
     #[default]
     Linear,
-    /// Random ones, drawn by the seed.
+    /// Random free hosts, drawn by the seed.
     Random,
     /// Every n-th host, cyclically.
     Stride(u32),
-    /// These, in this order.
+    /// These hosts, in this order.
     List(Vec<Host>),
 }
 
@@ -39,10 +39,10 @@ pub enum JobError {
     /// SLV-WORKLOAD-0008: a host does not exist, or another job uses it.
     #[error("SLV-WORKLOAD-0008: host {host} is not free; want hosts of no other job, numbered from 0")]
     NotFree {
-        /// Its number.
+        /// Number of the host.
         host: Host,
     },
-    /// SLV-WORKLOAD-0009: the text is not a placement.
+    /// SLV-WORKLOAD-0009: the text does not say how the hosts of a job are chosen.
     #[error("SLV-WORKLOAD-0009: '{text}' is no placement; known: linear, random, stride=N, list=N+N+N")]
     Unknown {
         /// The text given.
@@ -106,7 +106,7 @@ pub enum Traffic {
     Pattern(PatternTraffic),
     /// A schedule.
     Program(Program),
-    /// Several of these at the same time.
+    /// Several jobs at the same time.
     Jobs(Jobs),
 }
 
@@ -157,15 +157,15 @@ impl Workload for Traffic {
 /// A workload on some hosts.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Traffic of its ranks.
+    /// Traffic of the job's ranks.
     pub traffic: Traffic,
     /// The host of each rank.
     pub hosts: Vec<Host>,
-    /// Service level of its messages; `None`: the simulation's choice.
+    /// Service level of the job's messages; `None`: the simulation's choice.
     pub sl: Option<u8>,
 }
 
-/// Jobs that run at the same time. Completed when every job with an end is.
+/// Jobs that run at the same time. They are completed when every job that has an end is completed.
 #[derive(Clone, Debug, Default)]
 pub struct Jobs {
     jobs: Vec<Job>,
@@ -175,7 +175,7 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Returns this many hosts without jobs.
+    /// Returns this number of hosts without jobs.
     #[must_use]
     pub fn new(hosts: u32) -> Self {
         Self {
@@ -185,7 +185,7 @@ impl Jobs {
         }
     }
 
-    /// Returns hosts for a job with this many ranks, without reserving them.
+    /// Returns hosts for a job with this number of ranks, without reserving them.
     pub fn place(&self, ranks: u32, placement: &Placement, seed: Seed) -> Result<Vec<Host>, JobError> {
         let is_free = |&host: &Host| matches!(self.place.get(host as usize), Some(None));
         let mut free: Vec<Host> = (0..self.place.len() as u32).filter(is_free).collect();
@@ -239,7 +239,7 @@ impl Jobs {
         self.jobs.iter().map(|job| job.hosts.as_slice())
     }
 
-    /// Returns when each job was completed; `None` for jobs that are not, or have no end.
+    /// Returns when each job was completed; `None` for jobs that are not completed, or have no end.
     pub fn done_at(&self) -> impl Iterator<Item = Option<Ps>> + '_ {
         self.jobs.iter().map(|job| job.traffic.completed_at())
     }

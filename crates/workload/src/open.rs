@@ -72,9 +72,9 @@ impl Workload for ClosedLoop {
 /// A pattern with a pace.
 #[derive(Clone, Debug)]
 pub enum PatternTraffic {
-    /// Posted by time.
+    /// Messages are posted at given times.
     Open(OpenLoop),
-    /// Posted when an earlier message arrives.
+    /// Messages are posted when an earlier message arrives.
     Closed(ClosedLoop),
 }
 

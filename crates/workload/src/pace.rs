@@ -13,7 +13,7 @@ use crate::pattern::Fields;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Arrivals {
-    /// Each interval of 64 bytes begins a message with the same probability.
+    /// In each interval of 64 bytes a message begins with the same probability.
     #[default]
     Bernoulli,
     /// Exponentially distributed intervals.

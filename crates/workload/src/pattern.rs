@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Pattern {
-    /// Each message to a random other host. `senders=N`: only the first N hosts send, and only to the others.
+    /// Each message goes to a random other host. `senders=N`: only the first N hosts send, and only to the others.
     Uniform {
         /// Number of hosts that send; 0: all.
         senders: u32,
@@ -24,25 +24,25 @@ pub enum Pattern {
     Transpose,
     /// Host `i` to host `hosts - 1 - i`, which is the bit complement if the number of hosts is a power of two.
     BitComplement,
-    /// A random half sends to the other half, one to one, in both directions.
+    /// A random half of the hosts sends to the other half, one to one, in both directions.
     Bisection,
     /// Each message to one host with a given probability, else to a random other host.
     HotSpot {
         /// That host.
         to: u32,
-        /// Share of messages to it, per million.
+        /// Share of messages to this host, per million.
         share_ppm: u32,
     },
-    /// Some hosts all send to one.
+    /// Several hosts all send to one host.
     Incast {
         /// That host.
         to: u32,
-        /// Number of senders: the hosts after it, cyclically; 0: all.
+        /// Number of senders: the hosts after the receiver, cyclically; 0: all.
         from: u32,
     },
-    /// Every host to every other in turn, host `i` beginning with `i + 1`.
+    /// Every host sends to every other in turn; host `i` begins with `i + 1`.
     AllToAll,
-    /// A list of (sender, receiver), one receiver each.
+    /// Pairs of sender and receiver; each sender has one receiver.
     Pairs(Vec<(u32, u32)>),
 }
 

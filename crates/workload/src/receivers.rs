@@ -14,15 +14,15 @@ pub struct Receivers {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    /// Any other host.
+    /// Any other host receives.
     Any,
     /// The first hosts send to any of the others.
     Split(u32),
     /// A fixed receiver for each host; a host with itself as receiver sends nothing.
     Fixed(Vec<Host>),
-    /// One host with a given probability, else any other.
+    /// One host receives with a given probability, otherwise any other host.
     Hot(Host, Ratio),
-    /// The other hosts in turn, with the current position of each sender.
+    /// The other hosts receive in turn; the current position of each sender.
     Turn(Vec<u32>),
 }
 
@@ -33,7 +33,7 @@ pub enum ReceiversError {
     /// SLV-WORKLOAD-0002: there is no such host.
     #[error("SLV-WORKLOAD-0002: traffic with host {host}, but hosts are numbered 0 to {last}")]
     NoHost {
-        /// Its number.
+        /// Number of the host.
         host: u32,
         /// The highest host number.
         last: u32,
@@ -49,7 +49,7 @@ pub enum ReceiversError {
     /// SLV-WORKLOAD-0004: a host has two receivers.
     #[error("SLV-WORKLOAD-0004: host {host} is the sender of two pairs; want one")]
     TwoPairs {
-        /// Its number.
+        /// Number of the host.
         host: u32,
     },
 }
@@ -93,7 +93,7 @@ impl Receivers {
         Ok(Self { hosts, kind })
     }
 
-    /// Returns the receiver of the next message of `host`; `None`: it sends nothing.
+    /// Returns the receiver of the next message of `host`; `None`: the host sends nothing.
     pub fn next(&mut self, host: Host, rng: &mut Rng) -> Option<Host> {
         let hosts = self.hosts;
         let other = |rng: &mut Rng| {

@@ -16,16 +16,16 @@ pub enum Work {
     Send {
         /// The receiving rank.
         to: u32,
-        /// Its length in bytes.
+        /// Length of the message in bytes.
         bytes: u32,
-        /// Its tag, which a receive names.
+        /// Tag of the message, which a receive names.
         tag: u32,
     },
     /// Waits for a message.
     Receive {
         /// The sending rank.
         from: u32,
-        /// Its tag.
+        /// Tag of the message.
         tag: u32,
     },
     /// Computes for a given time.
@@ -44,9 +44,9 @@ struct Op {
     work: Work,
     /// Operations that wait for the end of this one.
     then: Vec<u32>,
-    /// Operations that it waits for.
+    /// Number of operations for which this one waits.
     waits: u32,
-    /// The time at which the last of these ended.
+    /// The time at which the last of these operations ended.
     ready_at: Ps,
 }
 
@@ -64,7 +64,7 @@ pub struct Schedule {
 pub struct OpId(pub u32);
 
 impl Schedule {
-    /// Returns this many ranks without operations.
+    /// Returns this number of ranks, without operations.
     #[must_use]
     pub fn new(ranks: u32) -> Self {
         Self {
@@ -135,7 +135,7 @@ impl Schedule {
 /// Receives and messages of one (sender, tag) that are not matched yet.
 #[derive(Clone, Debug, Default)]
 struct Match {
-    /// Receives: operation, and when it was posted.
+    /// Receives: the operation, and when it was posted.
     receives: VecDeque<(u32, Ps)>,
     /// Arrival times of messages.
     messages: VecDeque<Ps>,
@@ -146,7 +146,7 @@ struct Rank {
     /// Messages to post, by time and order.
     sends: BTreeMap<(Ps, u64), Message>,
     matches: BTreeMap<(u32, u32), Match>,
-    /// Time until which it computes.
+    /// Time until which the rank computes.
     busy_until: Ps,
     left: usize,
     done_at: Ps,
@@ -243,7 +243,7 @@ impl Program {
         }
     }
 
-    /// Ends an operation: those that waited only for it are added to `ready`.
+    /// Ends an operation. Operations that waited only for it are added to `ready`.
     fn end(&mut self, rank: u32, op: u32, at: Ps, ready: &mut Vec<(u32, Ps)>) {
         self.left -= 1;
         let state = &mut self.ranks[rank as usize];

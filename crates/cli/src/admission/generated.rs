@@ -30,7 +30,7 @@ fn cases() -> u64 {
     asked.map_or(CASES, |text| text.parse().expect("SELVEDGE_CONFIGURATIONS is a number"))
 }
 
-/// The generator, and a folder with files that its configurations name.
+/// The generator, with a folder for the files that its configurations name.
 struct Shop {
     folder: PathBuf,
     rng: Rng,
@@ -310,7 +310,7 @@ impl Shop {
         }
     }
 
-    /// Returns flags besides the file.
+    /// Returns flags that are used in addition to the file.
     fn flags(&mut self) -> Vec<String> {
         let mut words = Vec::new();
         let mut flag = |name: &str, value: String| words.extend([name.to_owned(), value]);

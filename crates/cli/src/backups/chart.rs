@@ -19,7 +19,7 @@ const WEAK: RGBColor = RGBColor(213, 94, 0);
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// The picture as SVG.
+/// Returns the picture as SVG.
 pub fn svg(of: &Backups) -> Result<String, CliError> {
     let mut text = String::new();
     {
@@ -66,7 +66,7 @@ fn is_weak(fault: &Backup) -> bool {
     fault.pairs_cut.max(fault.pairs_lost) > 0 || fault.refused.is_some() || !fault.deadlock_free
 }
 
-/// A point per fault: SMPs to the right, busiest link upwards.
+/// Draws one point per fault: SMPs to the right, busiest link upwards.
 fn faults(area: &Area<'_>, of: &Backups) -> Result<(), CliError> {
     let most = |value: &dyn Fn(&Backup) -> u64| of.faults.iter().map(value).max().unwrap_or(0).max(1) as f64;
     let across = Axis::whole(0.0, most(&|fault| fault.blocks) * 1.05, 10);
@@ -126,7 +126,7 @@ fn measured(of: &InPlace) -> String {
     fit(&format!("{words}, share of whole"), 12, PANEL - 60)
 }
 
-/// A line per random order: lost links to the right, performance upwards.
+/// Draws one line per random order: lost links to the right, performance upwards.
 fn steps(area: &Area<'_>, of: &InPlace) -> Result<(), CliError> {
     let points = || of.runs.iter().flat_map(|run| &run.steps);
     let most = points().map(|step| step.0).max().unwrap_or(1).max(1) as f64;

@@ -19,7 +19,7 @@ const LEGEND_ROW: u32 = 22;
 /// Room for an entry of the legend.
 const LEGEND_ENTRY: u32 = 180;
 const PANEL: (u32, u32) = (WIDTH / 2, 300);
-/// Left and right of a group of bars, as a share of its room.
+/// Space to the left and right of a group of bars, as a share of its width.
 const GAP: f64 = 0.12;
 const FONT: &str = "sans-serif";
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -55,13 +55,13 @@ const PANELS: [Panel; 4] = [
     },
 ];
 
-/// Engines with their lanes in order, and levels of faults in order.
+/// The engines with their lanes, and the levels of faults, both in order.
 struct Axes {
     series: Vec<(String, Option<u8>)>,
     levels: Vec<String>,
 }
 
-/// The charts as SVG.
+/// Returns the charts as SVG.
 pub fn svg(of: &Comparison) -> Result<String, CliError> {
     let mut axes = Axes {
         series: Vec::new(),
@@ -163,7 +163,7 @@ fn bar(runs: &[&ComparisonRun], panel: &Panel) -> Option<Bar> {
     })
 }
 
-/// Bars by level of faults, then series.
+/// Returns the bars, by level of faults, then by series.
 fn groups(panel: &Panel, axes: &Axes, runs: &[ComparisonRun]) -> Vec<Vec<Option<Bar>>> {
     let of = |level: &String, (engine, vls): &(String, Option<u8>)| {
         let is = |run: &&ComparisonRun| run.faults == *level && run.engine == *engine && run.vls == *vls;
@@ -220,7 +220,7 @@ fn draw(area: &Area<'_>, panel: &Panel, axes: &Axes, runs: &[ComparisonRun]) -> 
 struct Paper<'a, 'b> {
     area: &'a Area<'b>,
     chart: ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, Axis>>,
-    /// Where the axis begins.
+    /// The number at which the axis begins.
     low: f64,
 }
 
@@ -243,7 +243,7 @@ impl Paper<'_, '_> {
         Ok(())
     }
 
-    /// Text around a place of the lower axis, so many pixels below it.
+    /// Writes text around a position of the lower axis, this many pixels below it.
     fn below(&self, x: f64, down: i32, text: &str, size: i32, paint: RGBColor) -> Result<(), CliError> {
         let (x, y) = self.chart.backend_coord(&(x, self.low));
         let (base_x, base_y) = self.area.get_base_pixel();
@@ -254,13 +254,13 @@ impl Paper<'_, '_> {
     }
 }
 
-/// Two parts of white to one of colour.
+/// Mixes two parts of white with one part of the colour.
 fn pale(RGBColor(r, g, b): RGBColor) -> RGBColor {
     let paler = |part: u8| u8::try_from((u32::from(part) + 2 * 255) / 3).unwrap_or(part);
     RGBColor(paler(r), paler(g), paler(b))
 }
 
-/// The axis from bottom to top, in its own scale.
+/// Returns the range of the vertical axis, in its own scale.
 fn range<'a>(log: bool, bars: impl Iterator<Item = &'a Bar>) -> (f64, f64) {
     let (min, max) = bars.fold((f64::INFINITY, 0.0), |(min, max): (f64, f64), bar| {
         (min.min(bar.min), max.max(bar.max))

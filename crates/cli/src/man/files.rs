@@ -3,9 +3,9 @@
 /// A file that a page names.
 #[derive(Clone, Copy, Debug)]
 pub struct File {
-    /// Its path, or the form of its path.
+    /// Path of the file, or the form of its path.
     pub path: &'static str,
-    /// Its contents.
+    /// Contents of the file.
     pub what: &'static str,
 }
 

@@ -14,7 +14,7 @@ pub struct Page {
     pub exits: Exits,
     /// Files.
     pub files: &'static [File],
-    /// What an example is for, and the command line.
+    /// Examples: the purpose, and the command line.
     pub examples: &'static [(&'static str, &'static str)],
     /// Pages to read next.
     pub see: &'static [&'static str],

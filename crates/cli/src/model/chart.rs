@@ -41,7 +41,7 @@ const STAGES: [(&str, &[&str], RGBColor); 4] = [
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// The picture as SVG.
+/// Returns the picture as SVG.
 pub fn svg(model: &Model) -> Result<String, CliError> {
     let mut panels: Vec<(&str, Vec<&ModelAnswer>)> = Vec::new();
     for answer in &model.answers {

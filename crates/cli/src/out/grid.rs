@@ -12,7 +12,7 @@ pub enum Cell {
     None,
     /// A value that no agent or file stated: `unknown` in text, empty in CSV.
     Unknown,
-    /// Text, the same in both forms.
+    /// A text that is the same in both forms.
     Text(String),
     /// The name of a row: words in text, a snake_case key in CSV.
     Label {
@@ -45,7 +45,7 @@ impl Cell {
         Self::Id(number.into())
     }
 
-    /// Returns the cell as text shows it.
+    /// Returns the cell as text.
     pub fn text(&self) -> String {
         match self {
             Self::None => "-".to_owned(),
@@ -189,7 +189,7 @@ impl Grid {
         header.join(",") + "\n" + &self.csv_rows()
     }
 
-    /// Returns the same without its header.
+    /// Returns the table in CSV without its header.
     pub fn csv_rows(&self) -> String {
         let plain = |row: &Vec<Cell>| row.iter().map(|cell| quoted(&cell.plain())).collect::<Vec<_>>();
         self.rows.iter().map(|row| plain(row).join(",") + "\n").collect()
@@ -262,7 +262,7 @@ impl Facts {
         Self { rows: Vec::new() }
     }
 
-    /// Adds a figure. Its words are its key with blanks.
+    /// Adds a figure. Its words are its key, with blanks instead of underscores.
     pub fn add(&mut self, key: &str, value: impl Into<Cell>) {
         self.named(key, &key.replace('_', " "), value);
     }

@@ -12,7 +12,7 @@ use crate::exit::CliError;
 use crate::simulate::time_ns;
 use crate::tables_io::whole_tables;
 
-/// Flaps of one change at most: more are a mistake.
+/// Largest number of flaps of one change: a larger one is a mistake.
 const FLAPS_MAX: u64 = 100_000;
 
 /// Reads a change with its time: `50us cut "leaf 1"[20]`, or after the time `mend PORT`, `flap PORT down=5us up=20us
@@ -63,7 +63,7 @@ pub fn parse(text: &str, fabric: &Fabric) -> Result<Planned, CliError> {
     Ok(Planned::One(Timed { at, change }))
 }
 
-/// A cable that is cut and mended, again and again.
+/// Parses the change of a cable that is cut and mended again and again.
 fn flaps(port: PortRef, first: Ps, how: &str) -> Result<Planned, String> {
     let (mut down, mut up, mut times) = (None, None, 1);
     for word in how.split_whitespace() {
@@ -89,7 +89,7 @@ fn flaps(port: PortRef, first: Ps, how: &str) -> Result<Planned, String> {
     })
 }
 
-/// A port as it is printed: `"description"[number]`, or a GUID and a number.
+/// Reads a port as it is printed: `"description"[number]`, or a GUID and a number.
 fn port(name: &str, fabric: &Fabric) -> Option<PortRef> {
     let (node, number) = name.strip_suffix(']')?.rsplit_once('[')?;
     let port = PortNum::new(number.parse().ok()?)?;

@@ -12,16 +12,16 @@ use crate::out::thousands;
 const WIDTH: u32 = 1_120;
 const HEAD: u32 = 62;
 const FONT: &str = "sans-serif";
-/// Height of the panel with loads, and of the one with drops.
+/// Height of the panel with loads; that of the panel with drops follows.
 const LOADS: u32 = 320;
 const DROPS: u32 = 150;
-/// Most of the changes' texts that are written: more would lie on each other.
+/// Largest number of texts of changes that are written: more would overlap.
 const TEXTS_MAX: usize = 12;
 /// Colours that people with any colour vision can distinguish. Source: Okabe and Ito 2008.
 const BLUE: RGBColor = RGBColor(0, 114, 178);
 const ORANGE: RGBColor = RGBColor(230, 159, 0);
 const RED: RGBColor = RGBColor(213, 94, 0);
-/// Names of switches are cut to this number of letters.
+/// Number of letters to which names of switches are cut.
 const NAME_MAX: usize = 22;
 /// Space right of the panels, for half of a tick's label.
 const RIGHT: u32 = 40;
@@ -29,7 +29,7 @@ const RIGHT: u32 = 40;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Axis, Axis>>;
 
-/// Offered and accepted load and drops over time; changes are named where they happen.
+/// Draws offered load, accepted load and drops over time. Changes are named at their time.
 pub fn timeline(title: &str, changes: &[String], results: &Results) -> Result<String, CliError> {
     let series = &results.series;
     let us = |step: usize| (step as u64 * series.step_ns) as f64 / 1e3;
@@ -97,7 +97,7 @@ pub fn timeline(title: &str, changes: &[String], results: &Results) -> Result<St
     Ok(text)
 }
 
-/// A line at the time of each change, with its description.
+/// Draws a line at the time of each change, with its description.
 fn name_changes(root: &Area<'_>, chart: &mut Chart<'_, '_>, changes: &[String], top: f64) -> Result<(), CliError> {
     for (number, change) in changes.iter().enumerate() {
         let Some((time, what)) = change.trim().split_once(' ') else {
@@ -138,7 +138,7 @@ struct Row<'a> {
     cells: Vec<(u8, f64, f64)>,
 }
 
-/// The use of every port of every switch, and how long it waited for credits.
+/// Returns a picture of the use of every port of every switch, and of its waits for credits.
 pub fn heatmap(title: &str, links: &[LinkUse]) -> Result<String, CliError> {
     let rows = rows(links);
     let ports = rows
@@ -236,7 +236,7 @@ fn rows(links: &[LinkUse]) -> Vec<Row<'_>> {
     rows
 }
 
-/// From white over orange to dark red, so that it also reads in grey.
+/// Returns a colour from white over orange to dark red, which can also be told apart in grey.
 fn shade(share: f64) -> RGBColor {
     const STOPS: [(f64, f64, f64); 4] = [
         (244.0, 246.0, 248.0),
@@ -252,7 +252,7 @@ fn shade(share: f64) -> RGBColor {
     RGBColor(mix(a.0, b.0), mix(a.1, b.1), mix(a.2, b.2))
 }
 
-/// The legend of the colours.
+/// Draws the legend of the colours.
 fn scale(root: &Area<'_>, (x, y): (i32, i32)) -> Result<(), CliError> {
     for step in 0..100 {
         let left = x + step * 2;

@@ -152,7 +152,7 @@ fn weights(text: &str) -> Result<Weights, String> {
 }
 
 impl HardwareArgs {
-    /// Returns their settings; all others have defaults.
+    /// Returns the settings of these flags; all other settings have defaults.
     pub fn settings(&self) -> Result<Settings, CliError> {
         let usage = |what| CliError::Usage { what };
         let table = |weights: &Option<Weights>| weights.clone().map(|weights| weights.0).unwrap_or_default();
@@ -193,7 +193,7 @@ impl HardwareArgs {
 }
 
 impl TransportArgs {
-    /// Adds their settings.
+    /// Adds the settings of these flags.
     pub fn settings(&self, settings: Settings) -> Settings {
         Settings {
             transport: match self.transport {

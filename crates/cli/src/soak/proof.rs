@@ -162,7 +162,7 @@ fn grid(replayed: &[Replayed], differ: &[SoakDifference]) -> Grid {
     grid
 }
 
-/// Prints all digests, which is how they are stored; or what differs.
+/// Prints all digests in the form in which they are stored, or the differences.
 fn show(out: &mut Out, replayed: &[Replayed], differ: Option<&Vec<SoakDifference>>) -> Result<(), CliError> {
     for one in replayed {
         if let Some(what) = &one.failure {

@@ -33,7 +33,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// Its name.
+    /// Returns the name of the program.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Opensm => "opensm",
@@ -57,11 +57,11 @@ pub struct Run {
     pub seed: u64,
     /// The fabric.
     pub fabric: String,
-    /// What became of it, or why it could not be carried out.
+    /// The outcome of the run, or why it could not be carried out.
     pub outcome: Result<RealOutcome, String>,
 }
 
-/// Carries seeds out, several at a time: they wait most of the time.
+/// Carries out seeds, several at a time, because they wait most of the time.
 pub fn carry_out(
     seeds: &Range<u64>,
     program: Program,
@@ -121,9 +121,9 @@ struct Processes {
     /// A root for engines that find none: the first switch, where the fabric has no levels.
     root: Option<String>,
     children: BTreeMap<ManagerId, Child>,
-    /// How each was started.
+    /// How each manager was started.
     started: BTreeMap<ManagerId, Started>,
-    /// Programs that ended by themselves, and when they are started again.
+    /// Programs that ended by themselves, with the times at which they are started again.
     crashes: Vec<String>,
     again: BTreeMap<ManagerId, Instant>,
 }
@@ -190,7 +190,7 @@ impl Processes {
         Ok(folder)
     }
 
-    /// Its configuration file.
+    /// Writes the configuration file of a manager.
     fn configure(&self, folder: &Path, config: &Config) -> Result<PathBuf, String> {
         let file = folder.join("manager.conf");
         let text = match self.program {
@@ -218,7 +218,7 @@ impl Processes {
         Ok(file)
     }
 
-    /// Whole seconds: OpenSM knows no others.
+    /// Returns a time in whole seconds, because OpenSM accepts no others.
     fn seconds(&self, virtual_time: Duration) -> Duration {
         Duration::from_secs((virtual_time.as_secs() / u64::from(self.speed)).max(1))
     }
@@ -282,7 +282,7 @@ impl Processes {
         Ok(command)
     }
 
-    /// A command that ends when this thread does: nothing is left behind.
+    /// Returns a command that ends when this thread ends, so that no process is left behind.
     fn bound_command(&self, folder: &Path) -> Result<Command, String> {
         let program = match self.program {
             Program::Opensm => ["/usr/sbin/opensm", "/usr/local/sbin/opensm"]
@@ -302,7 +302,7 @@ impl Processes {
         Ok(command)
     }
 
-    /// SIGHUP, once it listens: before, it reads its file anyway.
+    /// Sends SIGHUP to a manager once it listens. Before that, it reads its file anyway.
     fn hang_up(&self, id: ManagerId) -> Result<(), String> {
         let Some(child) = self.children.get(&id) else {
             return Ok(());
@@ -319,7 +319,7 @@ impl Processes {
         sent.map(drop).map_err(|error| format!("kill: {error}"))
     }
 
-    /// What ended by itself is noted, and started again a little later.
+    /// Records the programs that ended by themselves, and starts them again a little later.
     fn look_after(&mut self) -> Result<(), String> {
         for (&id, child) in &mut self.children {
             if let Ok(Some(status)) = child.try_wait() {

@@ -108,7 +108,7 @@ fn figures(all: &Soak) -> Facts {
     facts
 }
 
-/// A run as a page.
+/// Returns the page of a run.
 pub fn page(all: &Soak, command: &str) -> String {
     let mut text = format!(
         "# Simulated disasters: seeds {}..{}\n\n| what | value |\n|---|---|\n",
@@ -155,7 +155,7 @@ pub fn page(all: &Soak, command: &str) -> String {
     text
 }
 
-/// Seeds of one code that a page lists.
+/// Number of seeds of one code that a page lists.
 const SEEDS_SHOWN: usize = 40;
 
 /// The last code in a violation's text, which identifies it.
@@ -248,7 +248,7 @@ fn tables(coverage: &SoakCoverage) -> (Grid, Grid) {
     (stages, families)
 }
 
-/// How much of kind × stage × family was met, and which kinds in which stages nowhere.
+/// Returns how much of kind × stage × family was covered, and which kinds never happened in which stages.
 fn unmet(coverage: &SoakCoverage) -> Vec<String> {
     let mut lines = vec![format!(
         "met: {} of {} combinations of kind, stage and family",
@@ -276,7 +276,7 @@ fn excused(all: &Soak) -> Grid {
     excused
 }
 
-/// A run in real time as it is reported.
+/// Returns a run in real time, in the form of a report.
 pub fn real_run(run: &Run) -> SoakRealRun {
     let mut report = SoakRealRun {
         seed: run.seed,
@@ -395,7 +395,7 @@ pub fn show_real(out: &mut Out, report: &SoakReal) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Violations of all runs, and the rules that excused them.
+/// Returns a table of the violations of all runs, and of the rules that excused them.
 fn found_real(report: &SoakReal) -> Grid {
     let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for run in &report.runs {

@@ -28,7 +28,7 @@ const WAIT: RGBColor = RGBColor(230, 159, 0);
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// The picture as SVG. `verdict` stands below the title.
+/// Returns the picture as SVG. `verdict` stands below the title.
 pub fn svg(transition: &Transition, verdict: &str) -> Result<String, CliError> {
     let mut text = String::new();
     {

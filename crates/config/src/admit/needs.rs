@@ -1,5 +1,5 @@
-//! What a start needs besides the settings: files, folders and a socket that can be written, readable state, and an
-//! engine that can route.
+//! Checks what a start needs besides the settings: files, folders and a socket that can be written, readable state, and
+//! an engine that can route.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ impl Verdict {
         }
     }
 
-    /// Reads the expected topology: a manager that is to compare with it does not start without.
+    /// Reads the expected topology. A manager that must compare the fabric with it does not start without it.
     pub(super) fn read_expected(&mut self, readers: Readers) {
         let path = self.settings.daemon.expected.as_deref();
         if let Some(Err(error)) = path.map(readers.topology) {

@@ -8,9 +8,9 @@ use crate::EngineList;
 /// The condition under which an option has an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// Another option has this value.
+    /// Another option must have this value.
     Option(&'static str, &'static str),
-    /// One of these engines is in `routing_engine`.
+    /// One of these engines must be in `routing_engine`.
     Engine(&'static [&'static str]),
     /// The file that the option names exists.
     File,

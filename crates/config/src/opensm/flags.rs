@@ -5,9 +5,9 @@ use super::{OpenSmOption, Treatment};
 /// A flag of `opensm`.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenSmFlag {
-    /// Its long name, as `smkey`.
+    /// Long name of the flag, such as `smkey`.
     pub long: &'static str,
-    /// Its short name, as `k`; empty if it has none.
+    /// Short name of the flag, such as `k`; empty if it has none.
     pub short: &'static str,
     here: Here,
 }
@@ -122,7 +122,8 @@ impl OpenSmFlag {
         flag("help", "?", Here::Flag("-h (--help)")),
     ];
 
-    /// Returns the flag of `opensm` that a command-line word stands for: `--smkey`, `--smkey=1`, `-smkey`, `-k`, `-k1`.
+    /// Returns the flag of `opensm` that a word on the command line stands for: `--smkey`, `--smkey=1`, `-smkey`, `-k`,
+    /// `-k1`.
     #[must_use]
     pub fn of_word(word: &str) -> Option<&'static Self> {
         let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-'))?;
@@ -137,7 +138,7 @@ impl OpenSmFlag {
         long.or_else(short)
     }
 
-    /// Returns its names, as `--smkey (-k)`.
+    /// Returns the names of the flag, such as `--smkey (-k)`.
     #[must_use]
     pub fn names(&self) -> String {
         match self.short {
@@ -165,7 +166,7 @@ impl OpenSmFlag {
         }
     }
 
-    /// Returns its replacement, as `here -P FILE (--partitions)` or `not needed: …`.
+    /// Returns the replacement of the flag, such as `here -P FILE (--partitions)` or `not needed: …`.
     #[must_use]
     pub fn here(&self) -> String {
         match self.here {

@@ -6,24 +6,25 @@ use super::{OpenSmConf, Treatment};
 /// An option of `opensm.conf`.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenSmOption {
-    /// Its name, as `sm_priority`.
+    /// Name of the option, such as `sm_priority`.
     pub name: &'static str,
-    /// Its default, as `opensm --create-config` writes it; empty if that file does not contain the option.
+    /// Default of the option, as `opensm --create-config` writes it; empty if that file does not contain the option.
     pub default: &'static str,
-    /// Its treatment.
+    /// Treatment of the option.
     pub(crate) meaning: Meaning,
 }
 
 /// Treatment of an option's value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Meaning {
-    /// Sets a Selvedge key, named as `routing.lmc`, with the same meaning.
+    /// The option sets a Selvedge key, such as `routing.lmc`, with the same meaning.
     Same(&'static str, Take),
     /// Sets a Selvedge key, named as `routing.lmc`, with a different meaning; the text explains the difference.
     Near(&'static str, Take, &'static str),
-    /// Sets a Selvedge key, as `routing.engines`, from a list of engines; the text says how its meaning differs.
+    /// The option sets a Selvedge key, such as `routing.engines`, from a list of engines. The text says how its meaning
+    /// differs.
     Engines(&'static str, &'static str),
-    /// Has no effect, whatever its value; the text explains why nothing is lost.
+    /// The option has no effect, whatever its value. The text explains why nothing is lost.
     Moot(&'static str),
     /// Only OpenSM's default is supported; the text explains what is missing and what to do instead.
     Lacking(&'static str),

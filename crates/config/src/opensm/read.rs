@@ -41,7 +41,7 @@ pub struct OpenSmConf {
     pub guid_order_file: Option<PathBuf>,
     /// `partition_config_file`; its contents go into the settings. OpenSM's default path is read if the file exists.
     pub partitions_file: Option<PathBuf>,
-    /// Why `partition_config_file` gives no partitions.
+    /// The reason for which `partition_config_file` gives no partitions, if it gives none.
     pub(crate) lost_partitions: Option<Lost>,
     /// The treatment of each line, in the order of the file.
     pub findings: Vec<Finding>,
@@ -155,7 +155,7 @@ fn read_lines(text: &str, path: &Path) -> (OpenSmConf, Vec<ConfigError>) {
     (conf, errors)
 }
 
-/// Why a line is wrong.
+/// The reasons for which a line is wrong.
 enum Mistake {
     /// The value is not one of these legal values.
     Want(&'static str),
@@ -194,7 +194,7 @@ fn split(line: &str) -> Option<(&str, &str)> {
     (!name.is_empty()).then(|| (name, quoted('"').or_else(|| quoted('\'')).unwrap_or(value)))
 }
 
-/// Options with a default file, which OpenSM reads if it exists.
+/// Options with a default file that OpenSM reads if it exists, even if the option is not set.
 const READ_UNASKED: [&str; 2] = ["partition_config_file", "prefix_routes_file"];
 
 impl OpenSmConf {

@@ -20,7 +20,7 @@ impl Driver {
         self.do_what_is_left()
     }
 
-    /// Carries out the outputs that the desk left for this thread, in order.
+    /// Carries out the outputs that the desk has for this thread, in order.
     pub(super) fn do_what_is_left(&mut self) -> Result<(), DaemonError> {
         while let Some((at, wanted)) = self.left.pop_front() {
             self.do_wanted(at, wanted)?;

@@ -75,14 +75,14 @@ impl Driver {
         self.coordinate(In::Milestone(milestone))
     }
 
-    /// A change was rolled back: the list of places out of service is that of the policy in force again.
+    /// Handles a change that was rolled back: the list of places out of service is again that of the policy in force.
     fn rolled_back(&self, policy: &Policy) {
         if let Err(error) = self.roster.restore(&policy.out_of_service) {
             self.notice(&Notice::NotStored(error));
         }
     }
 
-    /// Has what was found compared with the expected topology, if there is one.
+    /// Has the fabric that was found compared with the expected topology, if there is one.
     fn compare_with_expected(&mut self, fabric: &Arc<Fabric>) {
         if let Some(expecter) = &self.expecter {
             self.busy += 1;
@@ -120,7 +120,7 @@ impl Driver {
         }
     }
 
-    /// Has the routes of a new plan compared with those of the plan before.
+    /// Has the routes of a new plan compared with those of the previous plan.
     fn compare_plans(&mut self, committed: &Committed) {
         let now = (Arc::clone(&committed.fabric), Arc::clone(&committed.plan));
         if let Some(before) = self.in_force.replace(now.clone()) {

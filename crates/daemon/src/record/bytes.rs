@@ -22,7 +22,7 @@ pub(super) fn put_datagram(out: &mut Vec<u8>, datagram: &Datagram) {
         .for_each(|word| out.extend(word));
 }
 
-/// Reads the bytes of the other functions.
+/// Reads the bytes that the other functions of this module write.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
 }

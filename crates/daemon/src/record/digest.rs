@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use selvedge_sm::Output;
 
-/// FNV-1a over 8-byte words: fast enough to keep beside a manager at full speed, and not meant against malice.
+/// FNV-1a over 8-byte words: fast enough to run beside a manager at full speed; it does not resist attackers.
 pub(super) struct Digest(u64);
 
 impl Digest {
@@ -26,7 +26,7 @@ impl Digest {
     }
 }
 
-/// Digest of the outputs of one call.
+/// Returns the digest of the outputs of one call.
 pub(super) fn outputs(outputs: &[Output]) -> u64 {
     let mut digest = Digest::new();
     let mut text = String::new();

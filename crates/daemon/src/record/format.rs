@@ -21,7 +21,7 @@ use selvedge_wire::{Datagram, LocalPort};
 use super::bytes::{Reader, put_datagram, put_text};
 use super::settings_text::{settings_of, settings_text};
 
-/// What every record begins with: name and version of the format.
+/// The beginning of every record: name and version of the format.
 pub(super) const MAGIC: &[u8; 8] = b"SLVREC05";
 
 /// The start of a recorded manager: its configuration and state.
@@ -29,13 +29,13 @@ pub(super) const MAGIC: &[u8; 8] = b"SLVREC05";
 pub struct Header {
     /// The mode: what the manager is allowed to do.
     pub mode: Mode,
-    /// The port it sits at.
+    /// The port of the manager.
     pub local: LocalPort,
     /// Policy and manager's options.
     pub settings: Settings,
-    /// Its stored state.
+    /// Stored state of the manager.
     pub state: PersistentState,
-    /// The nodes and links that it had found.
+    /// Nodes and links that the manager had found.
     pub known: Arc<Known>,
 }
 
@@ -50,7 +50,7 @@ pub enum RecordedInput {
     Returned(Datagram),
     /// [`Input::Wake`].
     Wake,
-    /// [`Input::Computed`]; its result is computed again.
+    /// [`Input::Computed`]. Its result is not stored but computed again.
     Computed(JobId),
     /// [`Input::Persisted`].
     Persisted(u64),
@@ -92,7 +92,7 @@ pub enum RecordedInput {
     Forget(BTreeSet<Guid>, BTreeSet<LinkKey>),
     /// [`Command::Stop`].
     Stop,
-    /// Not an input of the manager: a datagram from a host to the administrator beside it.
+    /// A datagram from a host to the administrator beside the manager; no input of the manager.
     Asked(Datagram),
     /// Not an input of the manager: a datagram from the administrator to a host.
     Said(Datagram),
@@ -233,7 +233,7 @@ fn put_guids(out: &mut Vec<u8>, ports: &BTreeSet<Guid>) {
     ports.iter().for_each(|guid| out.extend(guid.0.to_le_bytes()));
 }
 
-/// Appends an input; its outputs follow when they are known.
+/// Appends an input. Its outputs follow when they are known.
 pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
     let mut begin = |tag: u8| {
         out.push(tag);
@@ -338,7 +338,7 @@ pub(super) fn put_said(out: &mut Vec<u8>, time: Time, is_ours: bool, datagram: &
     put_datagram(out, datagram);
 }
 
-/// Groups have LIDs of 16 bits, and so have ports.
+/// Returns the length of a list as stored. LIDs have 16 bits, so no list of groups or ports is too long.
 fn length(n: usize) -> [u8; 4] {
     u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes()
 }
@@ -447,7 +447,7 @@ fn take_groups(reader: &mut Reader<'_>) -> Option<Vec<MulticastGroup>> {
     Some(groups)
 }
 
-/// Why an entry cannot be read.
+/// The reasons for which an entry cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Bad {
     /// The record ends inside the entry.

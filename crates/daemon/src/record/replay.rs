@@ -21,16 +21,16 @@ pub struct Replay {
     pub header: Header,
     /// Inputs in their order.
     pub entries: Vec<Entry>,
-    /// Present if the last entry is truncated: the process was killed while writing it.
+    /// Present if the last entry is truncated, because the process was killed while writing it.
     pub torn: Option<Torn>,
 }
 
 /// The truncated end of a record, which replay skips.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
-    /// Its offset in the record, in bytes.
+    /// Offset of the entry in the record, in bytes.
     pub at: usize,
-    /// Its length in bytes.
+    /// Length of the entry in bytes.
     pub bytes: usize,
 }
 
@@ -65,7 +65,7 @@ impl std::fmt::Display for Torn {
     }
 }
 
-/// The first input after which the new manager did something else.
+/// The first input to which the new manager reacted differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Position of the input, counted from 0.
@@ -110,7 +110,7 @@ fn parse(bytes: &[u8]) -> Result<Replay, String> {
     Ok(Replay { header, entries, torn })
 }
 
-/// Feeds `record` to a new manager; returns the first difference, if there is one.
+/// Feeds `record` to a new manager. Returns the first difference, if there is one.
 #[must_use]
 pub fn replay(record: &Replay) -> Option<Difference> {
     let header = &record.header;

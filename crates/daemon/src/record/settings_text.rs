@@ -6,7 +6,7 @@ use std::sync::Arc;
 use selvedge_config::{Settings, parse, print_settings_with_keys};
 use selvedge_plan::OutOfService;
 
-/// Begins a line with a place out of service below the settings: a comment for whatever reads only these.
+/// Prefix of a line that lists a place out of service, below the settings. Readers of settings skip it as a comment.
 const LISTED: &str = "#out-of-service ";
 
 /// Returns settings as text, with the places out of service.

@@ -1,4 +1,4 @@
-//! Writes a record beside a running manager.
+//! Writes the record of a running manager.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
@@ -22,13 +22,13 @@ pub struct Recorder {
     bytes: u64,
     limit: u64,
     entry: Vec<u8>,
-    /// Number of these that are datagrams between hosts and the administrator.
+    /// Number of entries that are datagrams between hosts and the administrator.
     said: u64,
     /// Time of the last write to the file.
     flushed_at: Time,
-    /// True if the buffer holds entries since then.
+    /// True if the buffer holds entries that were added since the last write.
     is_behind: bool,
-    /// True if an event that an operator needs to see has occurred since then.
+    /// True if an event that an operator needs to see was added since the last write.
     is_urgent: bool,
 }
 
@@ -36,7 +36,7 @@ pub struct Recorder {
 /// thread: less than a second together.
 const FLUSH: Duration = Duration::from_millis(500);
 
-/// The part of a record that they may take: a host that floods must not end the record of the manager.
+/// The part of a record that such datagrams may fill: a host that floods must not end the record of the manager.
 const SAID_SHARE: u64 = 4;
 
 impl Recorder {
@@ -78,14 +78,14 @@ impl Recorder {
         })
     }
 
-    /// An input that the manager is about to handle.
+    /// Records an input that the manager is about to handle.
     pub(crate) fn input(&mut self, now: Time, input: &Input) {
         if self.file.is_some() {
             put_input(&mut self.entry, now, input);
         }
     }
 
-    /// Records a datagram between a host and the administrator beside the manager: for people, without outputs.
+    /// Records a datagram between a host and the administrator, for people to read. It has no outputs.
     pub(crate) fn said(&mut self, at: Time, is_ours: bool, datagram: &Datagram) -> Option<Notice> {
         if self.file.is_none() || self.said >= self.limit / SAID_SHARE {
             return None;
@@ -97,7 +97,7 @@ impl Recorder {
         notice
     }
 
-    /// Records the outputs. Returns a notice if recording ends here.
+    /// Records the outputs. Returns a notice if the record ends here.
     pub(crate) fn outputs(&mut self, outputs: &[Output]) -> Option<Notice> {
         let file = self.file.as_mut()?;
         let count = u32::try_from(outputs.len()).unwrap_or(u32::MAX);
@@ -120,7 +120,7 @@ impl Recorder {
         Some(notice)
     }
 
-    /// Writes the buffer to the file if that is due.
+    /// Writes the buffer to the file, if that is due.
     pub(crate) fn flush_due(&mut self, now: Time) -> Option<Notice> {
         let is_due = self.is_urgent || self.is_behind && now.since(self.flushed_at) >= FLUSH;
         if !is_due {
@@ -130,7 +130,7 @@ impl Recorder {
         self.flush()
     }
 
-    /// Writes what is still in memory.
+    /// Writes the entries that are still in memory.
     pub(crate) fn flush(&mut self) -> Option<Notice> {
         (self.is_behind, self.is_urgent) = (false, false);
         let error = self.file.as_mut()?.flush().err()?;

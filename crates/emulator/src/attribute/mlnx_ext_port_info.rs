@@ -37,7 +37,7 @@ pub(crate) fn set(chassis: &mut Chassis, request: &Request, data: &SmpData) -> R
     Ok(describe(chassis, port))
 }
 
-/// Returns vendor and device of a node for NodeInfo.
+/// Returns the vendor and device of a node for NodeInfo.
 pub(crate) fn device(node: &Node) -> (u32, u16) {
     match node.kind {
         _ if node.device_id != 0 || !has_fdr10(node) => (node.vendor_id, node.device_id),

@@ -47,7 +47,7 @@ pub(crate) struct Request {
 /// Effects of a Set beyond the chassis.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Effects {
-    /// The link of this port changes.
+    /// How the link of this port changes, if it does.
     pub link: Option<(PortIdx, LinkChange)>,
 }
 

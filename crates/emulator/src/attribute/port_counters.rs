@@ -104,7 +104,7 @@ fn all_ports(chassis: &Chassis, ingress: PortIdx) -> Vec<PortIdx> {
     (1..=u8::MAX).map_while(|num| chassis.port_at(node, num)).collect()
 }
 
-/// Returns what a counter of `bits` bits shows of a count.
+/// Returns the value that a counter of `bits` bits shows for a count.
 pub(super) const fn shown(pma: &PmaAbilities, count: u64, bits: u32) -> u64 {
     let max = u64::MAX >> (64 - bits);
     match pma.at_maximum {
@@ -114,7 +114,7 @@ pub(super) const fn shown(pma: &PmaAbilities, count: u64, bits: u32) -> u64 {
     }
 }
 
-/// The widths below are at most those of the fields, so no value is cut.
+/// Writes the counters into the attribute. The widths below are at most those of the fields, so no value is cut.
 fn describe(asked: &PortCounters, c: &Counters, pma: &PmaAbilities) -> PortCounters {
     let nibble = |count: u64| Bits::saturating(shown(pma, count, 4) as u8);
     let byte = |count: u64| shown(pma, count, 8) as u8;

@@ -6,10 +6,10 @@ use selvedge_wire::{GmpAttribute, GmpData, PortCountersExtended, Status};
 use super::port_counters::{selected_ports, slots, sum, values};
 use super::port_selected;
 
-/// Number of counters that CounterSelect selects; CounterSelect2 selects the others.
+/// Number of counters that CounterSelect selects. CounterSelect2 selects the others.
 const TRAFFIC_COUNTERS: usize = 8;
 
-/// Number of counters that the agent behind `ingress` has, in the order of the attribute.
+/// Returns the number of counters that the agent behind `ingress` has, in the order of the attribute.
 fn counters_had(chassis: &Chassis, ingress: PortIdx) -> Result<usize, Status> {
     match chassis.pma(chassis.wire(ingress).node()).extended {
         ExtendedCounters::None => Err(Status::BAD_METHOD_ATTRIBUTE),

@@ -11,7 +11,7 @@ use selvedge_wire::sa::{Rmpp, RmppFlags, RmppKind, RmppStatus, SA_DATA_LEN};
 pub struct ReceiverConfig {
     /// Largest number of segments of a message.
     pub segments_max: u32,
-    /// How many segments the sender may be ahead of the last acknowledgement; at least 1.
+    /// Number of segments by which the sender may be ahead of the last acknowledgement; at least 1.
     pub window: u32,
     /// Time without a segment after which the transfer fails.
     pub timeout: Duration,
@@ -24,9 +24,9 @@ pub enum Taken {
     Nothing,
     /// Send this acknowledgement.
     Answer(Rmpp),
-    /// The message is complete: send this, and use the data.
+    /// The message is complete: send this acknowledgement, and use the data.
     Done(Rmpp, Vec<u8>),
-    /// The transfer has failed: send this, if given.
+    /// The transfer has failed: send this status, if there is one.
     Failed(Option<Rmpp>),
 }
 

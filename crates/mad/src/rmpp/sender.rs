@@ -23,11 +23,11 @@ pub struct SenderConfig {
 /// State of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// In progress.
+    /// The transfer is in progress.
     Going,
     /// All segments are acknowledged.
     Done,
-    /// It has ended early; the status may be sent to the other side.
+    /// The transfer has ended early. The status may be sent to the other side.
     Failed(RmppStatus),
 }
 
@@ -183,7 +183,8 @@ impl Sender {
         Progress::Going
     }
 
-    /// The client repeats its request. If it has acknowledged nothing, it may have missed the first segment.
+    /// Called when the client repeats its request. If it has acknowledged nothing, it may have missed the first
+    /// segment.
     pub fn again(&mut self) {
         if self.acked == 0 {
             self.next = 1;

@@ -132,7 +132,7 @@ impl Basis {
         groups.filter(is_on_two).map(|group| group.mlid).collect()
     }
 
-    /// Returns the judged change that takes groups apart.
+    /// Returns the judged change after which each switch copies packets of these groups only to its own members.
     pub(super) fn take_apart(
         &self,
         (inventory, fabric): (&Inventory, &Fabric),

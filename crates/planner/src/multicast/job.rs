@@ -20,7 +20,7 @@ use crate::event::PlanEvent;
 /// Task: plan multicast trees.
 #[derive(Clone, Debug)]
 pub struct MulticastTask {
-    /// State to start from.
+    /// The state that the task starts from.
     pub basis: Basis,
     /// The plan in force.
     pub plan: Arc<Plan>,
@@ -34,7 +34,7 @@ pub struct MulticastTask {
     pub stale: BTreeSet<Lid>,
     /// Switches to leave out.
     pub left_out: BTreeSet<Guid>,
-    /// Routes that trees must be compatible with, if already computed.
+    /// The routes that trees must be compatible with, if already computed.
     pub beside: Option<Arc<Beside>>,
     /// Members left out by the trees in force.
     pub apart: Vec<(Lid, Guid)>,
@@ -54,7 +54,7 @@ pub struct MulticastResult {
 /// Result of planning trees.
 #[derive(Clone, Debug, Default)]
 pub enum PlannedTrees {
-    /// No trees were planned: those in force stay.
+    /// No trees were planned. The trees in force stay.
     #[default]
     Unchanged,
     /// The judge refused the trees, or planning them failed; an event gives the reason. Those in force stay.
@@ -68,13 +68,13 @@ pub enum PlannedTrees {
 /// Trees that may be written.
 #[derive(Clone, Debug)]
 pub struct MulticastPlan {
-    /// The judged change that leads to them.
+    /// The judged change that leads to the trees.
     pub change: Judged<MulticastChange>,
-    /// Their roots.
+    /// Roots of the trees, by group.
     pub roots: BTreeMap<Lid, Guid>,
     /// Members that no tree can reach.
     pub unreached: Vec<(Lid, Guid)>,
-    /// Members left out, so that nothing can deadlock.
+    /// Members that no tree reaches, because a tree to them could cause a deadlock.
     pub apart: Vec<(Lid, Guid)>,
     /// Channel dependencies of copies during the change, and afterwards.
     pub turns: (Arc<CopyTurns>, Arc<CopyTurns>),

@@ -1,4 +1,4 @@
-//! Links that carried packets and no longer do: packets that had crossed them may be in flight.
+//! Links that carried packets and no longer do. Packets that had crossed them may still be in flight.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ fn carries(fabric: &Fabric, from: PortRef, to: PortRef) -> bool {
     is_active(fabric, from) && is_active(fabric, to)
 }
 
-/// Returns the ports of switches, and the ports that they are cabled to.
+/// Returns the ports of switches, each with the port at the other end of its cable.
 fn switch_ports(fabric: &Fabric) -> impl Iterator<Item = (PortRef, Option<PortRef>)> {
     fabric.switches().iter().flat_map(|&node| {
         let ports = fabric.node(node).external_ports();

@@ -9,7 +9,7 @@ use selvedge_types::{Idx, Lid, LidRange, PortState};
 use super::*;
 use crate::made::empty_plan;
 
-/// Fabrics, and the LifeTimeValue of all their switches.
+/// Specifications of fabrics, each with the LifeTimeValue of all its switches.
 const SPECS: [&str; 4] = [
     "karytree:k=2,n=2",
     "mesh:3x2,hosts=1",
@@ -26,7 +26,7 @@ struct World {
     held: Installed,
     known: Arc<Installed>,
     plan: Arc<Plan>,
-    /// True if some Set is not acknowledged, and its block has not been read since.
+    /// True if a Set has not been acknowledged, and its block has not been read since.
     is_unsure: bool,
     now: Time,
     past: Past,
@@ -71,7 +71,7 @@ impl World {
         self.rng.below(bound as u64) as usize
     }
 
-    /// Changes one entry of some switch. Returns its block before and after.
+    /// Changes one entry of some switch. Returns the switch, the block, and its contents before and after.
     fn rewrite(&mut self) -> (SwitchIdx, u16, [[u8; BLOCK_LIDS]; 2]) {
         let switch = SwitchIdx::from_usize(self.any(self.fabric.switches().len()));
         let lid = 1 + 17 * self.any(6);
@@ -116,7 +116,7 @@ impl World {
         self.past.add(taken, waited, self.now, after);
     }
 
-    /// A sweep reads all tables. `off` is a switch that was powered off.
+    /// Lets a sweep read all tables. `off` is a switch that was powered off.
     fn sweep(&mut self, off: Option<SwitchIdx>) {
         let mut fabric = Fabric::clone(&self.fabric);
         for (switch, &node) in fabric.switches().clone().iter_enumerated() {

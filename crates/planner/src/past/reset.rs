@@ -61,15 +61,15 @@ impl Past {
             .is_some_and(|at| self.recent.is_surely_under_way(fabric, at, now))
     }
 
-    /// Evaluates the result of a sweep: which switches were off, which show another GUID, and which Sets were carried
-    /// out late. `before` is the last known state, `installed` the one just read.
+    /// Evaluates the result of a sweep: which switches were off, which show another GUID, and which Sets were executed
+    /// late. `before` is the last known state, `installed` the one just read.
     pub fn note_read(&mut self, fabric: &Fabric, before: Option<Known<'_>>, installed: &Installed, now: Time) {
         self.note_reset(fabric, before, now);
         self.note_renamed(fabric);
         self.note_late(fabric, installed, now);
     }
 
-    /// A switch with LinearFDBTop 0 has been off. `before`: the last known state.
+    /// Records that a switch with LinearFDBTop 0 has been off. `before`: the last known state.
     fn note_reset(&mut self, fabric: &Fabric, before: Option<Known<'_>>, now: Time) {
         let switches = fabric.switches().iter().map(|&node| fabric.node(node));
         for node in switches.filter(|node| node.switch_settings.linear_top == 0) {

@@ -30,7 +30,7 @@ pub struct Taken {
 /// LFT blocks that were written, by switch GUID, because switch numbers change in every sweep.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Written {
-    /// Contents before the first of these writes.
+    /// Contents of the blocks before the first of these writes.
     pub(super) before: BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>,
     pub(super) steps: Vec<Step>,
     /// True if the contents of some block in force were unknown, or if too much has changed to be kept.
@@ -41,7 +41,7 @@ pub(super) struct Written {
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) blocks: Vec<BlockOf<Guid>>,
-    /// When its change was acknowledged; `None`: not yet.
+    /// When the step was acknowledged; `None`: not yet.
     pub(super) ended: Option<Time>,
 }
 
@@ -53,7 +53,7 @@ impl Taken {
         self.open.push(block);
     }
 
-    /// Records that a block was sent. Packets notice it if another switch received it.
+    /// Records that a block was sent. Packets are affected if another switch received it.
     pub const fn note_sent(&mut self) {
         self.is_sent = true;
     }
@@ -63,7 +63,7 @@ impl Taken {
         self.written.is_blind = true;
     }
 
-    /// Ends a step: its blocks are acknowledged.
+    /// Ends a step, because its blocks are acknowledged.
     pub fn end_phase(&mut self) {
         self.written.push(std::mem::take(&mut self.open), None);
     }
@@ -85,7 +85,7 @@ impl Written {
         }
     }
 
-    /// Adds another change, acknowledged at this time.
+    /// Appends another change, acknowledged at this time.
     pub(super) fn follow(&mut self, taken: Self, now: Time) {
         self.found(taken.before, now);
         for step in taken.steps {

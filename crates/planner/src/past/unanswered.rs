@@ -19,7 +19,7 @@ type Block = [u8; BLOCK_LIDS];
 /// Blocks that may have been written late, with their contents in order.
 pub(super) type Late = BTreeMap<(Guid, u16), Vec<Block>>;
 
-/// Most different contents kept of one block. With more, the order does not matter.
+/// Largest number of different contents that are kept for one block. If there are more, their order is ignored.
 const TABLES_MAX: usize = 8;
 
 /// LFT blocks with unanswered Sets.
@@ -33,7 +33,7 @@ pub struct Unanswered {
 struct Sets {
     /// Contents before the Sets, if known.
     met: Option<Block>,
-    /// Contents sent, in order, each once.
+    /// The different contents that the Sets carried, in order of sending.
     sent: Vec<Block>,
 }
 

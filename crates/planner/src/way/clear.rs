@@ -37,7 +37,7 @@ pub fn let_clear(changes: &mut ChangeSet, (fabric, installed): (&Fabric, &Instal
     }
 }
 
-/// True if a Set does more to packets than dropping them.
+/// True if a Set has any effect on packets other than dropping them.
 fn adds(op: &Op, (fabric, installed): (&Fabric, &Installed), written: &Written) -> bool {
     match op {
         Op::Lft { node, block, data } => {

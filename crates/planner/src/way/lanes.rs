@@ -7,7 +7,7 @@ use selvedge_types::{Lid, Sl, Vl};
 #[derive(Debug)]
 pub struct Lanes<'a> {
     levels: [&'a ServiceLevels; 2],
-    /// By service level: lanes that a hop may use, as indexes among those in use.
+    /// By service level: the lanes that a hop may use, as indices among the lanes in use.
     by_level: Vec<Vec<u32>>,
     /// Number of lanes in use.
     pub used: usize,

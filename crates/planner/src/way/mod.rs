@@ -128,7 +128,7 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
 /// A function that finds steps.
 type Find = fn(&Way<'_>, &BTreeMap<Lid, Vec<Write>>) -> Option<(Vec<Step>, Word)>;
 
-/// Does the same if no unwanted entry leads over a link that is to be activated.
+/// Does the same, provided that no unwanted entry leads over a link that is about to be activated.
 fn way_to(
     fabric: &Fabric,
     installed: &Installed,
@@ -516,7 +516,7 @@ impl<'a> Way<'a> {
         touched.into_iter().map(op).collect()
     }
 
-    /// Sorts blocks to the front that have an entry used by packets of hosts. Only packets of switch agents use the
+    /// Sorts blocks that have an entry used by packets of hosts to the front. Only packets of switch agents use the
     /// entries of the other blocks.
     fn sort_by_use(&self, writes: &[Write], blocks: &mut [Op]) {
         if writes.len() > SORTED_MAX {

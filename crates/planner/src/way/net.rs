@@ -11,9 +11,9 @@ use selvedge_types::{Lid, PortNum, PortState};
 /// A directed cable between two switches.
 #[derive(Clone, Copy, Debug)]
 pub struct Channel {
-    /// Switch it leaves.
+    /// Switch where the channel begins.
     pub src: u32,
-    /// Switch it enters.
+    /// Switch where the channel ends.
     pub dst: u32,
 }
 
@@ -27,7 +27,7 @@ pub struct Net {
     graph: Graph,
     ways: ByPort,
     entering: Lists<u32>,
-    /// By switch: its hosts.
+    /// By switch: number of its hosts.
     hosts: Vec<u32>,
     leaf_of: BTreeMap<PortRef, u32>,
 }
@@ -67,7 +67,7 @@ impl Net {
         }
     }
 
-    /// Returns the channel that an entry leads over. [`NONE`] for an entry to a host, to the switch itself, or to
+    /// Returns the channel to which an entry leads; [`NONE`] for an entry to a host, to the switch itself, or to
     /// nowhere.
     #[inline]
     pub fn way(&self, switch: u32, entry: u8) -> u32 {
@@ -119,7 +119,7 @@ impl Net {
 /// The senders to a LID.
 #[derive(Clone, Copy, Debug)]
 pub struct Senders {
-    /// The owner's switch, if the owner is a host. A host does not send to itself.
+    /// The switch of the LID's owner, if the owner is a host: this host is no sender.
     leaf: u32,
     /// True if switch agents send too.
     agents: bool,

@@ -31,11 +31,11 @@ struct Rows {
     first: Vec<u32>,
     /// First channel out of the switch that each channel enters.
     base: Vec<u32>,
-    /// By pair of lanes, then row.
+    /// Bits, by pair of lanes, then row.
     bits: Vec<Vec<u64>>,
 }
 
-/// The edges, with an index of those that lead back.
+/// The edges, with an index of the backward ones.
 struct On<'a> {
     rows: &'a Rows,
     net: &'a Net,
@@ -123,7 +123,7 @@ impl Rows {
 }
 
 impl Order {
-    /// Without a dependency.
+    /// Returns an order without dependencies.
     pub fn new(net: &Net, lanes: usize, budget: u64) -> Self {
         let rows = Rows::new(net, lanes);
         Self {
@@ -141,7 +141,7 @@ impl Order {
         self.rows.set(pair, bit);
     }
 
-    /// Sorts the recorded dependencies; false if they have a cycle.
+    /// Sorts the recorded dependencies. Returns false if they have a cycle.
     pub fn sort(&mut self, net: &Net) -> bool {
         let rows = &self.rows;
         self.places.sort(&On { rows, net })
@@ -173,7 +173,7 @@ impl Order {
         Ok(())
     }
 
-    /// How much has been taken since the last [`Self::keep`].
+    /// Returns a mark for [`Self::undo`]: the number of dependencies added since the last [`Self::keep`].
     pub const fn mark(&self) -> usize {
         self.log.len()
     }

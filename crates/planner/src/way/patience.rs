@@ -55,7 +55,7 @@ pub(super) fn choose(found: ChangeSet, at_once: impl FnOnce() -> ChangeSet) -> C
 }
 
 impl Way<'_> {
-    /// Returns steps that drop everything that changes, wait, and write the new entries.
+    /// Returns steps that drop all entries that change, wait, and write the new entries.
     pub(super) fn drop_all(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
         self.drain_ns(1)?;
         let all = || by_lid.values().flatten().copied();
@@ -71,7 +71,7 @@ impl Way<'_> {
         Some(steps.into_iter().filter(|step| !step.writes.is_empty()).collect())
     }
 
-    /// Returns these steps with the expected judgement; `None` if the judge would refuse them.
+    /// Returns these steps with the expected verdict; `None` if the judge would refuse them.
     pub(super) fn at_once(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<(Vec<Step>, Word)> {
         let steps = self.drop_all(by_lid)?;
         let word = self.word(&steps);

@@ -10,15 +10,15 @@ use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, NO_PATH, Op};
 /// One phase of a change set, counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepSummary {
-    /// Name of its purpose.
+    /// Purpose of the step, as a name.
     pub label: &'static str,
-    /// Wait before it until packets in flight are gone, in nanoseconds.
+    /// Wait before the step until packets in flight are gone, in nanoseconds.
     pub wait_ns: u64,
     /// Number of Sets.
     pub sets: usize,
     /// Number of forwarding entries that change.
     pub entries: usize,
-    /// Those of them that become 255, so that packets are dropped until a later step.
+    /// Number of entries that become 255, so that packets are dropped until a later step.
     pub dropped: usize,
     /// Number of switches with changed entries.
     pub switches: usize,
@@ -61,7 +61,7 @@ pub fn summary(fabric: &Fabric, installed: &Installed, changes: &ChangeSet) -> V
     steps
 }
 
-/// Returns the steps in one line.
+/// Returns the steps as one line of text.
 #[must_use]
 pub fn in_words(steps: &[StepSummary]) -> String {
     let words = (1..)

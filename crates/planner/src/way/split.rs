@@ -19,7 +19,7 @@ pub const STEPS_MAX: usize = 64;
 pub struct Split<'a> {
     net: &'a Net,
     tables: &'a Tables,
-    /// By switch, with the round that set it: the new entry, and the step that writes it; [`OPEN`] if none does yet.
+    /// By switch, with the round that set it: the new entry, and the step that writes it; [`OPEN`] if no step does yet.
     changes: Vec<(u32, u8, u32)>,
     round: u32,
     seen: Vec<u32>,
@@ -129,8 +129,8 @@ impl<'a> Split<'a> {
     }
 }
 
-/// Returns each write with its rank: the largest number of other written entries behind it on the new path. If writes
-/// of a rank wait until those of the rank before are acknowledged, no packet uses an old entry after a new one.
+/// Returns each write with its rank: the largest number of other written entries that follow it on the new path. If
+/// writes of a rank wait until those of lower ranks are acknowledged, no packet uses an old entry after a new one.
 pub fn ranks(net: &Net, tables: &Tables, lid: Lid, writes: &[Write]) -> Vec<(u32, Write)> {
     let by_switch: BTreeMap<u32, u8> = writes.iter().map(|write| (write.switch.0, write.egress)).collect();
     let rank = |from: &Write| {

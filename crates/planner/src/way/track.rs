@@ -14,11 +14,12 @@ use super::order::{Order, Refused, Vertex};
 pub struct Track<'a> {
     net: &'a Net,
     lanes: &'a Lanes<'a>,
-    /// Entries in force, and those that the current step writes (equal to the former where it writes nothing).
+    /// Entries in force, and those that the current step writes (equal to the entries in force where it writes
+    /// nothing).
     now: Vec<u8>,
     written: Vec<u8>,
     step: Vec<u32>,
-    /// Channels that packets may be on, with the round that reached them.
+    /// Channels that packets may be on, each with the round that reached it.
     reached: Vec<u32>,
     round: u32,
     log: Vec<u32>,
@@ -201,7 +202,7 @@ impl<'a> Track<'a> {
         result
     }
 
-    /// Ends the step: it is acknowledged, and its entries are in force.
+    /// Ends the step: it is acknowledged, so its entries are in force.
     pub fn settle(&mut self) {
         for switch in self.step.drain(..) {
             self.now[switch as usize] = self.written[switch as usize];

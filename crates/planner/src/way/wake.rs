@@ -21,7 +21,7 @@ const ABOVE: &str = "drop old entries that lie above LinearFDBTop";
 const DARK: &str = "drop old entries that lead to agents that do not answer";
 
 /// Drops old entries before they would take effect. Returns the phase that drops them, and the tables of the switches
-/// after this phase. `None` if there is no such entry.
+/// after this phase; `None` if there is no such entry.
 ///
 /// An entry that equals the plan is not dropped, unless it could make packets loop, or wait for each other in a cycle,
 /// together with other old entries.
@@ -114,7 +114,7 @@ fn silent_ports(fabric: &Fabric) -> BTreeSet<(SwitchIdx, u8)> {
     ports.collect()
 }
 
-/// Returns entries that lead to such ports, but are to lead elsewhere.
+/// Returns the entries that lead to ports with a silent peer but shall lead elsewhere.
 fn into_the_dark(held: &Tables, wanted: &Tables, silent: &BTreeSet<(SwitchIdx, u8)>) -> Vec<Write> {
     let mut dark = Vec::new();
     let switches: BTreeSet<SwitchIdx> = silent.iter().map(|(switch, _)| *switch).collect();

@@ -38,7 +38,7 @@ pub struct Ground<'a> {
     pub lids: &'a Lids,
     /// Switches and channels.
     pub net: &'a Net,
-    /// Lanes before and after.
+    /// Lanes before and after the transition.
     pub lanes: &'a Lanes<'a>,
     /// True if traffic from switch to switch counts.
     pub strict: bool,
@@ -79,7 +79,7 @@ impl Rest {
 }
 
 impl<'a> Start<'a> {
-    /// Returns the starting point, with these LIDs to move and these tables.
+    /// Returns the starting point for these tables, with the LIDs that are to be moved.
     pub fn new(ground: &Ground<'_>, tables: &'a Tables, mut tasks: Vec<Task>) -> Self {
         tasks.sort_by_key(|task| (task.live(ground.net, tables) == task.writes.len(), task.lid));
         let lids: Vec<Lid> = tasks.iter().map(|task| task.lid).collect();
@@ -97,7 +97,7 @@ impl<'a> Start<'a> {
 /// Steps that were taken recently.
 #[derive(Debug)]
 pub struct Taken {
-    /// The tables before these steps.
+    /// The tables before the steps.
     tables: Tables,
     /// Writes of each LID by step.
     by_lid: BTreeMap<Lid, Vec<Vec<Write>>>,
@@ -159,7 +159,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Returns the task of one LID.
+    /// Returns the task for one LID.
     pub fn new(net: &Net, tables: &Tables, lid: Lid, writes: &[Write]) -> Self {
         let mut writes = ranks(net, tables, lid, writes);
         writes.sort_unstable();
@@ -179,7 +179,7 @@ impl Task {
         self.writes().all(|write| write.egress == NO_PATH)
     }
 
-    /// Returns the number of entries that lead to other switches now: what is lost while they are dropped.
+    /// Returns the number of entries that lead to other switches now; they forward nothing while they are dropped.
     fn live(&self, net: &Net, tables: &Tables) -> usize {
         let leads = |write: &Write| net.way(write.switch.0, tables.get(write.switch, self.lid)) != NONE;
         self.writes().filter(leads).count()
@@ -281,8 +281,8 @@ fn apply(tables: &mut Tables, writes: impl IntoIterator<Item = Write>) {
     }
 }
 
-/// Returns the dependencies of unchanged tables, including those of LIDs that no port has any more and of packets in
-/// flight. `None` if they have a cycle.
+/// Returns the dependencies of unchanged tables, including those of LIDs that no port has any more and those of packets
+/// in flight; `None` if they have a cycle.
 fn at_rest((ground, rest): (&Ground<'_>, &Rest), tables: &Tables, lids: &[Lid], past: Option<&Taken>) -> Option<Order> {
     let mut order = rest.order.clone();
     let gone = lids.iter().copied().filter(|lid| ground.lids.owner(*lid).is_none());
@@ -377,8 +377,8 @@ fn try_task(
     (steps, left)
 }
 
-/// Drops the entries of LIDs that cannot keep them while the other LIDs get new entries: of as few LIDs as a greedy
-/// choice finds or, with `all`, of all LIDs that are left.
+/// Drops the entries of LIDs that cannot keep them while the other LIDs get new entries. These are as few LIDs as a
+/// greedy choice finds or, with `all`, all remaining LIDs.
 fn drop_first((ground, rest): (&Ground<'_>, &Rest), tables: &mut Tables, left: &mut [Task], all: bool) -> Vec<Write> {
     if all || !choose((ground, rest), tables, left) {
         left.iter_mut().for_each(|task| task.dropped = true);

@@ -40,7 +40,7 @@ impl Check for Activation {
 }
 
 impl Activation {
-    /// No port is ACTIVE.
+    /// Returns the state in which no port is ACTIVE.
     pub fn new(chassis: &Chassis) -> Self {
         Self(IdxVec::filled(false, chassis.port_count()))
     }
@@ -83,7 +83,7 @@ fn tables_first(scene: &Scene<'_>, several: Option<Time>, newly_active: &[PortId
     Ok(())
 }
 
-/// The first block of a switch that is not as planned.
+/// Returns the first block of a switch that is not as planned.
 fn first_unlike(chassis: &Chassis, accepted: &AcceptedPlan, node: NodeIdx) -> Option<usize> {
     // The switch lost its tables after the sweep had read them: the trap about its links is on its way.
     if accepted.boots.get(node.to_usize()) != Some(&chassis.boots(node)) {

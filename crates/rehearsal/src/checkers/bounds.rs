@@ -9,10 +9,11 @@ use super::masters::lives;
 use super::seen::{Scene, Seen};
 use crate::Violation;
 
-/// Most unfinished jobs and requests to store: a sweep may begin some while those of the last sweep are unfinished.
+/// Largest number of unfinished jobs and store requests. A sweep may begin some while those of the last sweep are
+/// unfinished.
 const JOBS_MAX: usize = 16;
 
-/// Checks that managers stay within these bounds.
+/// Checks that managers keep the limits of this module.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds;
 

@@ -20,7 +20,7 @@ use crate::subnet::{Subnets, is_up};
 #[derive(Debug, Default)]
 pub(super) struct BringUp {
     looked_at: LookedAt,
-    /// Present loops: the switch of the Set that closed them, and the LID.
+    /// Current loops, each as the switch of the Set that closed it, and the LID.
     loops: BTreeSet<(NodeIdx, Lid)>,
     met: u64,
 }
@@ -118,7 +118,7 @@ fn holds_only(scene: &Scene<'_>, own: PortIdx, accepted: &AcceptedPlan) -> bool 
     })
 }
 
-/// Where the master around a port has nothing left to do, no loop is left.
+/// Fails if a forwarding loop is left although the master of the subnet of a port is idle.
 fn none_stays(scene: &Scene<'_>, at: PortIdx) -> Result<(), Violation> {
     let (chassis, subnets) = (scene.chassis(), scene.subnets);
     let lids = live_lids(chassis, subnets, subnets.group(at));
@@ -135,7 +135,7 @@ fn none_stays(scene: &Scene<'_>, at: PortIdx) -> Result<(), Violation> {
     Ok(())
 }
 
-/// LIDs that live ports of one subnet hold.
+/// Returns the LIDs that live ports of one subnet hold.
 fn live_lids(chassis: &Chassis, subnets: &Subnets, group: PortIdx) -> Vec<Lid> {
     let ports = subnets.live().iter().filter(|&&port| subnets.group(port) == group);
     let ranges = ports
@@ -162,12 +162,12 @@ fn loops(chassis: &Chassis, switch: NodeIdx, lid: Lid) -> bool {
     true
 }
 
-/// Which entries have been checked for loops.
+/// The entries that have been checked for loops.
 #[derive(Debug, Default)]
 struct LookedAt {
     /// LinearFDBTop and blocks when last checked, by switch.
     entries: BTreeMap<NodeIdx, (u16, Vec<[u8; BLOCK_LIDS]>)>,
-    /// LIDs that no port held when they looped: checked again when their switch is next written.
+    /// LIDs that looped while no port held them. They are checked again when their switch is next written.
     dormant: BTreeSet<(NodeIdx, Lid)>,
     /// LIDs that live ports hold, by group of the subnet, until LIDs change.
     live: BTreeMap<PortIdx, BTreeSet<Lid>>,
@@ -179,7 +179,8 @@ impl LookedAt {
         self.live.clear();
     }
 
-    /// Cables were moved: when a switch is next written, all its entries are checked.
+    /// Forgets the results of earlier checks, because cables were moved: when a switch is next written, all its entries
+    /// are checked.
     fn forget(&mut self) {
         *self = Self::default();
     }
@@ -222,7 +223,7 @@ impl LookedAt {
         lids
     }
 
-    /// The LID loops, but no port holds it.
+    /// Records that a LID loops although no port holds it.
     fn sleeps(&mut self, switch: NodeIdx, lid: Lid) {
         self.dormant.insert((switch, lid));
     }

@@ -27,7 +27,7 @@ use super::taken::Taken;
 use crate::Violation;
 use crate::manager::{Life, Manager, ManagerId};
 
-/// How old a program's view of the fabric may be: its sweep and its plan take less.
+/// How old a program's view of the fabric may be: its sweep and its plan take less time.
 const LOOKED_WITHIN: Duration = Duration::from_secs(1);
 
 /// The evidence, by subject.
@@ -54,7 +54,7 @@ impl Evidence {
         }
     }
 
-    /// From now on managers are programs.
+    /// Records that managers are programs from now on.
     pub const fn set_outside(&mut self) {
         self.is_outside = true;
     }
@@ -91,7 +91,7 @@ impl Evidence {
         Ok(())
     }
 
-    /// The hardware changed other than by a Set. Returns true if trained links or powered nodes changed.
+    /// Called when the hardware changed other than by a Set. Returns true if trained links or powered nodes changed.
     pub fn happened(&mut self, scene: &Scene<'_>) -> bool {
         let is_disturbed = self.faults.happened(scene.now, scene.chassis());
         if is_disturbed {
@@ -105,12 +105,12 @@ impl Evidence {
         self.blocks.set_liars(scene.emulator.liars());
     }
 
-    /// A block was read.
+    /// Records that a block was read.
     pub fn note_read(&mut self, change: &Change) {
         self.blocks.note_read(change);
     }
 
-    /// An agent took a Set. Returns the rule that excuses harm done by it, if one does.
+    /// Called when an agent took a Set. Returns the rule that excuses harm done by it, if one does.
     pub fn take(&mut self, scene: &Scene<'_>, taken: &Taken) -> Option<Rule> {
         let (now, chassis) = (scene.now, scene.chassis());
         let is_corrupting = self.faults.is_corrupting();
@@ -159,7 +159,7 @@ impl Evidence {
         }
     }
 
-    /// The rule that excuses harm done by a Set that was taken just now.
+    /// Returns the rule that excuses harm done by a Set that an agent has just executed.
     fn excuse_of(&self, now: Time, by: Option<(ManagerId, Option<Time>)>, life: Option<&Life>) -> Option<Rule> {
         let (Some((manager, looked_at)), Some(life)) = (by, life) else {
             // A flipped bit changed its transaction id, or its manager does not run any more.
@@ -183,7 +183,7 @@ impl Evidence {
         self.unnoticed_since(since)
     }
 
-    /// The rule that excuses harm done by a Set of a program.
+    /// Returns the rule that excuses harm done by a Set of a program.
     fn excuse_outside(&self, now: Time, manager: Option<ManagerId>) -> Option<Rule> {
         let Some(manager) = manager else {
             return Some(self.nobody_s());
@@ -202,7 +202,7 @@ impl Evidence {
         self.unnoticed_since(since)
     }
 
-    /// The rule that excuses harm done by a Set of an unknown manager.
+    /// Returns the rule that excuses harm done by a Set of an unknown manager.
     const fn nobody_s(&self) -> Rule {
         match self.faults.is_corrupting() {
             true => Rule::CorruptMedium,
@@ -210,7 +210,7 @@ impl Evidence {
         }
     }
 
-    /// The rule for events after a manager's last sweep or probe, which it cannot know.
+    /// Returns the rule for events after a manager's last sweep or probe, which it cannot know.
     fn unnoticed_since(&self, since: Time) -> Option<Rule> {
         if self.faults.disturbed_since(since) {
             return Some(Rule::Overtaken);

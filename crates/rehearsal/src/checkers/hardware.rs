@@ -18,9 +18,9 @@ pub(crate) struct Changes {
     settings: Vec<NodeIdx>,
     /// Switches with linear tables that were written.
     pub linear: Vec<NodeIdx>,
-    /// Ports can reach other ports than before.
+    /// True if ports can reach other ports than before.
     pub are_cables_moved: bool,
-    /// Ports hold other LIDs than before.
+    /// True if ports hold other LIDs than before.
     pub are_lids_changed: bool,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Changes {
 #[derive(Debug)]
 pub(super) struct Hardware {
     versions: IdxVec<NodeIdx, [u32; 3]>,
-    /// Number of changes that are taken in.
+    /// Number of hardware changes that this state includes.
     taken_in: u64,
     subnets: Subnets,
     cabling: Cabling,
@@ -47,7 +47,7 @@ impl Hardware {
         }
     }
 
-    /// Which ports reach each other.
+    /// Returns which ports reach each other.
     pub const fn subnets(&self) -> &Subnets {
         &self.subnets
     }
@@ -102,14 +102,14 @@ fn versions(chassis: &Chassis, node: NodeIdx) -> [u32; 3] {
 #[derive(Debug, Default)]
 struct HeldLids {
     ranges: IdxVec<PortIdx, LidRange>,
-    /// How many ports hold a LID, by LID.
+    /// Number of ports that hold each LID, by LID.
     holders: Vec<u32>,
     /// LIDs that several ports hold.
     contested: usize,
 }
 
 impl HeldLids {
-    /// Of all nodes.
+    /// Returns the held LIDs of all nodes.
     fn of(chassis: &Chassis) -> Self {
         let mut held = Self {
             ranges: IdxVec::filled(LidRange::default(), chassis.port_count()),
@@ -164,7 +164,7 @@ impl HeldLids {
 struct Cabling(IdxVec<PortIdx, (bool, Option<PortIdx>)>);
 
 impl Cabling {
-    /// Of all nodes.
+    /// Returns the cabling of all nodes.
     fn of(chassis: &Chassis) -> Self {
         let mut cabling = Self(IdxVec::filled((false, None), chassis.port_count()));
         cabling.look(chassis, chassis.fabric().nodes().indices());

@@ -1,11 +1,11 @@
-//! Ports by the LIDs that they hold now.
+//! Finds ports by the LIDs that they hold now.
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_types::Lid;
 
 use crate::subnet::ports_of;
 
-/// End ports of nodes that have power.
+/// Returns end ports of nodes that have power.
 pub(super) fn end_ports(chassis: &Chassis) -> impl Iterator<Item = PortIdx> + '_ {
     let nodes = chassis
         .fabric()
@@ -21,7 +21,7 @@ fn holders(chassis: &Chassis, lid: Lid) -> impl Iterator<Item = PortIdx> + '_ {
     end_ports(chassis).filter(move |&port| chassis.wire(port).answers_to(lid))
 }
 
-/// The port that holds a LID, if one does.
+/// Returns the port that holds a LID, if one does.
 pub(super) fn holder(chassis: &Chassis, lid: Lid) -> Option<PortIdx> {
     holders(chassis, lid).next()
 }

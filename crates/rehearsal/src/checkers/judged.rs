@@ -1,4 +1,4 @@
-//! Every Set is one that a judge has passed.
+//! Checks that a judge has accepted every Set.
 
 use super::check::{Check, Ctx};
 use super::ledger::Ledger;
@@ -7,7 +7,7 @@ use super::sets::changes_an_agent;
 use crate::Violation;
 use crate::passed::Passed;
 
-/// Checks that a manager sends no Set that its judge has not passed.
+/// Checks that a manager sends no Set that its judge has not accepted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SetsJudged;
 

@@ -1,4 +1,4 @@
-//! At rest, switches and hosts put packets on the lanes that the plan names.
+//! Checks that, while managers are idle, switches and hosts put packets on the lanes that the plan names.
 
 use super::check::{Check, Ctx};
 use super::ledger::Ledger;

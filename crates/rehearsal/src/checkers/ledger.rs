@@ -10,13 +10,13 @@ use crate::Violation;
 /// Violations that one checker found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Their number.
+    /// Number of violations.
     pub count: u64,
-    /// The first, with its time.
+    /// The first violation, with its time.
     pub first: String,
 }
 
-/// Violations found while a run went on.
+/// Violations found during a run.
 pub type Findings = BTreeMap<Checker, Found>;
 
 /// Collects the violations that checkers find.
@@ -30,12 +30,12 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// From now on violations are counted instead of ending the run.
+    /// Counts violations from now on, instead of ending the run.
     pub fn count_all(&mut self) {
         self.findings = Some(Findings::default());
     }
 
-    /// Sets the time of violations found from now on.
+    /// Sets the time of the violations that are found from now on.
     pub const fn set_time(&mut self, now: Time) {
         self.now = now;
     }
@@ -69,7 +69,7 @@ impl Ledger {
         }
     }
 
-    /// Counts a violation where violations are counted, else returns it.
+    /// Counts a violation if violations are counted; otherwise returns it.
     pub fn raise(&mut self, checker: Checker, violation: Violation) -> Result<(), Violation> {
         let Some(findings) = &mut self.findings else {
             return Err(violation);

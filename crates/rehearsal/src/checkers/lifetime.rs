@@ -1,4 +1,4 @@
-//! How long packets may be in flight.
+//! Computes how long packets may be in flight.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Ports that a flipped bit locked: the bit gave them another M_Key.
+//! Ports with an M_Key that no manager knows, because of a flipped bit: they are locked.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use selvedge_chassis::{Chassis, PortIdx};
 
 use super::holders::end_ports;
 
-/// How long a port with another M_Key than these, which managers know, may be locked: the longest lease.
+/// Returns how long a port may be locked that has none of these known M_Keys: the longest lease.
 pub(super) fn longest(chassis: &Chassis, known: &[u64]) -> Option<Duration> {
     let settings = end_ports(chassis).map(|port| chassis.port(port).settings());
     let is_locked = |held: u64, protect: u8| held != 0 && !known.contains(&held) && protect > 0;

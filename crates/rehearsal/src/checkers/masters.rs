@@ -22,7 +22,7 @@ pub(super) fn masters(managers: &[Manager]) -> impl Iterator<Item = (&Manager, &
     lives(managers).filter(|(_, life)| life.sm.role() == Role::Master)
 }
 
-/// The master of the subnet of a port, if that has one master only.
+/// Returns the master of the subnet of a port, if that subnet has exactly one.
 pub(super) fn only_master<'a>(scene: &Scene<'a>, port: PortIdx) -> Option<&'a Life> {
     let is_here = |life: &Life| {
         let at = scene.emulator.port_of(life.client);

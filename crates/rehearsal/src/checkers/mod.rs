@@ -96,7 +96,7 @@ impl Checkers {
         }
     }
 
-    /// From now on every Set that an agent takes is followed.
+    /// Follows every Set that an agent executes from now on.
     pub fn watch(&mut self, emulator: &mut Emulator) {
         emulator.watch_changes();
         self.evidence = Evidence::new(emulator.chassis());
@@ -108,7 +108,7 @@ impl Checkers {
         self.watched.is_some()
     }
 
-    /// From now on managers are programs, and violations are counted instead of ending the run.
+    /// Records that managers are programs from now on, and counts violations instead of ending the run.
     pub fn count_all(&mut self) {
         if self.watched.is_some() {
             self.ledger.count_all();
@@ -145,7 +145,7 @@ impl Checkers {
         followed.and(standing)
     }
 
-    /// Everything that must hold after every event.
+    /// Checks everything that must hold after every event.
     fn look(&mut self, stage: &Stage<'_>) -> Result<(), Violation> {
         let changes = &self.hardware.look(stage.emulator.chassis());
         let ctx = Ctx {
@@ -228,12 +228,12 @@ impl Checkers {
         }
     }
 
-    /// Which ports reach each other.
+    /// Returns which ports reach each other.
     pub const fn subnets(&self) -> &Subnets {
         self.hardware.subnets()
     }
 
-    /// Forwarding loops met half-way between two plans.
+    /// Returns the number of forwarding loops found half-way between two plans.
     pub const fn loops_met(&self) -> u64 {
         self.bring_up.met()
     }
@@ -260,13 +260,13 @@ impl Checkers {
         self.evidence.blocks().is_any_astray(&scene)
     }
 
-    /// Returns the questions that can be asked about hosts and their administrators now.
+    /// Returns the hosts and their administrators, to check what the hosts get.
     pub fn hosts<'a>(&'a self, stage: &Stage<'a>, served: Served<'a>) -> Hosts<'a> {
         let scene = stage.scene(self.hardware.subnets());
         Hosts { scene, served }
     }
 
-    /// How long a port may be locked after a flipped bit gave it another M_Key than these.
+    /// Returns how long a port may be locked after a flipped bit gave it an M_Key other than these.
     pub fn locked_for(&self, chassis: &Chassis, known: &[u64]) -> Option<Duration> {
         let has_corrupted = self.evidence.faults().has_corrupted();
         has_corrupted.then(|| locks::longest(chassis, known)).flatten()

@@ -3,12 +3,12 @@
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::NodeIdx;
 
-/// The name of a node.
+/// Returns the name of a node.
 pub(super) fn node_name(chassis: &Chassis, node: NodeIdx) -> String {
     format!("\"{}\"", chassis.fabric().node(node).description)
 }
 
-/// The name of a port.
+/// Returns the name of a port.
 pub(super) fn port_name(chassis: &Chassis, port: PortIdx) -> String {
     chassis.fabric().port_name(chassis.port_ref(port))
 }

@@ -10,7 +10,7 @@ use super::seen::{Scene, Seen};
 use crate::Violation;
 use crate::manager::{Life, Manager};
 
-/// When there were several masters.
+/// Checks that a subnet has one master; records the times at which there were several.
 #[derive(Debug, Default)]
 pub(super) struct OneMaster {
     /// Since when two masters of one subnet have known of each other.
@@ -29,7 +29,7 @@ impl Check for OneMaster {
 }
 
 impl OneMaster {
-    /// When there were last several masters.
+    /// Returns when there were last several masters.
     pub const fn several(&self) -> Option<Time> {
         self.several
     }

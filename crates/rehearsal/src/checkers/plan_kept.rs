@@ -12,15 +12,16 @@ use super::seen::{Scene, Seen};
 use crate::Violation;
 use crate::manager::Life;
 
-/// Which masters have a plan in force.
+/// The masters that have a plan in force.
 #[derive(Debug, Default)]
 pub(super) struct PlanKept {
     /// Numbers of the processes that were master with a plan in force at the last check.
     have: Vec<u64>,
-    /// How many sweeps each process had begun when a fault last struck, or the fabric last changed otherwise than by a
-    /// Set. One that comes to rest with a plan after a later sweep has seen this: it is no reason to lose the plan.
+    /// How many sweeps each process had begun when a fault last struck, or the fabric last changed other than by a Set.
+    /// If a master becomes idle with a plan after a later sweep, its plan already takes this change into account, so
+    /// the change is no reason to lose the plan.
     begun: BTreeMap<u64, u64>,
-    /// Those that have come to rest so.
+    /// The processes that have become idle in this way.
     rested: BTreeSet<u64>,
 }
 
@@ -57,9 +58,9 @@ impl PlanKept {
         Ok(())
     }
 
-    /// Returns, in words, the change of policy because of which a master lost its plan. There are also other causes,
-    /// which are no violation: another master, a part of the fabric that returns and may have had one, the cable of the
-    /// manager, a foreign M_Key, or a fault after which no plan is possible with the policy in force.
+    /// Returns, in words, the change of policy because of which a master lost its plan. Other causes are no violation:
+    /// another master, a part of the fabric that returns and may have had one, the cable of the manager, a foreign
+    /// M_Key, or a fault after which no plan is possible with the policy in force.
     fn refused_change(&self, now: Time, life: &Life) -> Option<String> {
         let view = life.sm.view();
         let is_of_fabric = view.facts.own_port_down.is_some() || view.facts.m_key_foreign.is_some();

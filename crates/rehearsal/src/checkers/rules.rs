@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Why a violation is excused.
+/// The reasons for which a violation is excused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Rule {
@@ -13,16 +13,17 @@ pub enum Rule {
     /// duplicated it. Or a manager was killed after it had sent a Set. Its next process read the tables before that Set
     /// arrived, and plans from the tables that it read.
     LateSet,
-    /// Two managers sent Sets to one subnet while neither knew of the other, or one did before the other's next sweep.
+    /// Two managers sent Sets to one subnet while neither knew of the other, or one of them did before the other's next
+    /// sweep.
     SeveralMasters,
     /// Links or nodes changed after the manager's sweep or probe: its Sets were right for that inventory.
     Overtaken,
     /// A wrong switch stored a block, because a cable had been moved and no trap about it had arrived or been repeated
     /// yet. Packets then use entries that were planned for neither switch.
     Unheard,
-    /// A switch acknowledged a block that it did not take, and no light sweep has read it back yet.
+    /// A switch acknowledged a block that it did not store, and no light sweep has read the block back yet.
     LyingAgent,
-    /// Two nodes show one GUID: no manager can distinguish them.
+    /// Two nodes show one GUID, so no manager can distinguish them.
     ClonedGuid,
     /// The operator asked for other LIDs (another LMC), with which a port may be unable to keep its base LID. Or the
     /// port was away when the operator did so, and another port that kept its base LID got the LIDs of the absent port
@@ -39,8 +40,8 @@ pub enum Rule {
     AnotherRoute,
     /// A switch that the manager cannot see forwards by old entries: its agent hangs, or another node shows its GUID.
     Unseen,
-    /// A link of which the manager does not know since it started carries packets by old entries. MADs that were sent
-    /// over the link, or the PortInfo that shows it up, were lost.
+    /// A link carries packets by old entries, but the manager has not seen the link since it started: MADs over the
+    /// link, or the PortInfo that shows that it is up, were lost.
     UnseenLink,
     /// No port that can be reached holds the LID: no packet is meant for it.
     LidOfNobody,
@@ -57,7 +58,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Its name in reports.
+    /// Returns the name of the rule in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -94,13 +95,13 @@ impl fmt::Display for Rule {
 pub enum Checker {
     /// No packet loops.
     Loops,
-    /// No channels wait for each other in a cycle.
+    /// Channels do not wait for each other in a cycle.
     Cycles,
     /// No channels wait for each other in a cycle that includes packets forwarded by a former entry.
     Ghosts,
     /// No Set takes a route away.
     Routes,
-    /// No Set changes a route of which every entry was as planned.
+    /// No Set changes a route on which every entry was as planned.
     Untouched,
     /// A port keeps its LIDs.
     Lids,
@@ -110,20 +111,20 @@ pub enum Checker {
     Traps,
     /// No LID belongs to two ports.
     LidsUnique,
-    /// No port goes ACTIVE before its switch has its tables.
+    /// No port becomes ACTIVE before its switch has its tables.
     Activation,
-    /// Every Set is one that a judge has passed.
+    /// A judge has accepted every Set.
     Judged,
     /// No more requests on the wire than the window allows.
     Window,
-    /// A switch that does not hold what it acknowledged is read back.
+    /// If a switch does not hold the contents that it acknowledged, they are read back.
     ReadBack,
     /// A bounded time after the last fault all subnets are configured as planned.
     Convergence,
 }
 
 impl Checker {
-    /// Its name in reports.
+    /// Returns the name of the checker in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

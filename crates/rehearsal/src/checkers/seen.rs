@@ -32,7 +32,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The same with the subnets.
+    /// Adds the subnets.
     pub(super) const fn scene(&self, subnets: &'a Subnets) -> Scene<'a> {
         Scene {
             now: self.now,
@@ -60,12 +60,12 @@ impl<'a> Scene<'a> {
         self.emulator.chassis()
     }
 
-    /// The present process of a manager, unless it is a program.
+    /// Returns the current process of a manager, unless the manager is a program.
     pub fn life(&self, id: ManagerId) -> Option<&'a Life> {
         self.managers.get(id.0)?.life.as_ref()
     }
 
-    /// The name of a manager.
+    /// Returns the name of a manager.
     pub fn manager_name(&self, id: ManagerId) -> String {
         self.managers.get(id.0).map(|m| m.name.clone()).unwrap_or_default()
     }
@@ -74,7 +74,7 @@ impl<'a> Scene<'a> {
 /// An observation.
 #[derive(Clone, Copy)]
 pub(crate) enum Seen<'a> {
-    /// Time went on.
+    /// Time has advanced.
     Step,
     /// A fault is about to strike.
     Fault(&'a Fault),
@@ -82,13 +82,13 @@ pub(crate) enum Seen<'a> {
     LooksAnew(ClientId),
     /// The process of a manager was killed.
     Killed(ManagerId),
-    /// A timer of a manager is due. Carries the number of managers' outputs carried out before.
+    /// A timer of a manager is due. `outputs` is the number of managers' outputs carried out before.
     Wakes { id: ManagerId, outputs: u64 },
     /// The manager was woken for it. Carries the number of managers' outputs carried out by now.
     Woken { id: ManagerId, outputs: u64 },
-    /// An operator's command, or the start of a manager, changes the goal.
+    /// An operator's command, or the start of a manager, changes what the managers must achieve.
     WantedChanged,
-    /// A MAD leaves a manager, which awaits an answer for this time.
+    /// A manager sends a MAD, and waits for an answer this long.
     Sends {
         id: ManagerId,
         client: ClientId,
@@ -105,19 +105,19 @@ pub(crate) enum Seen<'a> {
     Stored { id: ManagerId, state: &'a PersistentState },
     /// Links, power or GUIDs changed other than by a Set.
     Happened {
-        /// Trained links or powered nodes changed.
+        /// True if trained links or powered nodes changed.
         is_disturbed: bool,
     },
-    /// Ports reach other ports than before, or hold other LIDs.
+    /// Ports can reach other ports than before, or hold other LIDs.
     Rewired {
-        /// Ports reach other ports.
+        /// True if ports can reach other ports than before.
         are_cables_moved: bool,
     },
     /// The hardware after an event.
     Event {
         /// Changes by the event.
         changes: &'a Changes,
-        /// No two ports hold the same LID, not even in different subnets.
+        /// True if no two ports hold the same LID, not even in different subnets.
         are_lids_unique: bool,
         /// When there were last several masters.
         several_masters: Option<Time>,
@@ -130,15 +130,15 @@ pub(crate) enum Seen<'a> {
     ForeignSet,
     /// A master at a port has nothing left to do.
     Content { life: &'a Life, at: PortIdx },
-    /// Nothing is left to do around a port: routes are complete.
+    /// The master around a port is idle, so routes are complete.
     Rest(PortIdx),
-    /// A question of a host has arrived at an administrator.
+    /// A request of a host has arrived at an administrator.
     HostAsks(Question),
-    /// An administrator has answered the question with this number.
+    /// An administrator has answered the request with this number.
     HostAnswered { number: u64 },
-    /// A manager has another role than before, or its process has started or ended.
+    /// A manager has another SMInfo state than before, or its process has started or ended.
     RoleChanged(ManagerId),
-    /// Hosts and administrators have done their due work.
+    /// Hosts and administrators have done all work that was due.
     HostsDone,
     /// A host has asked for a path.
     PathTold(PathAsked<'a>),
@@ -150,10 +150,10 @@ pub(crate) enum Seen<'a> {
     },
     /// Hosts send no further requests, and no work is left.
     HostsRest(Served<'a>),
-    /// A node went off and came back under one master, some time ago.
+    /// A node was switched off and on again under one master, some time ago.
     NodeReturned {
         served: Served<'a>,
-        /// Its description.
+        /// Description of the node.
         node: &'a str,
     },
 }

@@ -1,4 +1,4 @@
-//! Sets in flight: the manager that sent each, when, and the switch that it is for.
+//! Sets in flight: the manager that sent each, the time, and the switch that should execute it.
 
 use std::collections::BTreeMap;
 
@@ -92,12 +92,12 @@ impl Sets {
     }
 }
 
-/// True for a Set to an agent. The attribute SMInfo is of managers among themselves.
+/// True for a Set to an agent. SMInfo is exchanged between managers, so it does not count.
 pub(super) fn changes_an_agent(mad: &Mad) -> bool {
     mad.class().is_smp() && mad.method() == Method::Set && mad.attribute() != AttributeId::SM_INFO
 }
 
-/// Returns the node that a Set of a linear table is for, by the cables when it is sent.
+/// Returns the node that a Set of a linear table is meant for, by the cables at the time of sending.
 fn addressee(chassis: &Chassis, at: Option<PortIdx>, mad: &Mad) -> Option<NodeIdx> {
     let is_table = mad.method() == Method::Set && mad.attribute() == AttributeId::LINEAR_FORWARDING;
     let end = along(chassis, at.filter(|_| is_table)?, mad, |_, _| {})?;

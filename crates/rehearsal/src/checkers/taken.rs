@@ -1,4 +1,4 @@
-//! A Set in flight, and as an agent has taken it.
+//! A Set, in flight and as an agent has executed it.
 
 use selvedge_chassis::PortIdx;
 use selvedge_emulator::ClientId;
@@ -14,7 +14,7 @@ use crate::manager::ManagerId;
 pub(crate) struct Astray {
     /// The intended node.
     pub meant: NodeIdx,
-    /// The first port on the route with a moved cable, and the nodes at the other end before and now.
+    /// The first port on the route with a moved cable, and the nodes at its other end before and now.
     pub port: PortIdx,
     pub ends: [NodeIdx; 2],
 }
@@ -23,16 +23,16 @@ pub(crate) struct Astray {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub manager: ManagerId,
-    /// Digest of its data.
+    /// Digest of the Set's data.
     pub content: u64,
     /// Number of the Set, by order of sending.
     pub serial: u64,
-    /// When it was sent.
+    /// When the Set was sent.
     pub at: Time,
-    /// When the manager that sent the Set had begun its last sweep or probe. The Set is judged by the fabric of that
+    /// When the manager began its last sweep or probe before it sent the Set. The Set is judged by the fabric of that
     /// time, however late it arrives.
     pub looked_at: Option<Time>,
-    /// The intended switch, if it is a block of a linear table.
+    /// The intended switch, if the Set writes a block of a linear table.
     pub to: Option<NodeIdx>,
     /// The end of its route, if it is a block of a linear table or sets a port and a cable on the route was moved.
     pub astray: Option<Astray>,
@@ -47,16 +47,16 @@ pub(crate) struct Taken {
     /// The client that sent it, unless a flipped bit made its transaction id one that no client sent.
     pub by: Option<ClientId>,
     pub sent: Option<Sent>,
-    /// A later Set of the same node, attribute and modifier was taken before it.
+    /// True if a later Set of the same node, attribute and modifier was executed before this one.
     pub is_late: bool,
-    /// The rule that excuses harm done by the Set, if one does.
+    /// The rule that excuses harm done by the Set, if there is one.
     pub excuse: Option<Rule>,
-    /// The Set gave a port other LIDs.
+    /// True if the Set gave a port other LIDs.
     pub is_renumbering: bool,
 }
 
 impl Taken {
-    /// The switch and block, if it is of a linear table.
+    /// Returns the switch and block, if the Set writes a linear table.
     pub fn block(&self) -> Option<(NodeIdx, u32)> {
         (self.attribute == AttributeId::LINEAR_FORWARDING).then_some((self.node, self.modifier))
     }

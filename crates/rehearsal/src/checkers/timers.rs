@@ -1,4 +1,4 @@
-//! A due timer is served: a manager that is woken for it does something.
+//! Checks that a due timer is served: a manager that is woken for it has an output.
 
 use selvedge_sim::Time;
 use selvedge_sm::{StageName, Timer};

@@ -47,7 +47,7 @@ impl Check for Traps {
 }
 
 impl Traps {
-    /// A master represses a trap at once. A manager that was killed or stood by meanwhile need not.
+    /// Fails if a master does not repress a trap at once. A manager that was killed or stood by in between need not.
     fn in_time(&mut self, scene: &Scene<'_>) -> Result<(), Violation> {
         let mut ignored = None;
         self.0.retain(|&(client, _), &mut (id, at)| {

@@ -1,4 +1,4 @@
-//! No LID belongs to two ports that reach each other.
+//! Checks that no LID belongs to two ports that reach each other.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::Violation;
 use crate::manager::Life;
 use crate::subnet::Subnets;
 
-/// LIDs that two ports held at the last check. The fabric had them at the start: no manager made these conflicts.
+/// LIDs that two ports held at the last check. The fabric had them at the start, so no manager made these conflicts.
 #[derive(Debug, Default)]
 pub(super) struct LidsUnique(BTreeSet<(PortIdx, Lid)>);
 
@@ -89,7 +89,7 @@ impl Conflict {
 }
 
 /// Returns the ports of conflicts, each with its LID. If one of three ports gets another LID, the conflict of the other
-/// two is not new.
+/// two does not count as new.
 fn sides(conflicts: &[Conflict]) -> BTreeSet<(PortIdx, Lid)> {
     conflicts
         .iter()
@@ -97,7 +97,7 @@ fn sides(conflicts: &[Conflict]) -> BTreeSet<(PortIdx, Lid)> {
         .collect()
 }
 
-/// Every pair of neighbours among the live ports that hold one LID.
+/// Returns every pair of neighbours among the live ports that hold one LID.
 fn held_twice(chassis: &Chassis, subnets: &Subnets) -> Vec<Conflict> {
     let mut held: Vec<(PortIdx, Lid, PortIdx)> = Vec::new();
     for &port in subnets.live() {

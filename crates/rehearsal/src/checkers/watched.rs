@@ -23,7 +23,7 @@ use crate::Violation;
 use crate::manager::Manager;
 use crate::subnet::Subnets;
 
-/// All of them.
+/// All checkers that follow Sets, faults and timers.
 #[derive(Debug)]
 pub(super) struct Watched {
     traps: Traps,
@@ -32,7 +32,7 @@ pub(super) struct Watched {
     sets: Sets,
     lids: LidsStay,
     routes: RoutesStay,
-    /// The rule that excuses harm done by the Set that was taken just now, if one does.
+    /// The rule that excuses harm done by the Set that an agent has just executed, if there is one.
     excused: Option<Rule>,
     changes: Vec<Change>,
     /// Time of the last check.
@@ -59,7 +59,7 @@ impl Watched {
         }
     }
 
-    /// Time for which packets went in circles.
+    /// Returns how long packets looped.
     pub const fn looping(&self) -> Duration {
         self.routes.looping()
     }
@@ -104,7 +104,7 @@ impl Watched {
         emulator.take_changes(&mut self.changes);
     }
 
-    /// Follows the changes of one event.
+    /// Lets the checkers follow the changes of one event.
     pub fn after_event(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! Requests in flight: no more than the window of their manager allows.
+//! Checks the requests in flight: no more than the window of their manager allows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Actions of clients for the checkers: hosts ask for paths, and a node goes off and comes back. `checkers::served`
-//! judges the results.
+//! Actions of clients for the checkers: hosts ask for paths, and a node is switched off and on again.
+//! `checkers::served` judges the results.
 
 use super::ways::arrives;
 use super::{Clients, chassis_of};
@@ -13,7 +13,7 @@ impl Clients {
         world.hosts(self.served()).are_content(|| world.is_any_block_astray())
     }
 
-    /// Returns the first violation of hosts that are not served as planned after a wait of this number of seconds.
+    /// Waits this number of seconds. Then returns the first violation of hosts that are not served as planned.
     #[must_use]
     pub fn complaint(&self, world: &Rehearsal, when: &'static str, seconds: u64) -> Violation {
         world.hosts(self.served()).complaint(when, seconds)
@@ -25,7 +25,7 @@ impl Clients {
         self.check_paths(world)
     }
 
-    /// Every host asks for a path to another host of the same master.
+    /// Has every host ask for a path to another host of the same master.
     fn check_paths(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
         self.begin_draws("check");
         for number in 0..self.hosts.len() {

@@ -22,10 +22,10 @@ pub enum What {
 }
 
 impl What {
-    /// All of them.
+    /// All kinds of registrations.
     pub const ALL: [Self; 4] = [Self::Broadcast, Self::Group, Self::Reports, Self::Service];
 
-    /// Its name.
+    /// Returns the name of this kind.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Broadcast => "its membership of the broadcast group",
@@ -35,7 +35,8 @@ impl What {
         }
     }
 
-    /// GID of the group, if it is one: IPoIB's broadcast group of the default partition, or another one of IPoIB's.
+    /// Returns the GID of the group, if this is one: IPoIB's broadcast group of the default partition, or another IPoIB
+    /// group.
     pub const fn group(self) -> Option<u128> {
         match self {
             Self::Broadcast => Some(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF),
@@ -51,7 +52,7 @@ pub type Flags = [bool; What::ALL.len()];
 /// An open request of a host.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// Its number.
+    /// Number of the request.
     pub number: u64,
     /// The registration that begins or ends once the answer is OK. `None`: a request for a path.
     pub meaning: Option<(What, bool)>,
@@ -62,26 +63,27 @@ pub struct Asked {
 pub struct Host {
     /// The port.
     pub at: PortIdx,
-    /// Its node.
+    /// Node of the host.
     pub node: NodeIdx,
-    /// Its GUID.
+    /// GUID of the host's port.
     pub guid: Guid,
-    /// How often its node was switched on, and its link went down: it notices even a short time without link.
+    /// How often the host's node was switched on, and how often its link went down. The host notices even a short time
+    /// without link.
     pub lives: (u32, u64),
     /// Registrations that the host wants to have.
     pub wants: Flags,
-    /// Registrations that were confirmed to it.
+    /// Registrations that were confirmed to the host.
     pub has: Flags,
-    /// Its last question.
+    /// The host's last request.
     pub asked: Option<Asked>,
-    /// The answer to it.
+    /// The answer to this request.
     pub answer: Option<Mad>,
-    /// Numbers of the traps that were reported to it.
+    /// Numbers of the traps that were reported to the host.
     pub reports: BTreeSet<u64>,
 }
 
 impl Host {
-    /// A host that has registered nothing.
+    /// Returns a host that has registered nothing.
     pub const fn new(at: PortIdx, node: NodeIdx, guid: Guid, wants: Flags) -> Self {
         Self {
             at,
@@ -133,7 +135,7 @@ fn gid_of(guid: Guid) -> [u8; 16] {
     (0xFE80_u128 << 112 | u128::from(guid.0)).to_be_bytes()
 }
 
-/// MCMemberRecord: the port with a GUID joins the group as a full member, or leaves it.
+/// Returns a request of MCMemberRecord: the port with a GUID joins the group as a full member, or leaves it.
 fn member(guid: Guid, group: u128, joins: bool) -> Mad {
     use records::member as f;
     let method = if joins { Method::Set } else { Method::Delete };
@@ -162,7 +164,7 @@ fn member(guid: Guid, group: u128, joins: bool) -> Mad {
     mad
 }
 
-/// InformInfo: all traps of all nodes, from now on or no longer.
+/// Returns a request of InformInfo: it begins or ends a subscription to all traps of all nodes.
 fn subscription(begins: bool) -> Mad {
     use records::inform_info as f;
     let mut mad = Mad::request(Class::SubnAdm, Method::Set, records::INFORM_INFO.id, 0);
@@ -179,7 +181,7 @@ fn subscription(begins: bool) -> Mad {
     mad
 }
 
-/// ServiceRecord: the port offers a service without end, or no longer.
+/// Returns a request of ServiceRecord: the port offers a service without end, or withdraws it.
 fn service(guid: Guid, begins: bool) -> Mad {
     use records::service as f;
     let method = if begins { Method::Set } else { Method::Delete };
@@ -190,7 +192,7 @@ fn service(guid: Guid, begins: bool) -> Mad {
     mad
 }
 
-/// PathRecord: from a LID to another.
+/// Returns a request of PathRecord, for the path from one LID to another.
 pub fn path(from: Lid, to: Lid) -> Mad {
     use records::path as f;
     let mut mad = Mad::request(Class::SubnAdm, Method::Get, records::PATH.id, 0);

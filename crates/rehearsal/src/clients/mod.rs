@@ -45,7 +45,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Each host changes its wishes once in this number of ticks on average.
 const CHANGES_EVERY: u64 = 400;
 
-/// Hosts, and the administrators that they talk to.
+/// Hosts, and the administrators that serve them.
 pub struct Clients {
     desks: Vec<Desk>,
     hosts: Vec<Host>,
@@ -53,11 +53,11 @@ pub struct Clients {
     seed: Seed,
     /// Random numbers for the next actions of hosts; see [`Self::begin_draws`].
     rng: Rng,
-    /// How often each purpose has drawn.
+    /// Number of random draws for each purpose.
     draws: BTreeMap<&'static str, u64>,
     ticked: Time,
     serial: u64,
-    /// Hosts change their wishes now and then.
+    /// True if hosts change their wishes now and then.
     is_lively: bool,
     /// How often a manager had become master when Reports began to be expected.
     led_before: u64,
@@ -121,12 +121,12 @@ impl Clients {
         *count += 1;
     }
 
-    /// From now on hosts change their wishes now and then, or do not.
+    /// Lets hosts change their wishes now and then from now on, or no longer.
     pub const fn set_lively(&mut self, is_lively: bool) {
         self.is_lively = is_lively;
     }
 
-    /// Changes the wishes of each host: it wants one registration more or one less from now on.
+    /// Changes the wishes of each host: it wants one more registration from now on, or one fewer.
     pub fn change_minds(&mut self) {
         self.begin_draws("minds");
         for number in 0..self.hosts.len() {
@@ -184,7 +184,7 @@ impl Clients {
         digest
     }
 
-    /// Called after each step of the rehearsal.
+    /// Does the work that is due after each step of the rehearsal.
     pub fn after_step(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
         self.note_managers(world)?;
         // Before anything arrives: the result does not depend on how often this is called.
@@ -208,7 +208,8 @@ impl Clients {
         usize::try_from(self.rng.below(count.max(1) as u64)).unwrap_or(0)
     }
 
-    /// Records which managers have another role or process than before, and what their administrators know.
+    /// Records which managers have another SMInfo state or process than before, and the knowledge of their
+    /// administrators.
     fn note_managers(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
         for number in 0..self.desks.len() {
             let desk = &mut self.desks[number];
@@ -234,7 +235,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Carries datagrams, each from a port, and those that administrators send, until none is left.
+    /// Carries these datagrams, each from its port, and those that administrators send in turn, until none is left.
     fn carry(&mut self, world: &mut Rehearsal, todo: Vec<(PortIdx, Datagram)>) -> Result<(), RehearsalError> {
         let mut todo = VecDeque::from(todo);
         loop {
@@ -292,7 +293,7 @@ impl Clients {
         world.coordinate(of, In::Arrived(*arrived))
     }
 
-    /// Hosts drop their registrations if their agents were asked to register again.
+    /// Lets hosts drop their registrations if their agents were asked to register again.
     fn reregister(&mut self, world: &mut Rehearsal) {
         for port in world.take_reregistered() {
             if let Some(host) = self.hosts.iter_mut().find(|host| host.at == port) {
@@ -334,13 +335,13 @@ impl Clients {
         Ok(())
     }
 
-    /// A host asks for the path to any host.
+    /// Lets a host ask for the path to any other host.
     fn ask_path(&mut self, world: &mut Rehearsal, number: usize) -> Result<(), RehearsalError> {
         let other = self.below(self.hosts.len());
         self.ask_for_path(world, number, other).map(|_| ())
     }
 
-    /// A host asks for the path to another host. Nothing is asked while one of them has no LID.
+    /// Lets a host ask for the path to another host. Nothing is sent while one of them has no LID.
     fn ask_for_path(
         &mut self,
         world: &mut Rehearsal,
@@ -366,7 +367,7 @@ impl Clients {
         Ok(path)
     }
 
-    /// A host asks its administrator.
+    /// Sends a request of a host to its administrator.
     fn ask(
         &mut self,
         world: &mut Rehearsal,
@@ -393,18 +394,18 @@ impl Clients {
     }
 }
 
-/// The number of a host's question, in the question and in its answer.
+/// Returns the number of a host's request, from the request or its answer.
 fn number_of(mad: &Mad) -> u64 {
     mad.transaction().0 & 0xFFFF_FFFF
 }
 
-/// The chassis of a world.
+/// Returns the chassis of a world.
 fn chassis_of(world: &Rehearsal) -> &Chassis {
     world.emulator().chassis()
 }
 
 impl Rehearsal {
-    /// The end port where a manager sits.
+    /// Returns the end port of a manager.
     pub fn seat_of(&mut self, id: ManagerId) -> Option<PortIdx> {
         let at = self.managers.get(id.0)?.at.clone();
         let client = self.emulator.attach_named(&at).ok()?;
@@ -417,7 +418,7 @@ impl Rehearsal {
         self.managers.get(id.0).map(|m| m.name.clone()).unwrap_or_default()
     }
 
-    /// From now on ports that are asked to register again are kept for [`Self::take_reregistered`].
+    /// Begins to keep the ports that are asked to register again, for [`Self::take_reregistered`].
     fn watch_reregistration(&mut self) {
         self.emulator.watch_reregistration();
     }

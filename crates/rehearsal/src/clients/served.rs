@@ -14,7 +14,7 @@ use crate::manager::ManagerId;
 pub(crate) struct Desk {
     /// The manager.
     pub id: ManagerId,
-    /// The end port that both use.
+    /// The end port that the manager and the administrator use.
     pub seat: PortIdx,
     /// See [`crate::Rehearsal::role_number`].
     pub role_number: Option<(u64, u64)>,
@@ -23,7 +23,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// The administrator beside a manager that was never started.
+    /// Returns the administrator beside a manager that was never started.
     pub fn new(id: ManagerId, seat: PortIdx) -> Self {
         Self {
             id,
@@ -41,12 +41,12 @@ pub(crate) struct Served<'a> {
     pub desks: &'a [Desk],
 }
 
-/// A question of a host, as it arrives at the administrator beside a manager.
+/// A request of a host, as it arrives at the administrator beside a manager.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
     /// Port of the host.
     pub host: PortIdx,
-    /// Low 32 bits of the transaction id. No other question has it.
+    /// Low 32 bits of the transaction id. No other request has the same.
     pub number: u64,
     /// The manager.
     pub of: ManagerId,

@@ -1,4 +1,4 @@
-//! How datagrams of hosts get from port to port: by the tables that switches hold.
+//! The routes of datagrams between hosts: by the tables that switches hold.
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::{Fabric, PortRef};
@@ -11,13 +11,13 @@ pub fn is_active(chassis: &Chassis, port: PortIdx) -> bool {
     chassis.is_powered(at.node) && chassis.wire(port).state() == PortState::Active
 }
 
-/// The other end of a link that packets pass.
+/// Returns the other end of a link that lets packets pass.
 fn beyond(chassis: &Chassis, port: PortIdx) -> Option<PortIdx> {
     let peer = chassis.wire(port).peer()?;
     (is_active(chassis, port) && is_active(chassis, peer)).then_some(peer)
 }
 
-/// The port of a channel adapter at which a packet from another one arrives.
+/// Returns the port of a channel adapter at which a packet from another channel adapter arrives.
 pub fn arrives(chassis: &Chassis, from: PortIdx, lid: Lid) -> Option<PortIdx> {
     let holds = |port: PortIdx| chassis.port(port).settings().lids.contains(lid);
     if holds(from) {
@@ -40,7 +40,7 @@ pub fn arrives(chassis: &Chassis, from: PortIdx, lid: Lid) -> Option<PortIdx> {
 }
 
 /// Returns the peer of a port over a cable that carries packets, if the peer is not a switch. Such a peer gets every
-/// packet that the port sends, whatever the tables of switches say.
+/// packet that the port sends, whatever the tables of switches contain.
 pub fn next_to(chassis: &Chassis, port: PortIdx) -> Option<PortIdx> {
     beyond(chassis, port).filter(|&peer| chassis.switch(chassis.port_ref(peer).node).is_none())
 }

@@ -304,7 +304,7 @@ fn found(dir: &StateDir) -> Result<Found, StoreError> {
     Ok(found)
 }
 
-/// True if an administrator with a defect keeps an input from its manager.
+/// True if an administrator with a defect withholds an input from its manager.
 fn keeps(defect: Option<DeskDefect>, life: &Life, input: &Input) -> bool {
     match input {
         Input::Groups(_) => defect == Some(DeskDefect::KeepsGroups),
@@ -322,7 +322,7 @@ fn index(defect: Option<DeskDefect>, life: &mut Life, sources: Sources) -> Optio
     (!stays).then(|| Arc::new(Snapshot::new(sources)))
 }
 
-/// Removes the mark. Returns true if the coordinator is to believe that it is removed.
+/// Removes the mark. Returns true if the coordinator is told that it was removed.
 fn remove_mark(defect: Option<DeskDefect>, folder: Option<&Folder>) -> bool {
     if defect == Some(DeskDefect::StoresNothing) {
         return true;

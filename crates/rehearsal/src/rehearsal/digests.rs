@@ -1,4 +1,4 @@
-//! Digests of what a rehearsal did and of what agents hold.
+//! Digests of what a rehearsal did, and of the contents of agents.
 
 use super::Rehearsal;
 use crate::digest::Digest;
@@ -19,7 +19,7 @@ impl Rehearsal {
         digest.0
     }
 
-    /// From now on the input of the wire digest is also kept as text.
+    /// Keeps the input of the wire digest as text, too, from now on.
     pub(crate) fn keep_wire(&mut self) {
         self.wire.lines.get_or_insert_default();
     }

@@ -14,14 +14,14 @@ use crate::{Rehearsal, RehearsalError};
 /// Virtual costs of jobs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Costs {
-    /// Of planning the whole fabric; `None`: its documented virtual cost, as of all others.
+    /// The time for planning the whole fabric; `None`: its documented virtual cost, as for all other jobs.
     pub plan: Option<Duration>,
     /// None costs anything.
     pub are_free: bool,
 }
 
 impl Costs {
-    /// When the job's result is there: when its virtual cost has passed.
+    /// Returns when the job's result is available: after its virtual cost.
     pub(super) fn done(self, now: Time, job: &Job) -> Time {
         let cost = match self.are_free {
             true => Some(Duration::ZERO),
@@ -45,7 +45,7 @@ impl Rehearsal {
         }
     }
 
-    /// A job's result is due.
+    /// Hands in the result of a job that is due.
     pub(super) fn end(
         &mut self,
         id: ManagerId,

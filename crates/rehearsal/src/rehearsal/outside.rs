@@ -18,7 +18,7 @@ use crate::subnet::ports_of;
 const STAGE_ECHO: Duration = Duration::from_millis(20);
 
 impl Rehearsal {
-    /// From now on managers are programs: [`Self::add_manager`] only reserves their place.
+    /// Makes managers separate programs from now on: [`Self::add_manager`] only reserves their place.
     pub fn open(&mut self, hands: Box<dyn Outside>) {
         self.checkers.count_all();
         self.outside = Some(Outsiders {
@@ -49,13 +49,13 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// Returns the programs that ended by themselves so far.
+    /// Returns the programs that have ended by themselves so far.
     pub(crate) fn crashes(&mut self) -> Vec<String> {
         let outside = self.outside.as_mut();
         outside.map_or_else(Vec::new, |outside| outside.hands.crashes())
     }
 
-    /// Where a manager outside sits, if it runs.
+    /// Returns the port of a manager that is a separate program, if it runs.
     pub(crate) fn outside_at(&self, id: ManagerId) -> Option<PortIdx> {
         let outside = self.outside.as_ref()?;
         let seat = outside.seats.get(id.0)?;
@@ -112,7 +112,7 @@ impl Rehearsal {
         call(outside.hands.as_mut(), node, &manager.config).map_err(|what| RehearsalError::Outside { what })
     }
 
-    /// One wait, and everything that is due after it; false at the limit.
+    /// Waits once, and does everything that is due afterwards; returns false at the limit.
     pub(crate) fn step_outside(&mut self, limit: Time) -> Result<bool, RehearsalError> {
         let Some(mut outside) = self.outside.take() else {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! Clients that are no managers: they ask as a diagnostic tool would.
+//! Clients that are no managers: they send requests as a diagnostic tool would.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,12 +20,12 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    /// True if one is setting something.
+    /// True if one of the tools sends Sets.
     pub const fn is_setting(&self) -> bool {
         self.is_setting
     }
 
-    /// A tool asks. Returns the number of its request.
+    /// Records a request of a tool, and returns its number.
     fn open(&mut self, client: ClientId) -> u64 {
         self.answers.insert(client, Vec::new());
         self.requests += 1;

@@ -1,4 +1,4 @@
-//! Work that is due now: results of jobs and of the disk, then timers.
+//! Work that is due now: first results of jobs and of the disk, then timers.
 
 use selvedge_sm::Input;
 
@@ -7,7 +7,7 @@ use crate::manager::Life;
 use crate::{ManagerId, Rehearsal, RehearsalError};
 
 impl Rehearsal {
-    /// Completions first, then timers, manager by manager.
+    /// Does the work that is due: first completions, then timers, manager by manager.
     pub(super) fn work_due(&mut self) -> Result<(), RehearsalError> {
         for id in (0..self.managers.len()).map(ManagerId) {
             let now = self.now;

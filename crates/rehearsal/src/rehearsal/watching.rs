@@ -1,4 +1,4 @@
-//! Where the checkers of a rehearsal are called.
+//! Calls the checkers of a rehearsal.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use crate::clients::served::Served;
 use crate::{ManagerId, RehearsalError, Tamper, Violation};
 
 impl Rehearsal {
-    /// From now on checkers follow every Set that an agent executes, every fault and every timer. Call it before any
-    /// manager is added, because changes that judges accept are recorded only from then on.
+    /// Lets checkers follow every Set that an agent executes, every fault and every timer from now on. Call it before
+    /// any manager is added, because changes that judges accept are recorded only from then on.
     pub fn watch(&mut self) {
         self.checkers.watch(&mut self.emulator);
     }
 
-    /// How often managers have asked a host to register again.
+    /// Returns how often managers have asked a host to register again.
     #[must_use]
     pub const fn asks(&self) -> u64 {
         self.counts.asks
     }
 
-    /// The events as text, a line each.
+    /// Returns the events as text, a line each.
     #[must_use]
     pub fn log_text(&self) -> String {
         let mut text = String::new();
@@ -65,7 +65,7 @@ impl Rehearsal {
             .is_any_block_astray(&Stage::new(self.now, &self.emulator, &self.managers))
     }
 
-    /// What can be asked of hosts and their administrators now.
+    /// Returns the hosts and their administrators, as input for checks.
     pub(crate) fn hosts<'a>(&'a self, served: Served<'a>) -> Hosts<'a> {
         let stage = Stage::new(self.now, &self.emulator, &self.managers);
         self.checkers.hosts(&stage, served)
@@ -76,18 +76,18 @@ impl Rehearsal {
         self.show(&Seen::Rest(at))
     }
 
-    /// A link is not ACTIVE because it went down too often.
+    /// Notes that a link is not ACTIVE because it went down too often.
     pub(crate) fn count_left_out(&mut self) {
         self.checkers.count(Checker::Convergence, Rule::LeftOut);
     }
 
-    /// How long a port may be locked that a flipped bit gave another M_Key than this.
+    /// Returns how long a port may be locked after a flipped bit gave it an M_Key other than this one.
     pub(crate) fn locked_for(&self, m_key: u64) -> Option<Duration> {
         self.checkers
             .locked_for(self.emulator.chassis(), &self.known_keys(m_key))
     }
 
-    /// Nodes at which a flipped bit has put an M_Key that no manager knows in place of this one.
+    /// Returns the nodes at which a flipped bit has replaced this M_Key by one that no manager knows.
     pub(crate) fn keys_flipped(&self, m_key: u64) -> Vec<NodeIdx> {
         let chassis = self.emulator.chassis();
         let ports = self.checkers.keys_flipped(chassis, &self.known_keys(m_key)).into_iter();

@@ -21,7 +21,7 @@ const EXPECTATIONS: &str = "up NAME, role NAME ROLE, sets NAME N, no sets, lids 
     reason NAME PORT CODE, unexplained NAME N";
 
 impl Runner<'_> {
-    /// Checks one expectation; those about change compare with the last `mark`.
+    /// Checks one expectation. Expectations about change compare with the last `mark`.
     pub(super) fn expect(&mut self, what: &[&str]) -> Result<(), ScriptError> {
         let want = what.join(" ");
         let check = |found: String, holds: bool| match holds {
@@ -200,7 +200,7 @@ impl Runner<'_> {
         })
     }
 
-    /// The subnet around a manager as its hardware is now.
+    /// Returns the subnet around a manager, as its hardware is now.
     pub(super) fn observed(&self, name: &str) -> Result<Observed, ScriptError> {
         Ok(Observed::around(self.world()?.emulator(), self.port_of(name)?))
     }

@@ -9,7 +9,7 @@ use super::ScriptError;
 use super::run::Runner;
 
 impl Runner<'_> {
-    /// A standby's administrator has copied the levels from the master's administrator.
+    /// Copies the levels from the master's administrator to a standby's administrator.
     pub(super) fn copy_levels(&mut self, name: &str, master: &str) -> Result<(), ScriptError> {
         let view = self.view(master)?;
         let plan = view.plan.as_ref();
@@ -38,7 +38,7 @@ impl Runner<'_> {
         Ok(masters.flat_map(|view| told(&view)).collect())
     }
 
-    /// Senders get the same levels as at the last mark.
+    /// Checks that senders get the same levels as at the last mark.
     pub(super) fn levels_unchanged(
         &self,
         name: &str,

@@ -100,10 +100,10 @@ pub struct Script {
     pub expected: String,
 }
 
-/// What a run printed.
+/// The text that a run printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transcript {
-    /// All of it.
+    /// The whole text.
     pub text: String,
     /// Commands that failed; empty for a good run.
     pub failures: Vec<String>,
@@ -130,7 +130,7 @@ impl Script {
         }
     }
 
-    /// The file's text with another transcript.
+    /// Returns the file's text with another transcript.
     #[must_use]
     pub fn with_transcript(&self, transcript: &Transcript) -> String {
         format!("{}{SEPARATOR}{}", self.commands, transcript.text)

@@ -273,7 +273,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The same fabric with room for `cap` LIDs in the tables of its last switch.
+/// Returns the same fabric with room for `cap` LIDs in the tables of its last switch.
 fn with_linear_cap(fabric: &Fabric, cap: u16) -> Fabric {
     let last = fabric.switches().iter().next_back().copied();
     changed(fabric, |node, switch| {
@@ -283,12 +283,12 @@ fn with_linear_cap(fabric: &Fabric, cap: u16) -> Fabric {
     })
 }
 
-/// The same fabric with switches that take many rows of their SLtoVLMappingTables in one Set.
+/// Returns the same fabric with switches that take many rows of their SLtoVLMappingTables in one Set.
 fn with_wildcards(fabric: &Fabric) -> Fabric {
     changed(fabric, |_, switch| switch.optimized_sl2vl = true)
 }
 
-/// The same fabric with other switches.
+/// Returns the same fabric with changed switches.
 fn changed(fabric: &Fabric, change: impl Fn(NodeIdx, &mut SwitchAttributes)) -> Fabric {
     let mut builder = FabricBuilder::new();
     let keys: Vec<_> = fabric.nodes().iter().map(|node| builder.add(node.clone())).collect();
@@ -307,7 +307,7 @@ fn changed(fabric: &Fabric, change: impl Fn(NodeIdx, &mut SwitchAttributes)) -> 
     builder.finish().unwrap_or_default()
 }
 
-/// LIDs that end ports of nodes with power hold.
+/// Returns LIDs that end ports of nodes with power hold.
 pub(super) fn held_lids(world: &Rehearsal) -> BTreeMap<PortRef, LidRange> {
     let chassis = world.emulator().chassis();
     let ports = chassis

@@ -19,7 +19,7 @@ use crate::{LogEntry, ManagerId};
 
 /// Characters of an event that are shown.
 const LINE_MAX: usize = 180;
-/// Lines of one kind that are shown before the rest is counted.
+/// Number of lines of one kind that are shown; the others are only counted.
 const SHOWN_MAX: usize = 40;
 
 impl Runner<'_> {
@@ -96,7 +96,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The verdict and the conditions, as `selvedge status` prints them.
+    /// Prints the verdict and the conditions as `selvedge status` does.
     fn health(&self, name: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let health = assess(&self.view(name)?.facts, Since::Run(self.world()?.now()));
         out.push(health.summary());
@@ -107,7 +107,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The judge's verdict on the plan in force, and on the installed tables.
+    /// Prints the judge's verdict on the plan in force, and on the installed tables.
     fn verdict(&self, name: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let planned = self.view(name)?.verdict;
         let observed = self.observed(name)?;
@@ -153,7 +153,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Number of MADs that managers have sent since the last `mark`, and the time since.
+    /// Prints the number of MADs that managers have sent since the last `mark`, and the time since.
     fn cost(&self, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let world = self.world()?;
         let sent = world.emulator().counts().sent.total() - self.mark.counts.sent.total();
@@ -192,7 +192,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Traps since the last `mark`: a trap is repeated until it is acknowledged.
+    /// Prints the traps since the last `mark`. A trap is repeated until it is acknowledged.
     fn traps(&self, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let (now, before) = (self.world()?.emulator().counts(), &self.mark.counts);
         let repressed = now.accepted.of_method(Method::TrapRepress) - before.accepted.of_method(Method::TrapRepress);
@@ -203,7 +203,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// How often each event happened since the last `mark`.
+    /// Prints how often each event happened since the last `mark`.
     fn counts(&self, name: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let id = self.id(name)?;
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -230,7 +230,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The route of a packet between two hosts, by the installed tables.
+    /// Prints the route of a packet between two hosts, by the installed tables.
     fn path(&self, from: &str, to: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let chassis = self.world()?.emulator().chassis();
         let fabric = chassis.fabric();
@@ -277,13 +277,13 @@ impl Runner<'_> {
     }
 }
 
-/// The node that a text names.
+/// Returns the node that a text names.
 pub(super) fn node_named(chassis: &Chassis, text: &str) -> Result<NodeIdx, ScriptError> {
     let name: NodeName = text.parse().map_err(emulator)?;
     name.find(chassis.fabric()).map_err(emulator)
 }
 
-/// The port that a text names.
+/// Returns the port that a text names.
 pub(super) fn port_named(chassis: &Chassis, text: &str) -> Result<selvedge_fabric::PortRef, ScriptError> {
     let name: PortName = text.parse().map_err(emulator)?;
     match name.port {
@@ -296,7 +296,7 @@ pub(super) fn port_named(chassis: &Chassis, text: &str) -> Result<selvedge_fabri
     }
 }
 
-/// The start of a long line: a witness can name every hop of a cycle.
+/// Returns the start of a long line: a witness can name every hop of a cycle.
 fn shortened(line: String) -> String {
     match line.char_indices().nth(LINE_MAX) {
         Some((at, _)) => format!("{} …", &line[..at]),

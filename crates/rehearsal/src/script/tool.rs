@@ -16,7 +16,7 @@ use super::words::{number, pair, syntax};
 use crate::subnet::{is_up, ports_of};
 
 impl Runner<'_> {
-    /// SMInfo, as the tool `sminfo` reads it.
+    /// Prints SMInfo as the tool `sminfo` reads it.
     pub(super) fn sm_info(&mut self, from: &str, to: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let answer = self.request(from, to, |route| {
             Mad::directed(Method::Get, AttributeId::SM_INFO, 0, route)
@@ -118,7 +118,8 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Puts a node's own packets that leave by a port on one lane, whatever their level, behind the managers' backs.
+    /// Puts all packets that a node itself sends by a port on one lane, whatever their level, without the managers'
+    /// knowledge.
     pub(super) fn tool_lanes(
         &mut self,
         from: &str,
@@ -167,7 +168,7 @@ impl Runner<'_> {
     }
 }
 
-/// The shortest route over links that are up; it enters a channel adapter by the target port.
+/// Returns the shortest route over links that are up; it enters a channel adapter by the target port.
 fn shortest(chassis: &Chassis, source: PortIdx, target: PortIdx) -> Option<DirectedRoute> {
     let target_node = chassis.wire(target).node();
     let is_there = |port: PortIdx| match chassis.is_switch(target_node) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ScriptError;
 
-/// Splits at spaces outside quotes; quotes stay, since names are read with them.
+/// Splits at spaces outside quotes. Quotes stay, because names are read with them.
 pub fn split(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;
@@ -33,7 +33,7 @@ pub fn span(text: &str) -> Result<Duration, ScriptError> {
     }
 }
 
-/// A number, decimal or `0x…`.
+/// Returns a number, decimal or `0x…`.
 pub fn number<T: TryFrom<u64>>(text: &str) -> Result<T, ScriptError> {
     let parsed = match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
@@ -48,7 +48,7 @@ pub fn pair(word: &str) -> Result<(&str, &str), ScriptError> {
     word.split_once('=').ok_or_else(|| syntax(word, "key=value"))
 }
 
-/// A word that could not be parsed.
+/// Returns the error for a word that cannot be parsed.
 pub fn syntax(text: &str, want: &'static str) -> ScriptError {
     ScriptError::Syntax {
         text: text.to_owned(),

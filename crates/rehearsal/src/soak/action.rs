@@ -14,7 +14,7 @@ pub(super) const MANAGERS: usize = 2;
 
 /// Lease of M_Keys.
 pub(super) const M_KEY_LEASE_S: u16 = 60;
-/// A list of places as text that has none, and what stands between two places.
+/// The text of an empty list of places, and the separator between two places.
 const NOTHING: &str = "none";
 const BETWEEN: &str = "; ";
 
@@ -31,18 +31,18 @@ pub enum Action {
     Kill(usize),
     /// The operator asks a manager for a sweep.
     Sweep(usize),
-    /// The operator loads a policy that differs from the last one in this.
+    /// The operator loads a policy that differs from the last one in this setting.
     Policy(Setting),
-    /// The disk of a manager fails from now on, or works.
+    /// From now on, the disk of a manager fails, or works again.
     Disk {
         /// The manager.
         which: usize,
-        /// Which share of its calls fails, and the number of the seed from which they are drawn; `None`: it works.
+        /// The share of calls that fail, and the number of the seed from which they are drawn; `None`: the disk works.
         trouble: Option<(Ratio, u64)>,
     },
     /// Hosts keep the registrations that they want now.
     HostsSettle,
-    /// Each host wants one registration more or less.
+    /// Each host wants one more registration than before, or one fewer.
     HostsChange,
     /// Checks the answers that hosts got, and each asks for a path.
     HostsCheck,

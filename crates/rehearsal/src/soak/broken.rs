@@ -21,7 +21,7 @@ use crate::Tamper;
 pub enum Broken {
     /// Blocks of forwarding tables are not sent, and count as acknowledged.
     DropTable,
-    /// Two blocks go to each other's switch.
+    /// Two blocks are each sent to the other's switch.
     ExchangeTables,
     /// One entry of a block is another than was judged.
     EditEntry,
@@ -59,7 +59,7 @@ pub enum Broken {
     DeafToPolicy,
     /// Timers are not served.
     NeverWake,
-    /// The result of an earlier job is taken for the present one's.
+    /// The result of an earlier job is taken for the result of the current one.
     OldResult,
     /// Each switch's table is emptied before it is written.
     BlankFirst,
@@ -74,18 +74,18 @@ pub enum Broken {
     ForgetPast,
     /// A standby ignores every answer of the master.
     Usurp,
-    /// When the manager starts, it sends the Sets again that it sent before it was killed.
+    /// When the manager starts, it sends again the Sets that it sent before it was killed.
     Replay,
     /// The manager asks for its state to be stored with every MAD that it sends.
     Hoard,
     /// Blocks are not read back: the manager relies on acknowledgements.
     BelieveWrites,
-    /// A refused change of policy is not rolled back: the manager goes on to plan with its policy.
+    /// A refused change of policy is not rolled back: the manager continues to plan with its policy.
     NeverRollsBack,
 }
 
 impl Broken {
-    /// All of them.
+    /// All defects.
     pub const ALL: [Self; 30] = [
         Self::DropTable,
         Self::ExchangeTables,
@@ -193,7 +193,7 @@ struct Defect {
     sent: BTreeSet<TransactionId>,
     /// Each block as last sent, and as sent before that.
     written: BTreeMap<Place, [Option<Datagram>; 2]>,
-    /// Blocks sent by this process, or the one before.
+    /// Blocks sent by this process, or the previous one.
     former: Vec<Output>,
     /// State that was stored last.
     state: Option<(u64, PersistentState)>,
@@ -210,7 +210,7 @@ struct Refused {
 }
 
 impl Refused {
-    /// A plan is to be made: with the refused policy, if there is one.
+    /// Changes a job that is about to plan: gives it the refused policy, if there is one.
     fn plans(&mut self, job: &mut Job) {
         let id = job.id;
         let is_whole = job.is_whole();
@@ -226,7 +226,7 @@ impl Refused {
         self.planned_with.insert(id, Arc::clone(&basis.policy));
     }
 
-    /// A job has ended.
+    /// Called when a job has ended.
     fn planned(&mut self, id: JobId, result: &JobResult) {
         if let Some(policy) = self.planned_with.remove(&id) {
             self.policy = result.outcome().is_none().then_some(policy);
@@ -324,7 +324,7 @@ impl Tamper for Defect {
 }
 
 impl Defect {
-    /// Sends blocks with their contents before their last Set, and then as planned.
+    /// Sends blocks with the contents that they had before their last Set, and then as planned.
     fn go_back(&mut self, out: &mut Vec<Output>) {
         if !matches!(self.broken, Broken::Stutter | Broken::Relapse) {
             return;
@@ -441,14 +441,14 @@ impl Defect {
     }
 }
 
-/// The same datagram as another transaction.
+/// Returns the same datagram as another transaction.
 fn copy(mut datagram: Datagram, number: u64, timeout: Duration) -> Output {
     let transaction = datagram.mad.transaction().0 | number << 40;
     datagram.mad.set_transaction(TransactionId(transaction));
     Output::Send { datagram, timeout }
 }
 
-/// Route and number of a block.
+/// Returns the route and number of a block.
 fn place(datagram: &Datagram) -> Option<Place> {
     let route = datagram.mad.route().ok()?;
     Some((route.ports().to_vec(), datagram.mad.modifier()))
@@ -458,7 +458,7 @@ fn is(datagram: &Datagram, method: Method, attribute: AttributeId) -> bool {
     datagram.mad.method() == method && datagram.mad.attribute() == attribute
 }
 
-/// The answer that acknowledges a Set.
+/// Returns the answer that acknowledges a Set.
 fn acknowledged(mut datagram: Datagram) -> Input {
     datagram.mad.set_method(Method::GetResp);
     datagram.mad.set_returning(true);

@@ -15,7 +15,7 @@ use super::event::{Happening, Kind};
 use super::world::World;
 use crate::RehearsalError;
 
-/// Largest number of places that are out of service at a time: a fabric of a schedule is small.
+/// Largest number of places that are out of service at one time. The fabrics of schedules are small.
 const PLACES: usize = 3;
 /// Places that the operator tries to take out of service, until the manager does not refuse one.
 const TRIES: usize = 6;
@@ -23,7 +23,7 @@ const TRIES: usize = 6;
 const M_KEYS: [u64; 4] = [0, 0xfeed, 0xca11, 0xd00d];
 /// Engines that refuse some fabrics, or with plans that the judge refuses on some, and one that does not exist.
 const HOPELESS: [&str; 4] = ["none", "minhop", "fat-tree", "none"];
-/// The changes of which two are made at once.
+/// The single changes, two of which are made at once.
 const SINGLE: [Kind; 7] = [
     Kind::Drain,
     Kind::Isolate,
@@ -35,7 +35,7 @@ const SINGLE: [Kind; 7] = [
 ];
 
 impl World<'_> {
-    /// The operator makes a change. Returns false if the manager would refuse it at once.
+    /// Lets the operator make a change. Returns false if the manager would refuse it at once.
     pub(super) fn change(&mut self, what: &Happening) -> Result<bool, RehearsalError> {
         match what.kind {
             Kind::Drain => self.take_out(Service::Drain, what.pick),
@@ -47,7 +47,7 @@ impl World<'_> {
         }
     }
 
-    /// Two changes, the second directly after the first.
+    /// Makes two changes, the second directly after the first.
     fn twice(&mut self, what: &Happening) -> Result<bool, RehearsalError> {
         let kind = |number: u32| SINGLE[number as usize % SINGLE.len()];
         let (first, second) = (kind(what.pick), kind(what.other));
@@ -58,7 +58,7 @@ impl World<'_> {
         Ok(has_first && has_second)
     }
 
-    /// Drains or isolates the first place that the master would not refuse. The master refuses a place that is its own
+    /// Drains or isolates the first place that the master does not refuse. The master refuses a place that is its own
     /// connection, or without which a switch or host would be cut off.
     fn take_out(&mut self, service: Service, pick: u32) -> Result<bool, RehearsalError> {
         let view = self.rehearsal.view(self.managers.id(self.master()));
@@ -91,7 +91,7 @@ impl World<'_> {
         Ok(false)
     }
 
-    /// Puts a place back in service. Its ports stay listed, so that they are enabled whenever they are in reach.
+    /// Puts a place back in service. Its ports stay listed, so that they are enabled as soon as they can be reached.
     fn put_back(&mut self, pick: u32) -> Result<bool, RehearsalError> {
         let mut list = OutOfService::clone(&self.operator.policy.out_of_service);
         let out = list.iter().filter(|(_, notice)| notice.service != Service::Enable);
@@ -105,7 +105,7 @@ impl World<'_> {
         Ok(true)
     }
 
-    /// At the end of a schedule with changes all places are put back in service.
+    /// Puts all places back in service, at the end of a schedule with changes.
     pub(super) fn put_all_back(&mut self) -> Result<(), RehearsalError> {
         let mut list = OutOfService::clone(&self.operator.policy.out_of_service);
         if list.is_empty() {
@@ -137,7 +137,7 @@ impl World<'_> {
     }
 }
 
-/// Returns the ends to disable of the links of a place.
+/// Returns the ends of a place's links that are to be disabled.
 fn ids(fabric: &Fabric, place: Place) -> BTreeSet<PortId> {
     let ends = ends_of(fabric, place).into_iter();
     ends.map(|(near, _)| port_id(fabric, near)).collect()
@@ -162,7 +162,7 @@ fn places(inventory: &Inventory, built: &Fabric) -> Vec<Place> {
     links.chain(switches.map(Place::Switch)).collect()
 }
 
-/// Returns a list with this place as well.
+/// Returns a list that includes this place.
 fn with(
     before: &OutOfService,
     place: Place,

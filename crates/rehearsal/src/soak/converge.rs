@@ -14,7 +14,7 @@ use crate::observed::{Observed, Trouble};
 use crate::{RehearsalError, Violation};
 
 impl World<'_> {
-    /// Agents and the medium work again, GUIDs are unique, managers run; cables stay unplugged and nodes off.
+    /// Restores agents and the medium, makes GUIDs unique, and starts managers. Cables stay unplugged and nodes off.
     pub(super) fn calm(&mut self) -> Result<(), RehearsalError> {
         for (_, action) in std::mem::take(&mut self.undo) {
             self.act(action)?;
@@ -28,7 +28,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// All nodes get power, and all cables are plugged in.
+    /// Gives all nodes power, and plugs in all cables.
     pub(super) fn heal(&mut self) -> Result<(), RehearsalError> {
         let nodes = self.ground.fabric.nodes().iter();
         let mut faults: Vec<String> = nodes.map(|node| format!("revive \"{}\"", node.description)).collect();
@@ -40,7 +40,7 @@ impl World<'_> {
             .try_for_each(|fault| self.rehearsal.fault(&fault.parse()?))
     }
 
-    /// Everything is well within a bounded time, and hosts are served.
+    /// Waits until everything is well, within a bounded time, and hosts are served.
     pub(super) fn all_well(&mut self, when: &'static str) -> Result<(), RehearsalError> {
         self.converge(when)?;
         self.serve(when)?;
@@ -99,7 +99,7 @@ impl World<'_> {
         }
     }
 
-    /// Names the first fault while all managers are idle, if there is one.
+    /// Returns the first fault while all managers are idle, if there is one.
     fn trouble(&mut self) -> Result<Option<String>, RehearsalError> {
         let mut masters = Vec::new();
         for &id in self.managers.ids() {

@@ -19,7 +19,7 @@ pub struct Step {
     pub at: Time,
     /// Events of the schedule.
     pub happened: Vec<String>,
-    /// What has changed.
+    /// The values that have changed.
     pub changed: Vec<String>,
 }
 

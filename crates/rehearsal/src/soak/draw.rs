@@ -1,4 +1,4 @@
-//! From a seed to a schedule.
+//! Draws a schedule from a seed.
 
 use std::time::Duration;
 
@@ -57,11 +57,11 @@ const CHANGES: (usize, usize) = (8, 14);
 /// In one of this many seeds, most events are bound to stages of a manager (such as "while it applies a plan") instead
 /// of times. So short stages get as many events as long ones, and each kind of event occurs as often as any other.
 const AMID_EVERY: u64 = 4;
-/// One seed in this number has managers that compute backups: that costs as much as all repairs.
+/// One seed in this number has managers that compute backups: that takes as much time as all repairs.
 const BACKUPS_ONE_IN: u64 = 4;
 
 impl Schedule {
-    /// The schedule of a seed.
+    /// Returns the schedule of a seed.
     #[must_use]
     pub fn draw(seed: u64) -> Self {
         let mut schedule = Self::draw_restless(seed);
@@ -123,7 +123,7 @@ fn pick(rng: &mut Rng, count: usize) -> usize {
     usize::try_from(rng.below(count.max(1) as u64)).unwrap_or(0)
 }
 
-/// At least five kinds; with each that breaks something, the one that mends it.
+/// Returns at least five kinds of events; with each that breaks something, the one that mends it.
 fn subset(rng: &mut Rng) -> Vec<(Kind, u64)> {
     let mut all = WEIGHTS.to_vec();
     rng.shuffle(&mut all);
@@ -170,7 +170,7 @@ fn happening(rng: &mut Rng, kinds: &[(Kind, u64)]) -> Happening {
     }
 }
 
-/// Two thirds of the events come during a stage, of any kind and in any stage.
+/// Puts two thirds of the events into stages: events of any kind, in any stage.
 fn amid(rng: &mut Rng, happenings: &mut [Happening]) {
     for happening in happenings {
         if rng.below(3) > 0 {
@@ -192,7 +192,7 @@ fn rest(rng: &mut Rng, happenings: &mut [Happening]) {
     }
 }
 
-/// A time in this range of microseconds, every order of magnitude as often as any other.
+/// Returns a random time in this range of microseconds. Every order of magnitude is equally likely.
 pub(super) fn scale(rng: &mut Rng, from: u64, to: u64) -> Duration {
     let steps = u64::from((to / from.max(1)).max(1).ilog2());
     let low = from << rng.below(steps + 1);
@@ -229,7 +229,7 @@ impl Setup {
 }
 
 impl Family {
-    /// A fabric of the family.
+    /// Returns a fabric of the family.
     fn draw(self, rng: &mut Rng) -> String {
         let specs: &[&str] = match self {
             Self::Tree2 => &[

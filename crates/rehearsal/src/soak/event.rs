@@ -20,7 +20,7 @@ pub enum Kind {
     Die,
     /// A switch or host has power again, and empty tables.
     Revive,
-    /// A switch or host loses its power and has it again at once.
+    /// A switch or host loses its power and gets it back at once.
     Reboot,
     /// Two cables change places.
     Swap,
@@ -30,7 +30,7 @@ pub enum Kind {
     Slow,
     /// An agent does not answer for a time.
     Hang,
-    /// A switch acknowledges tables for a time and does not take them.
+    /// For a time, a switch acknowledges tables without storing them.
     Lie,
     /// MADs get lost for a time.
     Lose,
@@ -52,7 +52,7 @@ pub enum Kind {
     Engines,
     /// The operator loads a policy with another LMC.
     Lmc,
-    /// The operator loads a policy with other settings of ports.
+    /// The operator loads a policy with other port settings.
     Settings,
     /// The operator asks for a sweep.
     Sweep,
@@ -71,7 +71,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Those that are drawn for every schedule.
+    /// The kinds that are drawn for every schedule.
     pub const ALL: [Self; 23] = [
         Self::Cut,
         Self::Restore,
@@ -98,7 +98,7 @@ impl Kind {
         Self::Sweep,
     ];
 
-    /// Those that are drawn with changes only.
+    /// The kinds that are drawn only for schedules with changes.
     pub const CHANGES: [Self; 6] = [
         Self::Drain,
         Self::Isolate,
@@ -108,7 +108,7 @@ impl Kind {
         Self::Twice,
     ];
 
-    /// Its name.
+    /// Returns the name of the kind.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -163,7 +163,7 @@ pub enum When {
 }
 
 impl When {
-    /// The time that passes after the stage, or the event before.
+    /// Returns the time that passes after the stage, or the event before.
     pub const fn span_mut(&mut self) -> &mut Duration {
         match self {
             Self::After(span) | Self::During(_, span) | Self::Amid(_, span) => span,
@@ -180,9 +180,9 @@ pub struct Happening {
     pub kind: Kind,
     /// Selects the cable, node, manager or amount: reduced modulo the number of choices.
     pub pick: u32,
-    /// The other cable or node, or how much.
+    /// The other cable or node, or an amount.
     pub other: u32,
-    /// For how long, if it ends by itself.
+    /// How long the event lasts, if it ends by itself.
     pub span: Duration,
 }
 
@@ -198,7 +198,7 @@ pub const STAGES: [StageName; 8] = [
     StageName::Probing,
 ];
 
-/// A stage as one word.
+/// Returns a stage as one word.
 #[must_use]
 pub const fn stage_word(stage: StageName) -> &'static str {
     match stage {

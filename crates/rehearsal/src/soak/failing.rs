@@ -9,9 +9,9 @@ use super::store_faults::{Due, End, StoreFaults};
 use super::world::World;
 use crate::RehearsalError;
 
-/// Registrations are stored a quarter of a second after the first of them.
+/// Time within which registrations are stored: a quarter of a second after the first of them, with a margin.
 const STORED_WITHIN: Duration = Duration::from_secs(1);
-/// How long the master's disk fails at last: hosts have asked again by then.
+/// How long the master's disk fails at the end of a run; hosts have sent their requests again by then.
 const FAILS_AT_LAST: Duration = Duration::from_secs(2);
 
 impl World<'_> {
@@ -54,12 +54,12 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Calls that disks refused so far.
+    /// Returns the number of calls that disks have refused so far.
     pub(super) fn store_failures(&self) -> u64 {
         self.store_faults.as_ref().map_or(0, StoreFaults::failures)
     }
 
-    /// A disk begins to fail, or works again.
+    /// Lets disks begin to fail or work again, when that is due.
     pub(super) fn store_faults_due(&mut self) -> Result<(), RehearsalError> {
         let now = self.rehearsal.now();
         match self.store_faults.as_mut().and_then(|faults| faults.due(now)) {
@@ -69,7 +69,7 @@ impl World<'_> {
         }
     }
 
-    /// From now on this share of a disk's calls fail.
+    /// Lets this share of a disk's calls fail from now on.
     fn fail(&mut self, which: usize, share: Ratio) -> Result<(), RehearsalError> {
         let Some(faults) = &mut self.store_faults else {
             return Ok(());
@@ -78,14 +78,14 @@ impl World<'_> {
         self.act(Action::Disk { which, trouble })
     }
 
-    /// A disk fails from now on, or works.
+    /// Lets a disk fail from now on, or work again.
     pub(super) fn set_trouble(&mut self, which: usize, trouble: Option<(Ratio, u64)>) {
         if let Some(faults) = &mut self.store_faults {
             faults.set_trouble(which, trouble);
         }
     }
 
-    /// No failures of disks are drawn: a resolved schedule names each.
+    /// Stops drawing failures of disks, because a resolved schedule names each.
     pub(super) const fn draw_no_store_faults(&mut self) {
         if let Some(faults) = &mut self.store_faults {
             faults.stop();
@@ -134,7 +134,7 @@ impl World<'_> {
         self.all_well(WHEN)
     }
 
-    /// All disks work from now on.
+    /// Lets all disks work from now on.
     pub(super) fn cure_disks(&mut self) -> Result<(), RehearsalError> {
         let Some(faults) = &mut self.store_faults else {
             return Ok(());

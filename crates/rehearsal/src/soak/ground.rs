@@ -14,31 +14,32 @@ impl<'a> Ground<'a> {
         Self { fabric, links }
     }
 
-    /// The name of a cable, by one of its ends.
+    /// Returns the name of a cable, by one of its ends.
     pub fn link(&self, pick: u32) -> String {
         let count = self.links.len().max(1);
         let link = self.links.get(pick as usize % count);
         link.map_or_else(String::new, |link| self.fabric.port_name(link.a))
     }
 
-    /// The name of a node.
+    /// Returns the name of a node.
     pub fn node(&self, pick: u32) -> String {
         let count = u32::try_from(self.fabric.nodes().len().max(1)).unwrap_or(1);
         self.name(NodeIdx(pick % count))
     }
 
-    /// The name of a switch.
+    /// Returns the name of a switch.
     pub fn switch(&self, pick: u32) -> String {
         let switches = self.fabric.switches().as_slice();
         self.name(switches[pick as usize % switches.len()])
     }
 
-    /// The name of a node.
+    /// Returns the name of a node.
     pub fn name(&self, node: NodeIdx) -> String {
         format!("\"{}\"", self.fabric.node(node).description)
     }
 
-    /// Names of the cables between two parts: one bit of a hash of each switch decides its part.
+    /// Returns the names of the cables between two parts of the fabric. One bit of a hash of each switch decides its
+    /// part.
     pub fn between(&self, pick: u32) -> Vec<String> {
         let side = |node: NodeIdx| match self.fabric.node(node).is_switch() {
             true => (node.0 + 1).wrapping_mul(pick | 1).wrapping_mul(0x9E37_79B1) >> 31,

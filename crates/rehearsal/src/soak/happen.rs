@@ -12,7 +12,7 @@ use super::world::{STAGE_WAIT, World};
 use crate::RehearsalError;
 
 impl World<'_> {
-    /// Waits until it is time for an event.
+    /// Waits until an event is due.
     pub(super) fn wait(&mut self, Happening { when, pick, .. }: Happening) -> Result<(), RehearsalError> {
         match when {
             When::After(span) => self.run_for(span),
@@ -73,7 +73,7 @@ impl World<'_> {
         }
     }
 
-    /// One event happens. Returns false if the fabric has nothing that it could strike.
+    /// Carries out one event. Returns false if the fabric has nothing to which the event applies.
     pub(super) fn happen(&mut self, what: &Happening) -> Result<bool, RehearsalError> {
         let (pick, span) = (what.pick, what.span);
         let (link, node) = (self.ground.link(pick), self.ground.node(pick));
@@ -153,7 +153,7 @@ impl World<'_> {
         Ok(true)
     }
 
-    /// No MAD passes between two parts of the fabric for a time.
+    /// Lets no MAD pass between two parts of the fabric for a time.
     fn part(&mut self, what: &Happening) -> Result<(), RehearsalError> {
         let between = self.ground.between(what.pick);
         for at in between {

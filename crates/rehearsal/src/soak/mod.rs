@@ -65,7 +65,7 @@ pub struct Outcome {
     pub store_failures: u64,
     /// Virtual time at the end.
     pub ended: Time,
-    /// Digests of the datagrams that managers sent, and of the hardware whenever all was well.
+    /// Digests of the datagrams that managers sent, and of the hardware at each time when all was well.
     pub digests: Digests,
     /// Events of the managers, a line each; filled in on failure only.
     pub log: String,
@@ -76,14 +76,14 @@ pub struct Outcome {
 pub struct Failure {
     /// When.
     pub at: Time,
-    /// How many happenings had begun.
+    /// Number of events that had begun.
     pub begun: usize,
-    /// The violation, with its code first.
+    /// The violation; its text begins with its code.
     pub what: String,
 }
 
 impl Failure {
-    /// Its code: failures with the same code count as the same.
+    /// Returns the code of the violation. Failures with the same code count as the same failure.
     #[must_use]
     pub fn code(&self) -> &str {
         let after_time = self
@@ -95,19 +95,19 @@ impl Failure {
 }
 
 impl Schedule {
-    /// Carries it out on its fabric.
+    /// Carries out the schedule on its fabric.
     #[must_use]
     pub fn run(&self, fabric: &Fabric, observer: &mut dyn Observer) -> Outcome {
         self.run_with(fabric, (None, None), observer)
     }
 
-    /// Carries it out with managers that have a defect.
+    /// Carries out the schedule with managers that have a defect.
     #[must_use]
     pub fn run_broken(&self, fabric: &Fabric, broken: Broken) -> Outcome {
         self.run_with(fabric, (Some(broken), None), &mut Nobody)
     }
 
-    /// Carries it out with administrators that have a defect.
+    /// Carries out the schedule with administrators that have a defect.
     #[must_use]
     pub fn run_with_desk(&self, fabric: &Fabric, defect: DeskDefect) -> Outcome {
         self.run_with(fabric, (None, Some(defect)), &mut Nobody)
@@ -146,7 +146,7 @@ impl Schedule {
 }
 
 impl World<'_> {
-    /// The outcome of the run.
+    /// Returns the outcome of the run.
     fn outcome(&mut self, result: Result<(), RehearsalError>) -> Outcome {
         let rehearsal = &self.rehearsal;
         let failure = result.err().map(|error| Failure {

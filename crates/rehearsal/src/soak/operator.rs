@@ -22,7 +22,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// All managers get the operator's policy again: the judge refused it while something was broken.
+    /// Proposes the operator's policy to all managers again, because the judge refused it while something was broken.
     pub(super) fn propose_again(&mut self) -> Result<(), RehearsalError> {
         let setting = Setting::Lmc(self.operator.policy.lmc);
         self.act(Action::Policy(setting))

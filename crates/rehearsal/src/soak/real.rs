@@ -36,7 +36,7 @@ pub struct RealOutcome {
 }
 
 impl Schedule {
-    /// Carries it out on its fabric with programs as managers, which `hands` starts and ends.
+    /// Carries out the schedule on its fabric with separate programs as managers, which `hands` starts and ends.
     pub fn run_outside(&self, fabric: &Fabric, hands: Box<dyn Outside>) -> Result<RealOutcome, RehearsalError> {
         let mut nobody = Nobody;
         let mut world = World::open(self, fabric, hands, &mut nobody)?;
@@ -81,7 +81,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Names the first fault in the subnets of the managers, if there is one.
+    /// Returns the first fault in the subnets of the managers, if there is one.
     fn trouble_outside(&mut self) -> Result<Option<String>, RehearsalError> {
         for &id in &self.managers.ids().to_vec() {
             let Some(at) = self.rehearsal.outside_at(id) else {

@@ -39,7 +39,7 @@ impl Resolved {
         world.replay_all(&self.actions)
     }
 
-    /// Replays it with managers that have changed inputs and outputs.
+    /// Replays the schedule with managers that have changed inputs and outputs.
     #[must_use]
     pub fn replay_tampered(&self, fabric: &Fabric, mut tamper: impl FnMut() -> Box<dyn Tamper>) -> Outcome {
         let mut nobody = Nobody;
@@ -54,7 +54,8 @@ impl Resolved {
         world.replay_all(&self.actions).0
     }
 
-    /// The name under which its digests are stored: the seed, and what happens beside the drawn events.
+    /// Returns the name under which the digests of the schedule are stored: the seed, and what happens besides the
+    /// drawn events.
     #[must_use]
     pub fn name(&self) -> String {
         let setup = &self.schedule.setup;
@@ -64,7 +65,7 @@ impl Resolved {
         format!("{}{sa}{store_faults}{changes}", self.schedule.seed)
     }
 
-    /// A line with these digests of a run of it.
+    /// Returns a line with these digests of a run of the schedule.
     #[must_use]
     pub fn line(&self, digests: Digests) -> DigestLine {
         DigestLine {
@@ -125,7 +126,7 @@ impl fmt::Display for Resolved {
     }
 }
 
-/// The digests of a resolved schedule, as a line of a file of them.
+/// The digests of a resolved schedule, as one line of a file of digests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestLine {
     /// Name of the schedule, see [`Resolved::name`].
@@ -174,7 +175,7 @@ impl DigestLine {
 }
 
 impl World<'_> {
-    /// Carries actions out; returns the text of the wire digest as well, if it is kept.
+    /// Carries out actions. Returns the text of the wire digest as well, if it is kept.
     fn replay_all(&mut self, actions: &[(Time, Action)]) -> (Outcome, Vec<String>) {
         self.give_disks();
         let result = self.replay(actions);

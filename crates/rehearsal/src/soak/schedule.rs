@@ -33,7 +33,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// All of them.
+    /// All families.
     pub const ALL: [Self; 8] = [
         Self::Tree2,
         Self::Tree3,
@@ -45,7 +45,7 @@ impl Family {
         Self::Odd,
     ];
 
-    /// Its name.
+    /// Returns the name of the family.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ pub struct Setup {
     pub sweep_s: u8,
     /// How SMPs are sent.
     pub requests: Requests,
-    /// Virtual time of a job, in ms; `None`: its documented cost.
+    /// Virtual time of a job in ms; `None`: its documented cost.
     pub plan_ms: Option<u16>,
     /// The second manager starts with the first.
     pub both: bool,
@@ -88,7 +88,7 @@ pub struct Setup {
     pub backups: bool,
     /// Managers store on disks that fail for a time, and are killed meanwhile.
     pub store_faults: bool,
-    /// The operator's changes are drawn as well, and the end is that which they ask for.
+    /// True if changes of the operator are drawn as well; the required end is then the state that they ask for.
     pub changes: bool,
 }
 
@@ -97,7 +97,7 @@ pub struct Setup {
 pub struct Requests {
     /// SMPs on the wire.
     pub window: u8,
-    /// SMPs at one agent.
+    /// Number of SMPs in flight to one agent.
     pub agent_window: u8,
     /// Repeats of a request.
     pub retries: u8,
@@ -106,7 +106,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// As managers send them by default.
+    /// The defaults of managers.
     pub(super) const PLAIN: Self = Self {
         window: 32,
         agent_window: 2,
@@ -119,7 +119,7 @@ impl Requests {
 pub const ENGINES: [&str; 8] = ["auto", "fat-tree", "updn", "weave", "minhop", "ftree", "dfsssp", "dnup"];
 
 impl Setup {
-    /// The policy at the start.
+    /// Returns the policy at the start.
     #[must_use]
     pub fn policy(&self) -> Arc<Policy> {
         Arc::new(Policy {
@@ -134,14 +134,14 @@ impl Setup {
         })
     }
 
-    /// Time between light sweeps.
+    /// Returns the time between light sweeps.
     #[must_use]
     pub fn sweep(&self) -> Duration {
         Duration::from_secs(self.sweep_s.into())
     }
 }
 
-/// An engine, and one to fall back to.
+/// Returns an engine, and one to fall back to.
 pub(super) fn engines(pick: u8) -> Vec<EngineName> {
     let first = ENGINES[usize::from(pick) % ENGINES.len()];
     let names = [first, "updn"];
@@ -149,7 +149,7 @@ pub(super) fn engines(pick: u8) -> Vec<EngineName> {
     names.iter().map(|name| EngineName((*name).to_owned())).collect()
 }
 
-/// A setting of ports that differs from a policy's.
+/// Returns a setting of ports that differs from a policy's.
 pub(super) fn other_setting(policy: &Policy, pick: u32) -> Setting {
     let small = |count: u32| u8::try_from(pick / 3 % count).unwrap_or(0);
     match pick % 3 {
@@ -163,7 +163,7 @@ pub(super) fn other_setting(policy: &Policy, pick: u32) -> Setting {
 /// Everything that a run depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// Seed for choices during the run: which MADs get lost, and when.
+    /// Seed for choices during the run, such as which MADs get lost, and when.
     pub seed: u64,
     /// The fabric's family.
     pub family: Family,
@@ -228,7 +228,7 @@ pub enum ScheduleError {
     /// SLV-REHEARSAL-0301: a line of a schedule cannot be read.
     #[error("SLV-REHEARSAL-0301: line {line}: cannot read '{text}': want {want}")]
     Line {
-        /// Its number.
+        /// Number of the line.
         line: usize,
         /// The line.
         text: String,

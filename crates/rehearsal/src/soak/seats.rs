@@ -14,7 +14,7 @@ use super::schedule::Schedule;
 /// Schedules have no long idle time.
 const BACKUPS_AFTER: Duration = Duration::from_millis(20);
 
-/// Returns the configuration of a manager that does not depend on its place.
+/// Returns the configuration of a manager, as far as it does not depend on the manager's port.
 pub fn config(schedule: &Schedule, policy: &Arc<Policy>, priority: u8) -> Config {
     let nowhere = LocalPort {
         node_guid: Guid::NONE,

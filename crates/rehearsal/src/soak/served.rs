@@ -10,14 +10,14 @@ use super::world::{CONVERGE_REST, SWEEPS_TO_CONVERGE, World};
 use crate::RehearsalError;
 use crate::clients::Clients;
 
-/// How long a node is off for the check of Reports, beside the time that a light sweep takes to find it.
+/// How long a node is off for the check of Reports, in addition to the time that a light sweep takes to find this.
 const GONE: Duration = Duration::from_secs(5);
 
 /// Longest time until the last subscriber gets a Report: Reports are repeated.
 const TOLD: Duration = Duration::from_secs(20);
 
 impl World<'_> {
-    /// Adds clients, if the setup has them.
+    /// Adds clients, if the setup asks for them.
     pub(super) fn invite_clients(&mut self) {
         if !self.schedule.setup.sa || self.rehearsal.is_open() {
             return;
@@ -74,8 +74,8 @@ impl World<'_> {
         self.act(Action::HostsCheck)
     }
 
-    /// The last checks of a run with clients. A host is switched off and on again, and subscribers must get Reports.
-    /// Then the master ends, and the other manager must know all registrations.
+    /// Does the last checks of a run with clients. A host is switched off and on again, and subscribers must get
+    /// Reports. Then the master ends, and the other manager must know all registrations.
     pub(super) fn last_questions(&mut self) -> Result<(), RehearsalError> {
         let Some(clients) = &mut self.clients else {
             return Ok(());

@@ -26,9 +26,9 @@ const SMALLER: [&str; 10] = [
 pub struct Shrunk {
     /// The schedule.
     pub schedule: Schedule,
-    /// How it fails.
+    /// How the schedule fails.
     pub failure: Failure,
-    /// Runs that it took.
+    /// Number of runs that shrinking took.
     pub runs: usize,
 }
 
@@ -97,7 +97,7 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Leaves out half of the events, a quarter, …, one by one.
+    /// Leaves out half of the events, then a quarter, and so on down to single events.
     fn fewer_events(&mut self) {
         let mut chunk = self.best.happenings.len().div_ceil(2);
         while chunk > 0 {

@@ -41,7 +41,7 @@ pub struct Managers {
 }
 
 impl Managers {
-    /// None of them runs.
+    /// Returns the state in which no manager runs.
     pub fn new(ids: Vec<ManagerId>) -> Self {
         let running = vec![false; ids.len()];
         Self { ids, running }
@@ -68,14 +68,14 @@ impl Managers {
 /// The outcome of a schedule so far.
 #[derive(Debug, Default)]
 pub struct Record {
-    /// Actions so far, if they are kept.
+    /// Actions so far, if they are recorded.
     pub actions: Option<Vec<(Time, Action)>>,
-    /// Digest of the hardware whenever all was well.
+    /// Digest of the hardware at each time when all was well.
     pub end: Digest,
     /// Kind and stage of everything that happened.
     pub coverage: BTreeMap<(Kind, u8), u64>,
     /// Happenings begun.
     pub begun: usize,
-    /// Of programs: the time until all was well, or the fault.
+    /// For runs with separate programs: the time until all was well, or the fault.
     pub converged: Vec<(&'static str, Result<Duration, String>)>,
 }

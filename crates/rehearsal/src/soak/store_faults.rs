@@ -1,5 +1,5 @@
-//! Disks that fail for a time, and managers that are killed meanwhile. A separate seed draws them, so that all other
-//! events are those of the same schedule without them, except for their effects.
+//! Disks that fail for a time, and managers that are killed during that time. A separate seed draws them, so that all
+//! other events are those of the same schedule without them, except for their effects.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ const LASTS_US: (u64, u64) = (1_000, 16_000_000);
 /// Shares of the calls that fail: all of them most often, as on a full disk.
 const SHARES: [(u32, u32); 5] = [(1, 1), (1, 1), (1, 2), (1, 4), (1, 16)];
 
-/// The end of a manager during a failure of its disk.
+/// What happens to the manager during a failure of its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The manager goes on.
+    /// The manager continues.
     GoesOn,
     /// The manager is killed, and starts when the disk works.
     Killed,
@@ -32,11 +32,11 @@ const ENDS: [End; 4] = [End::GoesOn, End::Killed, End::Killed, End::Restarted];
 pub struct StoreFaults {
     seed: Seed,
     rng: Rng,
-    /// By manager.
+    /// The disks, by manager.
     disks: Vec<Arc<MemoryDisk>>,
     troubles: u64,
     next: Time,
-    /// The manager with the failing disk, and its end, if that was drawn.
+    /// The manager with the failing disk, and what happens to it, if that was drawn.
     sick: Option<(usize, End)>,
     /// Disks that fail.
     failing: BTreeSet<usize>,
@@ -44,17 +44,17 @@ pub struct StoreFaults {
     is_over: bool,
 }
 
-/// The due event of a disk.
+/// The event of a disk that is due.
 #[derive(Clone, Copy, Debug)]
 pub enum Due {
-    /// The disk begins to fail this share of its calls.
+    /// The disk begins to fail in this share of its calls.
     Fails(usize, Ratio),
     /// The disk works again.
     Works(usize, End),
 }
 
 impl StoreFaults {
-    /// All disks work, for a time.
+    /// Returns the state in which all disks work.
     pub fn new(seed: Seed, disks: Vec<Arc<MemoryDisk>>) -> Self {
         let seed = seed.child("store");
         let mut faults = Self {
@@ -80,12 +80,12 @@ impl StoreFaults {
         of[usize::try_from(at).unwrap_or(0)]
     }
 
-    /// How many disks there are.
+    /// Returns the number of disks.
     pub fn disks(&self) -> usize {
         self.disks.len()
     }
 
-    /// When a disk next begins to fail, or ends to.
+    /// Returns when a disk next begins or ceases to fail.
     pub fn next(&self) -> Option<Time> {
         (!self.is_over).then_some(self.next)
     }
@@ -95,7 +95,7 @@ impl StoreFaults {
         self.failing.contains(&which)
     }
 
-    /// Calls that disks refused so far.
+    /// Returns the number of calls that disks have refused so far.
     pub fn failures(&self) -> u64 {
         self.disks.iter().map(|disk| disk.failed()).sum()
     }
@@ -121,17 +121,17 @@ impl StoreFaults {
         self.troubles
     }
 
-    /// The present failure is over.
+    /// Ends the current failure.
     pub const fn end(&mut self) {
         self.sick = None;
     }
 
-    /// No failure is drawn any more.
+    /// Stops drawing failures.
     pub const fn stop(&mut self) {
         self.is_over = true;
     }
 
-    /// A disk fails from now on, or works.
+    /// Lets a disk fail from now on, or work again.
     pub fn set_trouble(&mut self, which: usize, trouble: Option<(Ratio, u64)>) {
         match trouble {
             Some(_) => self.failing.insert(which),

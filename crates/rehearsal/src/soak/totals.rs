@@ -10,7 +10,7 @@ use crate::Exemptions;
 /// Sums over schedules.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Schedules carried out.
+    /// Number of schedules carried out.
     pub schedules: u64,
     /// Schedules in which a checker found a violation, by seed.
     pub failures: BTreeMap<u64, Failure>,
@@ -26,7 +26,8 @@ pub struct Totals {
     pub store_failures: u64,
     /// Virtual time in ns.
     pub virtual_ns: u64,
-    /// Happenings by kind, the master's stage just then (position in [`selvedge_sm::StageName`]), and family.
+    /// Number of events by kind, by the master's stage at that time (position in [`selvedge_sm::StageName`]), and by
+    /// family.
     pub coverage: BTreeMap<(Kind, u8, Family), u64>,
     /// Violations that rules excuse, counted.
     pub exemptions: Exemptions,

@@ -20,7 +20,7 @@ impl World<'_> {
         self.withdrawn(view, fabric).kept_off()
     }
 
-    /// Returns the meaning of the operator's list for a subnet as it is.
+    /// Returns what the operator's list means for a subnet in its current state.
     fn withdrawn(&self, view: &View, fabric: &Fabric) -> Withdrawn {
         let list = &self.operator.policy.out_of_service;
         let own = view.inventory.as_ref().filter(|_| !list.is_empty());
@@ -28,7 +28,7 @@ impl World<'_> {
         own.map_or_else(Withdrawn::default, |own| Withdrawn::of(list, fabric, own))
     }
 
-    /// Names the first difference between a subnet with this master and the operator's wishes.
+    /// Returns the first difference between a subnet with this master and the operator's wishes.
     pub(super) fn unlike_wishes(&self, id: ManagerId, view: &View, observed: &Observed) -> Option<String> {
         if !self.schedule.setup.changes {
             return None;
@@ -54,7 +54,7 @@ impl World<'_> {
             .or_else(|| self.former_keys(id, view))
     }
 
-    /// True of former keys that are remembered although nothing is missing that might still hold one.
+    /// Returns the former keys that the manager still remembers although no port that might hold one is missing.
     fn former_keys(&self, id: ManagerId, view: &View) -> Option<String> {
         let mut list = self.operator.policy.out_of_service.iter();
         let is_isolated = list.any(|(_, notice)| notice.service == Service::Isolate);
@@ -66,8 +66,8 @@ impl World<'_> {
     }
 }
 
-/// True if two policies differ at most in what a manager notes in the list: ports that it has disabled, and places that
-/// are back in service.
+/// True if two policies differ at most in entries that a manager adds to the list: ports that it has disabled, and
+/// places that are back in service.
 fn is_alike(policy: &Policy, wanted: &Policy) -> bool {
     let listed = |of: &Policy| -> Vec<(Place, Service)> {
         let places = of.out_of_service.iter().map(|(place, notice)| (*place, notice.service));
@@ -122,8 +122,8 @@ fn not_disabled(fabric: &Fabric, withdrawn: &Withdrawn) -> Option<String> {
     Some(format!("{} is isolated and not disabled", fabric.port_name(*at)))
 }
 
-/// Names a port that is disabled although no place is isolated. (If a cable was moved, the port may have been isolated
-/// together with another port.)
+/// Returns a port that is disabled although no place is isolated. (If a cable was moved, the port may have been
+/// isolated together with another port.)
 fn not_enabled(fabric: &Fabric, wanted: &Policy) -> Option<String> {
     let mut list = wanted.out_of_service.iter();
     if list.any(|(_, notice)| notice.service == Service::Isolate) {
@@ -135,7 +135,7 @@ fn not_enabled(fabric: &Fabric, wanted: &Policy) -> Option<String> {
     Some(format!("{} is in service and disabled", fabric.port_name(at)))
 }
 
-/// Names a port with another M_Key than this one.
+/// Returns a port with an M_Key other than this one.
 fn other_key(fabric: &Fabric, wanted: u64) -> Option<String> {
     let is_used = |at: PortRef| at.port == PortNum::MANAGEMENT || fabric.link_is_up(at);
     let mut ends = fabric.end_ports().filter(|(at, _)| is_used(*at));

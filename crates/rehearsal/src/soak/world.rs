@@ -22,9 +22,9 @@ use crate::{Options, Outside, Rehearsal, RehearsalError};
 
 /// Is shown every step of a schedule.
 pub trait Observer {
-    /// An action of the schedule was done.
+    /// Called when an action of the schedule was done.
     fn happened(&mut self, world: &Rehearsal, what: &str);
-    /// The rehearsal went one step further.
+    /// Called after each step of the rehearsal.
     fn stepped(&mut self, world: &Rehearsal);
 }
 
@@ -52,7 +52,7 @@ pub(super) struct World<'a> {
     pub(super) ground: Ground<'a>,
     pub managers: Managers,
     pub(super) operator: Operator,
-    /// Actions that end others, and when they are due: a fault that ends, a policy that the operator corrects.
+    /// Actions that end earlier ones, with their times: a fault that ends, a policy that the operator corrects.
     pub(super) undo: Vec<(Time, Action)>,
     pub record: Record,
     /// Clients of the administrators, if the schedule has any.
@@ -123,7 +123,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Carries the schedule out.
+    /// Carries out the schedule.
     pub fn run(&mut self) -> Result<(), RehearsalError> {
         self.invite_clients();
         self.act(Action::Start(0))?;
@@ -160,7 +160,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// From now on every action is kept, with its time.
+    /// Records every action, with its time, from now on.
     pub fn keep_actions(&mut self) {
         self.record.actions.get_or_insert_default();
     }
@@ -218,7 +218,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// One step of the rehearsal and of its clients. Returns false if there was none up to `limit`.
+    /// Makes one step of the rehearsal and of its clients. Returns false if there was none up to `limit`.
     fn step(&mut self, limit: Time) -> Result<bool, RehearsalError> {
         let stepped = self.rehearsal.step(limit);
         self.observer.stepped(&self.rehearsal);
@@ -232,7 +232,7 @@ impl<'a> World<'a> {
         self.act(Action::Fault(fault))
     }
 
-    /// Lets a fault strike, and its opposite some time later.
+    /// Begins a fault, and ends it some time later.
     pub(super) fn for_a_time(&mut self, span: Duration, text: &str, opposite: &str) -> Result<(), RehearsalError> {
         self.fault(text)?;
         let opposite = Action::Fault(opposite.parse()?);
@@ -251,7 +251,7 @@ impl<'a> World<'a> {
         self.rehearsal.kill(self.managers.id(which))
     }
 
-    /// All managers get a policy that differs from the last one in a setting.
+    /// Gives all managers a policy that differs from the last one in a setting.
     fn load(&mut self, setting: Setting) -> Result<(), RehearsalError> {
         let mut policy = Policy::clone(&self.operator.policy);
         setting.apply(&mut policy);
@@ -273,7 +273,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// The stage of the master, or of the first manager that runs, as a number.
+    /// Returns the stage of the master, or of the first manager that runs, as a number.
     pub(super) fn stage(&self) -> u8 {
         if self.rehearsal.is_open() {
             // Only the MADs of a program can be seen.
@@ -296,7 +296,7 @@ impl<'a> World<'a> {
         lives.any(|sm| sm.stage_name() == stage)
     }
 
-    /// The master, or the first manager if there is none.
+    /// Returns the master, or the first manager if there is none.
     pub(super) fn master(&self) -> usize {
         let is_master = |&which: &usize| {
             let sm = self.rehearsal.life_of(self.managers.id(which));
@@ -309,7 +309,7 @@ impl<'a> World<'a> {
         self.run_until(span, |_| false).map(|_| ())
     }
 
-    /// Runs until a condition holds. Returns false if it did not within the span.
+    /// Runs until a condition holds. Returns false if it does not hold within the span.
     pub fn run_until(&mut self, span: Duration, holds: impl Fn(&Self) -> bool) -> Result<bool, RehearsalError> {
         let end = self.rehearsal.now() + span;
         loop {

@@ -1,9 +1,9 @@
 //! Down, then up: OpenSM's `dnup` (observed in 3.3.23), for fabrics with hosts near the top.
 //!
 //! Switches with hosts have rank 0; other switches are ranked by their distance from the nearest of these. A path may
-//! go from lower to higher ranks and then back, never in the reverse order; steps inside a rank are free. The steps
-//! inside a rank make credit loops possible: on a ring of switches with hosts the tables can deadlock, and the judge
-//! reports it. On clean trees the tables are those of up*/down*.
+//! go from lower to higher ranks and then back, never in the reverse order; steps inside a rank are always allowed. The
+//! steps inside a rank make credit loops possible: on a ring of switches with hosts the tables can deadlock, and the
+//! judge reports it. On clean trees the tables are those of up*/down*.
 //!
 //! Work: one search per switch over all channels: 50 M steps for 972 switches.
 
@@ -34,7 +34,7 @@ impl RoutingEngine for DnUp {
     }
 }
 
-/// How a step changes the rank.
+/// The change of rank in one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Way {
     /// Away from the hosts.

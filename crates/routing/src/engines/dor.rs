@@ -37,9 +37,9 @@ impl RoutingEngine for Dor {
     }
 }
 
-/// Shortest paths in the order of dimensions; `turn` is the place of a port in the order of its switch.
+/// Returns shortest paths in the order of dimensions. `turn` gives the rank of a port in the order of its switch.
 fn paths(graph: &Graph, turn: impl Fn(usize, u8) -> u8 + Sync + Send, par: Par) -> Paths {
-    /// All that count are equal.
+    /// Weight of a good next hop: all good next hops are equal.
     const GOOD: u8 = 1;
     let shortest = Paths::Levels(minhop::distances(graph, par));
     let hops = Hops::new(graph, par, |target, good: &mut Vec<u32>, row| {

@@ -98,7 +98,7 @@ impl Ways {
         ways
     }
 
-    /// Next hops of all switches towards one.
+    /// Returns the next hops of all switches towards one switch.
     fn towards(&self, target: usize) -> &[u32] {
         &self.next[target * self.switches..][..self.switches]
     }
@@ -136,7 +136,7 @@ impl Ways {
 /// A tree of shortest paths from its root.
 #[derive(Default)]
 struct Tree {
-    /// Its switches, nearest first.
+    /// Switches of the tree, nearest first.
     order: Vec<u32>,
     /// The switch above each and the channel from there, [`NONE`] for the root and for switches that are not in it.
     parent: Vec<(u32, u32)>,

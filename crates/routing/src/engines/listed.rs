@@ -51,14 +51,14 @@ pub enum Listed {
     Tables {
         /// The tables.
         tables: Tables,
-        /// LIDs in them.
+        /// LIDs in the tables.
         lids: Lids,
     },
     /// Hops left by each port; entries are chosen from them as minhop does (OpenSM's `lid_matrix_dump_file`).
     Hops(LidMatrix),
 }
 
-/// Hops left by every port of a switch towards every other switch.
+/// Number of hops from every port of a switch to every other switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LidMatrix {
     /// By GUID of the switch, then by GUID of the target switch: hops by each port, from port 0; 255: no path.
@@ -103,7 +103,7 @@ fn tables(
     Ok(tables)
 }
 
-/// Returns the present LID for a listed one: that of the same port, at the same offset.
+/// Returns the present LID for a listed one: the LID of the same port, at the same offset.
 fn moved(lids: &Lids, of: &Lids, old: Lid) -> Option<Lid> {
     let Some(owner) = of.owner(old) else {
         return Some(old);
@@ -115,7 +115,7 @@ fn moved(lids: &Lids, of: &Lids, old: Lid) -> Option<Lid> {
     Some(Lid(range.base.0 + old.0 % range.lmc.lids()))
 }
 
-/// The hop counts, for the channels of today.
+/// Returns the hop counts for the channels of the present fabric.
 fn paths(fabric: &Fabric, graph: &Graph, matrix: &LidMatrix, notes: &mut Vec<Note>) -> Paths {
     let guid = |switch: usize| fabric.switch(SwitchIdx(u32::try_from(switch).unwrap_or(u32::MAX))).guid;
     let of = |from: usize, target: usize| matrix.hops.get(&guid(from))?.get(&guid(target));

@@ -31,7 +31,7 @@ impl RoutingEngine for MinHop {
     }
 }
 
-/// Shortest paths between all switches. `weights`: of every channel, if not all are 1.
+/// Returns shortest paths between all switches. `weights`: the weight of every channel, if not all are 1.
 fn paths(graph: &Graph, weights: Option<Vec<u8>>, par: Par) -> Paths {
     Paths::Levels(match weights {
         None => distances(graph, par),

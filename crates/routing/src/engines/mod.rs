@@ -62,9 +62,9 @@ pub enum Engine {
 struct Row {
     /// The engine; rows stand in the order of the variants.
     engine: Engine,
-    /// Its name, as in OpenSM's `-R` where OpenSM has such an engine.
+    /// Name of the engine, as in OpenSM's `-R` where OpenSM has such an engine.
     name: &'static str,
-    /// Engines of OpenSM that do not exist here, and that it replaces.
+    /// Engines of OpenSM that do not exist here, and that this engine replaces.
     stands_in_for: &'static [&'static str],
     /// The engine of OpenSM that routes the same fabrics on one lane.
     in_opensm: &'static str,
@@ -74,7 +74,7 @@ struct Row {
     itself: &'static dyn RoutingEngine,
 }
 
-/// Every engine there is, in the order in which they are listed to people.
+/// Every engine, in the order in which they are listed to people.
 const REGISTRY: &[Row] = &[
     Row {
         engine: Engine::Auto,
@@ -175,7 +175,7 @@ const REGISTRY: &[Row] = &[
 ];
 
 impl Engine {
-    /// Every engine there is, in the order in which they are listed to people.
+    /// Every engine, in the order in which they are listed to people.
     pub const ALL: [Self; REGISTRY.len()] = {
         let mut all = [Self::Auto; REGISTRY.len()];
         let mut i = 0;
@@ -190,13 +190,13 @@ impl Engine {
         &REGISTRY[self as usize]
     }
 
-    /// Its name, as in OpenSM's `-R` where OpenSM has such an engine.
+    /// Returns the name of the engine, as in OpenSM's `-R` where OpenSM has such an engine.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// Returns the engine that takes the place of one of OpenSM's that does not exist here.
+    /// Returns the engine that replaces one of OpenSM's engines that does not exist here.
     #[must_use]
     pub fn instead_of(name: &str) -> Option<Self> {
         let found = REGISTRY.iter().find(|row| row.stands_in_for.contains(&name));
@@ -227,7 +227,7 @@ impl Engine {
         self.row().itself.lanes()
     }
 
-    /// Returns true if the planner may count on this.
+    /// Returns true if the engine makes this promise to the planner.
     #[must_use]
     pub fn can(self, capability: Capability) -> bool {
         self.row().itself.capabilities().contains(&capability)
@@ -240,13 +240,14 @@ impl Engine {
         self.row().itself.refuses_always(lmc, options)
     }
 
-    /// Prepares repairs in place of tables that this engine made; `None` if it has none, or none for these.
+    /// Prepares repairs in place of tables that this engine made; returns `None` if the engine has no such repairs, or
+    /// none for these tables.
     #[must_use]
     pub fn mender(self, force: &InForce<'_>) -> Option<Mender> {
         self.row().itself.mender(force)
     }
 
-    /// Has the engine route what another one was asked to.
+    /// Routes with this engine, although another one was requested.
     pub(crate) fn make(self, input: &Input<'_>, notes: &mut Vec<Note>) -> Result<Made, EngineError> {
         let made = self.row().itself.route(input, notes)?;
         Ok(Made {
@@ -321,9 +322,9 @@ impl TryFrom<&EngineName> for Engine {
     }
 }
 
-/// The engine name nearest to a mistyped one, if any is near.
+/// Returns the engine name that is most similar to a mistyped one, if any is similar.
 fn closest(name: &str) -> Option<&'static str> {
-    /// More than this many typing errors are a different word.
+    /// Largest number of typing errors; with more, it is a different word.
     const TYPOS_MAX: usize = 2;
     let lower = name.to_lowercase();
     Engine::ALL

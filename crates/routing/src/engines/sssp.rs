@@ -100,7 +100,7 @@ fn route(fabric: &Fabric, graph: &Graph, lids: &Lids, destinations: &Destination
     routed(graph, &targets, tables, &Spread::new(graph, destinations))
 }
 
-/// Hosts first. Switches receive next to nothing, so they are spread on their own.
+/// Routes hosts first. Switches receive almost no packets, so paths to them are balanced separately.
 fn routed(graph: &Graph, targets: &[Target], mut tables: Tables, empty: &Spread<'_>) -> Tables {
     let (hosts, switches): (Vec<Target>, Vec<Target>) = targets.iter().partition(|target| target.egress != 0);
     let mut spread = empty.clone();
@@ -186,7 +186,8 @@ fn route_on_lanes(
     Some(with_room.unwrap_or(best))
 }
 
-/// Switches, those farthest from hosts first: a tree that begins at the top of a fat tree goes up, then down.
+/// Returns the switches, those farthest from hosts first. A tree that begins at the top of a fat tree goes up, then
+/// down.
 fn far_from_hosts(graph: &Graph, spread: &Spread<'_>) -> Vec<usize> {
     let channels = graph.channels();
     let mut distance: Vec<Option<u32>> = spread.hosts.iter().map(|&hosts| (hosts > 0).then_some(0)).collect();
@@ -206,7 +207,7 @@ fn far_from_hosts(graph: &Graph, spread: &Spread<'_>) -> Vec<usize> {
     near
 }
 
-/// The turns of trees of shortest paths from a switch, and from one of each other part.
+/// Returns the turns of trees of shortest paths from a switch, and from one of each other part.
 fn tree_turns(graph: &Graph, root: usize) -> Vec<(u32, u32)> {
     let (channels, reverses) = (graph.channels(), graph.reverses());
     let mut links: Vec<Vec<u32>> = vec![Vec::new(); graph.switches()];
@@ -295,7 +296,7 @@ impl Placing<'_> {
         Some(())
     }
 
-    /// Assigns the routes of the other switches to the same lane, or all routes to another lane.
+    /// Assigns the routes from the other switches to the same lane, or all routes to another lane.
     fn complete(&mut self, target: Target) -> Option<()> {
         let on_the_way = self.of_hosts(target);
         let mut next = on_the_way.clone();
@@ -310,13 +311,13 @@ impl Placing<'_> {
         Some(())
     }
 
-    /// The next hops that packets of hosts use.
+    /// Returns the next hops that packets of hosts use.
     fn of_hosts(&self, target: Target) -> Vec<u32> {
         self.lanes.of_hosts(&read(self.graph, &self.tables, target))
     }
 }
 
-/// The next hops that the tables hold.
+/// Returns the next hop of every switch to a target, as the tables hold it.
 fn read(graph: &Graph, tables: &Tables, target: Target) -> Vec<u32> {
     let channel = |switch: usize| {
         let egress = tables.get(index(switch), target.lid);
@@ -341,7 +342,8 @@ fn write(graph: &Graph, tables: &mut Tables, target: Target, next: &[u32]) {
     tables.set(index(target.attach), target.lid, target.egress);
 }
 
-/// Compute nodes first, then I/O nodes, then other hosts, then switches; each switch by switch, most hosts first.
+/// Returns the destinations in order: compute nodes, I/O nodes, other hosts, switches. Each kind is ordered switch by
+/// switch, those with the most hosts first.
 fn ordered(fabric: &Fabric, lids: &Lids, destinations: &Destinations, lists: &HostLists) -> Vec<Target> {
     let compute: BTreeSet<Guid> = lists.compute.iter().copied().collect();
     let io: BTreeSet<Guid> = lists.io.iter().copied().collect();

@@ -17,11 +17,12 @@ use super::{Planner, Reached, Routes, TreeRequest, Trees};
 /// Smallest and largest number of trunks that are tried before the best so far is taken. Large fabrics get fewer tries,
 /// because each try costs a scan of all links. Most random graphs need one try, and hardly any need more than 100.
 const TRIES: (usize, usize) = (8, 300);
-/// Directed links to scan in all tries together.
+/// Number of directed links that all tries together may scan.
 const WORK: usize = 400_000;
 
 /// What groups that share a trunk have in common: the lane, the MTU, and the number of switches with room for the
-/// group. A switch has room for all multicast LIDs up to a number, so equal numbers of switches mean the same switches.
+/// group. A switch has room for all multicast LIDs up to a certain number, so equal numbers of switches mean the same
+/// switches.
 type Class = (u8, Mtu, usize);
 
 /// Roots of the trees of [`probe`].
@@ -94,7 +95,7 @@ impl<'a> Beside<'a> {
         }
     }
 
-    /// `None` if groups that are not stale do not fit beside routes.
+    /// Plans the trees; returns `None` if groups that are not stale do not fit beside the routes.
     fn plan(mut self, stale: &BTreeSet<Lid>) -> Option<Trees> {
         let request = self.planner.request;
         for mlid in request.held.mlids() {
@@ -178,7 +179,8 @@ impl<'a> Beside<'a> {
         }
     }
 
-    /// Where a trunk may begin: at roots in force, then in the middle, then anywhere.
+    /// Returns the switches at which a trunk may begin: first roots in force, then switches in the middle, then all
+    /// others.
     fn roots(&mut self, groups: &[&MulticastGroup]) -> Vec<u32> {
         let planner = &mut self.planner;
         let in_force = groups.iter().filter_map(|group| planner.request.roots.get(&group.mlid));
@@ -190,7 +192,7 @@ impl<'a> Beside<'a> {
         roots
     }
 
-    /// The trunk that reaches the most required switches; its turns are in the order.
+    /// Returns the trunk that reaches the most required switches; its turns are in the order.
     fn trunk(
         &mut self,
         (lane, mtu, mlid): (usize, Mtu, Lid),

@@ -44,7 +44,7 @@ pub struct TreeRequest<'a> {
     pub held: &'a MulticastTables,
     /// Roots of the trees in force, by group: GUIDs of switches.
     pub roots: &'a BTreeMap<Lid, Guid>,
-    /// Groups that are to be planned; others keep their trees.
+    /// Groups to be planned; other groups keep their trees.
     pub stale: &'a BTreeSet<Lid>,
     /// Dependencies of routes, if trees must be compatible with them.
     pub routes: Option<&'a Routes>,
@@ -68,7 +68,8 @@ pub struct Trees {
     pub roots: BTreeMap<Lid, Guid>,
     /// Members that no tree can reach: their switch has no room for the group, or their link is down.
     pub unreached: Vec<(Lid, Guid)>,
-    /// Members that are left apart from others, as no tree was found that joins them and fits beside routes.
+    /// Members that no tree connects with the other members of their group: every tree that was tried conflicts with
+    /// the routes.
     pub apart: Vec<(Lid, Guid)>,
 }
 
@@ -96,16 +97,16 @@ struct Planner<'a> {
     net: Net,
     /// Switches in the middle, by number; computed with the first root.
     centre: Option<Vec<u32>>,
-    /// Hops from a switch to all others.
+    /// By switch: number of hops to all others.
     hops: BTreeMap<u32, Vec<u16>>,
-    /// Groups of which a switch is the root.
+    /// By switch: number of groups of which it is the root.
     rooted: Vec<u32>,
     /// Groups on each cable.
     load: Vec<u32>,
     trees: Trees,
 }
 
-/// How a switch was reached.
+/// The link and cost by which a switch was reached.
 #[derive(Clone, Copy, Debug)]
 struct Reached {
     cost: u32,
@@ -158,7 +159,7 @@ impl<'a> Planner<'a> {
             .map(|s| s.0)
     }
 
-    /// Arcs of which both ends copy to the link, by the end that is seen first.
+    /// Returns the links to which both ends copy, each by the end that is found first.
     fn in_force(&self, mlid: Lid) -> Vec<Arc> {
         let held = self.request.held;
         let mut arcs = Vec::new();
@@ -203,7 +204,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Where members of a group enter, with the ports of those that receive.
+    /// Returns the switches to which members of a group are attached, with the ports of those that receive.
     fn entries(&mut self, group: &MulticastGroup) -> BTreeMap<u32, PortMask> {
         let (fabric, mlid) = (self.request.fabric, group.mlid);
         let mut wanted: BTreeMap<u32, PortMask> = BTreeMap::new();
@@ -260,7 +261,7 @@ impl<'a> Planner<'a> {
         Some(best.unwrap_or(first))
     }
 
-    /// The cheapest path from the root to every switch that it can reach.
+    /// Returns the cheapest path from the root to every switch that it can reach.
     fn walk(&self, group: &MulticastGroup, root: u32, held: &[bool]) -> Vec<Option<Reached>> {
         let mut reached: Vec<Option<Reached>> = vec![None; self.net.switches()];
         let mut queue = VecDeque::from([root]);

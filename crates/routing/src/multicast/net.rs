@@ -1,4 +1,4 @@
-//! Switches and the cables between them, as multicast sees them.
+//! The switches and cables that multicast trees can use.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub struct Arc {
 }
 
 impl Arc {
-    /// The other direction.
+    /// Returns the other direction of the link.
     pub const fn back(self) -> Self {
         Self {
             from: self.to,
@@ -30,12 +30,12 @@ impl Arc {
     }
 }
 
-/// Switches with multicast tables and the cables between them that are ACTIVE.
+/// Switches with multicast tables, and the ACTIVE cables between them.
 #[derive(Clone, Debug)]
 pub struct Net {
     arcs: Vec<Vec<Arc>>,
     cables: usize,
-    /// Multicast LIDs that each switch has room for.
+    /// By switch: the number of multicast LIDs for which it has room.
     room: Vec<u16>,
 }
 
@@ -93,7 +93,7 @@ impl Net {
         mlid.0 - Lid::MULTICAST_MIN.0 < self.room[switch as usize]
     }
 
-    /// Hops from a switch to every other; `u16::MAX` without a path.
+    /// Returns the number of hops from a switch to every other; `u16::MAX` without a path.
     pub fn hops_from(&self, from: u32) -> Vec<u16> {
         let mut hops = vec![u16::MAX; self.switches()];
         hops[from as usize] = 0;

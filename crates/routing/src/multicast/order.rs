@@ -1,8 +1,8 @@
-//! Channel dependencies between switches on one lane, which stay without a cycle while trees are made.
+//! Channel dependencies between switches on one lane. They stay without a cycle while trees are made.
 //!
-//! A tree makes a dependency of every pair of its links at a switch, both ways: a packet that arrives by one link is
-//! copied to the other, and holds the channel by which it arrived until the copy is sent. Turns of routes are in the
-//! order from the start.
+//! A tree makes a dependency of every pair of its links at a switch, in both directions: a packet that arrives by one
+//! link is copied to the other, and holds the channel by which it arrived until the copy is sent. Turns of routes are
+//! in the order from the start.
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_graph::{Dag, Insertion, NONE};
@@ -10,16 +10,16 @@ use selvedge_types::{Idx, PortNum};
 
 use super::net::{Arc, Net};
 
-/// A dependency that routes make: packets that leave a switch by a port go on by a port of the next.
+/// A dependency of routes: packets leave a switch by one port, and the next switch by another.
 pub type RouteTurn = ((SwitchIdx, PortNum), PortNum);
 
-/// Cells of a switch: one for each port that there can be.
+/// Number of cells of a switch: one for each possible port.
 const CELLS: usize = 256;
 
 /// Dependencies of one lane, without a cycle.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Number of each cell (switch, port) that a link leaves by; [`NONE`]: none does.
+    /// By cell (switch, port): the number of the channel that begins there; [`NONE`] if there is none.
     channel: Vec<u32>,
     waits: Dag,
 }
@@ -73,28 +73,28 @@ impl Order {
 /// A tree that grows.
 #[derive(Clone, Debug)]
 pub struct Trunk {
-    /// Its links at each switch, given from there.
+    /// By switch: the links of the trunk at this switch, in the direction away from it.
     links: Vec<Vec<Arc>>,
-    /// The link by which each switch was reached.
+    /// By switch: the link by which it was reached.
     pub by: Vec<Option<Arc>>,
-    /// Its switches, in the order in which they were reached.
+    /// Switches of the trunk, in the order in which they were reached.
     pub switches: Vec<u32>,
 }
 
-/// Where a tree may grow.
+/// The part of the fabric in which a tree may grow.
 pub struct Ground<'a> {
     /// The links.
     pub net: &'a Net,
-    /// True if a link may be used, given with the switch that it leads to.
+    /// True if a link may be used. The link is given in the direction of the switch that it would add to the tree.
     pub can: &'a dyn Fn(&Arc) -> bool,
-    /// True for cables that are used before others.
+    /// True for cables that are preferred.
     pub is_first: &'a dyn Fn(u32) -> bool,
     /// Others are tried in another order with each number but 0.
     pub shuffle: u32,
 }
 
 impl Ground<'_> {
-    /// The rank of a cable: the lowest is tried first.
+    /// Returns the rank of a cable: the lowest is tried first.
     fn rank(&self, cable: u32) -> (u32, u32) {
         match self.shuffle {
             0 => (0, cable),
@@ -151,7 +151,7 @@ impl Trunk {
 
 #[cfg(test)]
 impl Order {
-    /// True if every dependency leads to a later place.
+    /// True if every dependency leads to a later place in the order.
     pub fn is_in_order(&self) -> bool {
         self.waits.is_in_order()
     }

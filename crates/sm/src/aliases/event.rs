@@ -13,7 +13,7 @@ pub enum AliasEvent {
     InForce {
         /// Ports that have aliases.
         ports: usize,
-        /// Sets that it took.
+        /// Number of acknowledged Sets of the change.
         sets: usize,
     },
     /// The judge refuses the planned change of alias GUIDs: no Set was sent.
@@ -21,7 +21,7 @@ pub enum AliasEvent {
         /// Why.
         why: String,
     },
-    /// A port does not answer for its GUIDs, or does not take them.
+    /// A port does not answer a request for its GUIDInfo, or refuses its alias GUIDs.
     Silent {
         /// The port.
         what: String,
@@ -45,7 +45,7 @@ pub enum AliasEvent {
 }
 
 impl AliasEvent {
-    /// Its stable code.
+    /// Returns the stable code of this event.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -57,7 +57,7 @@ impl AliasEvent {
         }
     }
 
-    /// Its severity.
+    /// Returns the severity of this event.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

@@ -34,7 +34,7 @@ const MUTE: Duration = Duration::from_secs(60);
 /// Blocks that are read or written at a time: judging and planning so many takes a millisecond or two.
 const BATCH: usize = 1_024;
 
-/// A block of a port: the port's own GUID, and its number.
+/// A block of GUIDInfo: the GUID of its port, and the number of the block.
 type Place = (Guid, u8);
 
 /// Alias GUIDs of ports: the wanted ones, and those that the agents hold.
@@ -44,17 +44,17 @@ pub struct AliasGuids {
     wanted: BTreeMap<Guid, PortAliases>,
     /// Aliases that agents hold, as far as known.
     held: HeldGuids,
-    /// Which ports hold an alias as far as known, and in how many blocks.
+    /// The ports that hold an alias, as far as known, each with the number of its blocks that hold the alias.
     holders: BTreeMap<Guid, BTreeMap<Guid, u32>>,
-    /// Blocks that may be others by now.
+    /// Blocks with contents that may have changed since they were last read.
     unread: BTreeSet<Place>,
-    /// Ports that may not hold their wanted aliases.
+    /// Ports that may lack some of their wanted aliases.
     stale: BTreeSet<Guid>,
     /// Ports that are skipped, with the time at which that ends.
     mute: BTreeMap<Guid, Time>,
     /// Ports that have been, and have not taken anything since.
     was_mute: BTreeSet<Guid>,
-    /// When GUIDInfo is read or written next, if the manager is idle then.
+    /// When GUIDInfo is read or written next, if the manager is idle at that time.
     due: Option<Time>,
 }
 
@@ -89,13 +89,13 @@ pub enum In<'a> {
     PlanInForce(&'a Fabric, &'a ChangeSet),
     /// Another manager is master.
     AnotherManages,
-    /// GUIDInfo is to be read or written, and the manager is idle.
+    /// It is time to read or write GUIDInfo, and the manager is idle.
     Due,
-    /// A port holds this block.
+    /// A port holds this block of GUIDInfo.
     Holds(Place, GuidBlock),
-    /// A port has acknowledged this block with the contents that were sent.
+    /// A port has acknowledged this block of GUIDInfo with the contents that were sent.
     Takes(Place, GuidBlock),
-    /// A port does not answer for a block, or holds another than was written.
+    /// A port does not answer a request for a block of GUIDInfo, or holds other contents than were written.
     Refuses {
         /// The port's name.
         what: String,
@@ -104,11 +104,11 @@ pub enum In<'a> {
         /// The contents of the block, if the port answered.
         holds: Option<GuidBlock>,
     },
-    /// A block differs from its known contents: these contents are known from now on, and the block is written again.
+    /// A block differs from its known contents. The manager records these contents, and writes the block again.
     HoldsOtherwise(Place, GuidBlock),
     /// All blocks that had to be read have been requested.
     BlocksRead,
-    /// The change is written: this number of Sets is acknowledged.
+    /// The change has been applied: this number of Sets was acknowledged.
     Written(usize),
     /// GUIDs are not written as planned: Sets have failed.
     WrittenInPart,
@@ -181,7 +181,7 @@ impl AliasGuids {
         &self.held
     }
 
-    /// Returns the blocks that may be others by now.
+    /// Returns the blocks with contents that may have changed since they were last read.
     pub const fn unread(&self) -> &BTreeSet<Place> {
         &self.unread
     }
@@ -191,7 +191,7 @@ impl AliasGuids {
         self.mute.keys().copied().collect()
     }
 
-    /// Returns when GUIDs are to be read or written, if nothing else is to be done.
+    /// Returns when GUIDInfo must next be read or written, if no other work is due.
     pub fn due(&self) -> Option<Time> {
         self.due.into_iter().chain(self.mute.values().copied()).min()
     }
@@ -233,7 +233,7 @@ impl AliasGuids {
         }
     }
 
-    /// Has GUIDInfo read, or plans a change and has it judged.
+    /// Requests Gets of GUIDInfo, or plans a change and has it judged.
     fn serve(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         let Some(inventory) = ctx.inventory else {
             return;
@@ -266,7 +266,7 @@ impl AliasGuids {
         });
     }
 
-    /// Sets have ended: the rest is planned next.
+    /// Handles the end of a change: the remaining changes are planned next.
     fn end(&mut self, now: Time) {
         if !self.stale.is_empty() {
             self.due = Some(now);
@@ -293,7 +293,7 @@ impl AliasGuids {
         }
     }
 
-    /// Blocks of a port that hold an alias or shall hold one.
+    /// Returns the blocks of a port that hold an alias or shall hold one.
     fn blocks(&self, port: Guid) -> BTreeSet<u8> {
         let of_port = (port, 0)..=(port, u8::MAX);
         let held = self.held.range(of_port.clone());
@@ -306,7 +306,8 @@ impl AliasGuids {
         known.chain(wanted).collect()
     }
 
-    /// No valid answer came from a port: its blocks are read again after a while. True if the port answered before.
+    /// Called when no valid answer came from a port: its blocks are read again after a while. Returns true if the port
+    /// answered before.
     fn silence(&mut self, (port, block): Place, now: Time) -> bool {
         self.unread.insert((port, block));
         self.stale.insert(port);
@@ -344,7 +345,7 @@ impl AliasGuids {
         events
     }
 
-    /// Blocks that must be known before a change is planned for ports that may not hold their wanted aliases.
+    /// Returns the blocks that must be read before a change is planned for ports that may lack some of their aliases.
     fn unknown(&self, fabric: &Fabric) -> Vec<(PortRef, Place)> {
         let mut unknown = Vec::new();
         for port in self.stale.iter().filter(|port| !self.mute.contains_key(port)) {
@@ -364,7 +365,7 @@ impl AliasGuids {
         unknown
     }
 
-    /// Plans the next change. An alias that another port holds is removed there first.
+    /// Plans the next change. If another port holds an alias, the alias is removed there first.
     fn plan(&self, fabric: &Fabric) -> Next {
         let mut next = Next::default();
         let (mut first, mut second) = (Vec::new(), Vec::new());
@@ -460,7 +461,7 @@ impl AliasGuids {
 /// The next contents of a block.
 struct Wanted {
     set: GuidSet,
-    /// True if the port then has all its wanted aliases.
+    /// True if the port has all its wanted aliases after this change.
     is_all: bool,
 }
 

@@ -18,7 +18,7 @@ use crate::smp::{self, Smp};
 /// A block of a table with its contents; `None` if they are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Block {
-    /// Of an MFT.
+    /// A block of an MFT.
     Mft {
         /// The switch.
         switch: Guid,
@@ -27,7 +27,7 @@ pub enum Block {
         /// The masks.
         holds: Option<MftBlock>,
     },
-    /// Of GUIDInfo.
+    /// A block of GUIDInfo.
     Guids {
         /// The port, and the number of the block.
         place: (Guid, u8),
@@ -144,7 +144,7 @@ impl Blocks {
         self.phases[id.phase][id.op]
     }
 
-    /// Has the blocks of this phase and of later ones planned again.
+    /// Leaves out this phase and all later ones, and requests a new plan for their blocks.
     fn give_up(&self, phase: usize, effects: &mut Vec<Effect>) {
         if self.writes {
             let blocks = self.phases.iter().skip(phase).flatten();

@@ -39,12 +39,12 @@ pub struct Apply<W = PlanSets> {
     has_begun: bool,
     /// The request that is sent next.
     next: SetId,
-    /// Ascending. Most answers belong to one of the first requests.
+    /// Requests in flight, in ascending order. Most answers belong to one of the first.
     in_flight: VecDeque<SetId>,
     counts: Counts,
 }
 
-/// How requests ended.
+/// How many requests ended in each way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests acknowledged.
@@ -58,7 +58,7 @@ pub struct Counts {
 pub struct Ctx<'a> {
     /// The time of the input.
     pub now: Time,
-    /// How the manager behaves.
+    /// The settings of the manager.
     pub config: &'a Config,
 }
 
@@ -69,7 +69,7 @@ pub enum In<'a> {
     Room,
     /// A request has ended, with an answer or without one.
     Ended(SetId, Option<&'a Mad>),
-    /// A request was not sent, as its agent has not answered others.
+    /// A request was not sent, because its agent did not answer earlier requests.
     LeftOut(SetId),
     /// The manager's own port has answered, or not.
     OwnPort(Option<&'a Mad>),
@@ -90,12 +90,12 @@ pub enum Effect {
     Holds {
         /// The block, and what it holds.
         block: Block,
-        /// It was written.
+        /// True if the block was written, false if it was read.
         acknowledged: bool,
     },
-    /// A block was not answered for, or holds something else than it was set to.
+    /// A port did not answer a request for a block, or holds other contents than were written.
     Refuses {
-        /// The block, and what it holds if it is known.
+        /// The block, with the contents that the port holds, if they are known.
         block: Block,
         /// The switch or the port, for people.
         what: String,
@@ -118,7 +118,7 @@ pub struct Request {
     pub is_first: bool,
 }
 
-/// A list of requests in phases, with the knowledge from their answers.
+/// A list of requests in phases. It records what the answers to these requests show.
 pub trait Work {
     /// Returns how many phases there are.
     fn phases(&self) -> usize;
@@ -126,8 +126,8 @@ pub trait Work {
     /// Returns how many requests a phase has.
     fn requests(&self, phase: usize) -> usize;
 
-    /// Begins a phase; after the last one, ends the work. Returns `Err` if this phase and all later ones are left out,
-    /// with the number of requests that are not sent.
+    /// Begins a phase, or ends the work after the last phase. Returns `Err` if this phase and all later ones are left
+    /// out, with the number of requests that are not sent.
     fn begin(&mut self, ctx: &Ctx<'_>, phase: usize, so_far: Counts, effects: &mut Vec<Effect>) -> Result<(), usize>;
 
     /// Returns true while the phase that has begun must wait.
@@ -141,13 +141,13 @@ pub trait Work {
     /// Handles the end of a request. Returns true if the agent did what was requested.
     fn ended(&mut self, id: SetId, answer: Option<&Mad>, effects: &mut Vec<Effect>) -> bool;
 
-    /// A request was not sent, as its agent has not answered others.
+    /// Handles a request that was not sent, because its agent did not answer earlier requests.
     fn left_out(&mut self, _: SetId) {}
 
     /// Handles the answer of the local port.
     fn own_port_answered(&mut self, _: Option<&Mad>, _: &mut Vec<Effect>) {}
 
-    /// The work is interrupted with these requests in flight.
+    /// Handles an interruption of the work while these requests are in flight.
     fn interrupted(&mut self, _: &VecDeque<SetId>, _: &mut Vec<Effect>) {}
 }
 
@@ -183,7 +183,7 @@ impl<W: Work> Apply<W> {
         None
     }
 
-    /// Takes a request for ended. Returns false if it was so before.
+    /// Records that a request has ended. Returns false if it had already ended.
     fn was_in_flight(&mut self, id: SetId) -> bool {
         let position = self.in_flight.iter().position(|&open| open == id);
         position.is_some_and(|at| self.in_flight.remove(at).is_some())
@@ -194,7 +194,7 @@ impl<W: Work> Apply<W> {
         self.next.phase >= self.work.phases()
     }
 
-    /// Returns the phase it is in, from 0; as many as there are when all are done.
+    /// Returns the current phase, counted from 0; the number of phases when all are done.
     pub const fn phase(&self) -> usize {
         self.next.phase
     }

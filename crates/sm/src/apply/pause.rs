@@ -13,13 +13,13 @@ use selvedge_wire::{Attribute, Mad, PortInfo};
 /// A pause before a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// When the phase begins.
+    /// When the wait ends and the phase begins.
     pub until: Time,
     /// How long the pause is, in nanoseconds.
     pub wait_ns: u64,
     /// The phase, from 1.
     pub phase: usize,
-    /// How many there are.
+    /// Number of phases.
     pub phases: usize,
     /// What the phase does, for display.
     pub label: &'static str,
@@ -34,7 +34,7 @@ impl Wait {
 /// The pauses of a plan.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pause {
-    /// The one that it is in.
+    /// The current pause, if any.
     wait: Option<Wait>,
     /// When PortInfo of the local port was last requested during the pause.
     asked: Time,
@@ -50,7 +50,7 @@ impl Pause {
         (self.wait, self.asked, self.is_open) = (Some(wait), now, false);
     }
 
-    /// Returns the pause that it is in.
+    /// Returns the current pause, if any.
     pub const fn wait(&self) -> Option<Wait> {
         self.wait
     }
@@ -85,7 +85,7 @@ impl Pause {
         seen.zip(known).is_some_and(|(seen, known)| is_other(known, &seen))
     }
 
-    /// Ends the pause if it is over, and the own port has answered since. Returns it then.
+    /// If the pause is over, and the local port has answered since, ends the pause and returns it.
     pub fn end_if_over(&mut self, now: Time) -> Option<Wait> {
         let is_over = |wait: &Wait| wait.until <= now && !self.is_open && self.asked >= wait.until;
         let over = self.wait.filter(is_over)?;

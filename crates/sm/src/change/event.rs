@@ -7,7 +7,7 @@ use selvedge_planner::Severity;
 
 use super::Later;
 
-/// What has become of a change of policy.
+/// The outcome of a change of policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeEvent {
     /// A change of policy is kept: its plan is in force, or nothing changed.
@@ -17,7 +17,8 @@ pub enum ChangeEvent {
         /// The keys that changed.
         changed: Arc<[&'static str]>,
     },
-    /// A change of policy waits, because this manager makes no plan now. Its first plan later decides.
+    /// A change of policy waits, because this manager makes no plan now. It is decided with the first plan that this
+    /// manager makes.
     KeptForLater {
         /// Number of the change.
         serial: u64,
@@ -32,7 +33,7 @@ pub enum ChangeEvent {
         serial: u64,
         /// The keys that changed.
         changed: Arc<[&'static str]>,
-        /// Why, in words.
+        /// The reason in words.
         why: Arc<str>,
     },
     /// A change of policy was superseded by another one before a plan with it was accepted.
@@ -41,13 +42,13 @@ pub enum ChangeEvent {
         serial: u64,
         /// The keys that changed.
         changed: Arc<[&'static str]>,
-        /// Number of the other one.
+        /// Number of the change that superseded it.
         by: u64,
     },
 }
 
 impl ChangeEvent {
-    /// Returns its stable code.
+    /// Returns the stable code of this event.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -58,7 +59,7 @@ impl ChangeEvent {
         }
     }
 
-    /// Returns its severity.
+    /// Returns the severity of this event.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

@@ -23,7 +23,7 @@ use crate::report::{self, Failures};
 
 mod tables;
 
-/// The plan in force, with what belongs to it.
+/// The plan in force, with its inputs, its fabric and the tables in switches.
 #[derive(Debug, Default)]
 pub struct InForce {
     /// The plan in force; in a dry run the plan that would be.
@@ -46,7 +46,7 @@ pub struct InForce {
     change: Change,
     /// Settings that ports have declined.
     declined: DeclinedByGuid,
-    /// The tables of the plan in force are those that another manager left.
+    /// True if the plan in force keeps the tables that another manager left.
     keeps_found: bool,
     /// The plan that was interrupted.
     aim: Option<Arc<Aim>>,
@@ -57,12 +57,12 @@ pub struct InForce {
 pub enum NoPlan {
     /// No plan was accepted.
     Refused {
-        /// Why, in words: an engine each, with the first finding.
+        /// The reason in words: for each engine, the first finding.
         why: Arc<str>,
         /// The judge's verdict on the last plan that it refused, if any.
         verdict: Option<Arc<Verdict>>,
     },
-    /// These ports are guarded by another M_Key.
+    /// These ports hold another M_Key and refuse requests without it.
     MKey(Arc<str>),
 }
 
@@ -79,14 +79,14 @@ struct Sweeps {
     no_plan: Option<NoPlan>,
 }
 
-/// Sets of a change, by what became of them.
+/// Numbers of Sets of a change, by result.
 #[derive(Clone, Debug, Default)]
 pub struct Change {
-    /// All of these, in order.
+    /// Number of Sets in all, by attribute.
     pub count: ChangeCount,
-    /// Those that are acknowledged.
+    /// Number of acknowledged Sets.
     pub acknowledged: usize,
-    /// Those that failed.
+    /// Number of failed Sets.
     pub failed: usize,
     /// In a dry run: the plan that would be in force, with its Sets.
     pub would_send: Option<Arc<Outcome>>,
@@ -116,7 +116,7 @@ pub struct Known<'a> {
     pub failures: &'a Failures,
     /// True at the end of a sweep or of a sweep's plan.
     pub is_of_sweep: bool,
-    /// Nothing can be reached: it does not count as a sweep.
+    /// True if no node can be reached: then the sweep does not count.
     pub is_cut_off: bool,
 }
 
@@ -129,7 +129,7 @@ pub enum In<'a> {
     Found(&'a Arc<Fabric>),
     /// A plan of the whole fabric was made, or none could be made.
     Planned {
-        /// It keeps tables that another manager left.
+        /// True if the plan keeps tables that another manager left.
         keeps_found: bool,
     },
     /// A plan of the whole fabric was accepted.
@@ -140,7 +140,7 @@ pub enum In<'a> {
     Repair(&'a Outcome),
     /// In a dry run: a plan was accepted.
     DryRun(&'a Arc<Outcome>),
-    /// Sets have ended: numbers of acknowledged and of failed ones.
+    /// Sets have ended: numbers of acknowledged and of failed Sets.
     Sent(usize, usize),
     /// A plan was applied as far as possible.
     Applied {
@@ -153,29 +153,29 @@ pub enum In<'a> {
         /// Sets that are acknowledged, and Sets that failed.
         sent: (usize, usize),
     },
-    /// A sweep interrupts a plan of which some Sets were sent. The next plan then leads to the same tables where the
-    /// fabric is unchanged.
+    /// A sweep interrupts a plan after some of its Sets were sent. The next plan then leads to the same tables where
+    /// the fabric is unchanged.
     LeftHalfWay {
         /// The plan.
         plan: &'a Arc<Plan>,
         /// The fabric with the settings that its agents have acknowledged.
         fabric: &'a Arc<Fabric>,
     },
-    /// Drop the plan in force and an interrupted one.
+    /// Drop the plan in force, and an interrupted plan if there is one.
     Dropped,
-    /// A plan is needed but nothing is sent, for this reason.
+    /// A plan is needed, but no Set is sent, for this reason.
     NothingSent(NoPlan),
-    /// No other plan was accepted, for this reason: the plan in force stays.
+    /// No new plan was accepted, for this reason. The plan in force stays.
     Stays(NoPlan),
     /// The state that is known now.
     Known(Known<'a>),
     /// A sweep has read these tables of this fabric.
     Read(&'a Fabric, &'a Installed),
-    /// An LFT block of a switch was read to hold this.
+    /// A read-back shows that an LFT block of a switch has these contents.
     LftHolds(SwitchIdx, usize, [u8; BLOCK_LIDS]),
     /// A lane table of a port differs from what was written.
     LanesDiffer(PortRef),
-    /// A lane table holds this.
+    /// A lane table has these contents.
     LanesHold(LaneTable, &'a SmpData),
     /// Switches hold these MFTs.
     Copies(&'a Arc<BTreeMap<Guid, MftBlocks>>),
@@ -186,7 +186,7 @@ pub enum In<'a> {
 pub enum Effect {
     /// Report this event.
     Event(Event),
-    /// A table differs from what the manager believed it to be.
+    /// A table has other contents than the manager recorded.
     Astray,
     /// Report the changed MFTs of switches.
     CopiesChanged(Arc<BTreeMap<Guid, MftBlocks>>),
@@ -264,7 +264,7 @@ impl InForce {
         (self.change.acknowledged, self.change.failed) = (acknowledged, failed);
     }
 
-    /// A plan is in force.
+    /// Called when a plan is in force.
     fn take(&mut self, plan: &Arc<Plan>) {
         self.generation = plan.generation;
         self.plan = Some(Arc::clone(plan));
@@ -375,8 +375,8 @@ impl InForce {
         self.change.failed
     }
 
-    /// Returns true if agents hold the plan in force: no Set of it failed, and since then no sweep has interrupted
-    /// another plan, which the last complete snapshot would then belong to.
+    /// Returns true if agents hold the plan in force: none of its Sets failed, and no sweep has since interrupted
+    /// another plan. (The last complete snapshot would then belong to that other plan.)
     pub const fn is_whole(&self) -> bool {
         self.plan.is_some() && self.change.failed == 0 && self.aim.is_none()
     }
@@ -406,7 +406,7 @@ impl InForce {
         Adopt::of(self.plan.is_some(), self.keeps_found && is_alike, wants_others)
     }
 
-    /// Returns the record of which tables are still as this manager wrote them, if a plan is in force.
+    /// If a plan is in force, returns the record of which tables still have the contents that this manager wrote.
     pub fn last_known(&self) -> Option<LastKnown<'_>> {
         let (fabric, plan) = self.with_fabric()?;
         Some(LastKnown {
@@ -419,7 +419,7 @@ impl InForce {
 }
 
 impl Change {
-    /// The Sets of a plan of which none has ended.
+    /// Returns the Sets of a plan, before any of them has ended.
     fn of(outcome: &Outcome) -> Self {
         Self {
             count: outcome.changes.value().count(),
@@ -430,7 +430,7 @@ impl Change {
 
 #[cfg(test)]
 impl InForce {
-    /// A plan in force.
+    /// Returns the state in which this plan is in force.
     pub fn made(plan: Plan, inventory: Option<Arc<Inventory>>, installed: Installed) -> Self {
         Self {
             plan: Some(Arc::new(plan)),

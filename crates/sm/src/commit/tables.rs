@@ -1,4 +1,4 @@
-//! Tables that were read and differ from what the manager believed.
+//! Handles tables that were read and differ from the manager's record.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ impl InForce {
     }
 
     /// Records the contents of an LFT block that was read back and differs from the known contents. The switch may have
-    /// been off, or may have taken a Set meant for another switch, so its lane tables become unknown too.
+    /// been off, or may have stored a Set meant for another switch, so its lane tables become unknown too.
     pub(super) fn lft_holds(&mut self, ctx: &Ctx<'_>, (switch, block): (SwitchIdx, usize), holds: [u8; BLOCK_LIDS]) {
         Arc::make_mut(&mut self.installed).learn(switch, block, holds);
         if let Some(found) = ctx.found.filter(|_| !self.installed.lanes.is_empty()) {
@@ -35,7 +35,7 @@ impl InForce {
         }
     }
 
-    /// A lane table holds this.
+    /// Records the contents of a lane table.
     pub(super) fn lanes_hold(&mut self, ctx: &Ctx<'_>, table: LaneTable, data: &SmpData) {
         if let Some(found) = ctx.found {
             lane_smp::learn(self.lanes(), &found.fabric, table, data);
@@ -44,7 +44,7 @@ impl InForce {
 
     /// Returns an effect if a table differs from what this manager believed it had written. Examples: a Set crossed a
     /// moved cable and another switch stored it, or a switch acknowledged a Set that it did not store. The table
-    /// becomes unknown. So if another sweep takes the place of this one, it reads the table again.
+    /// becomes unknown. So if another sweep replaces this one, it reads the table again.
     pub(super) fn take_read(&mut self, fabric: &Fabric, read: &Installed) -> Option<Effect> {
         let old = self.fabric()?;
         let mut astray = Vec::new();

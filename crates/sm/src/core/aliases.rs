@@ -1,4 +1,4 @@
-//! Routes between alias GUIDs and the rest of the manager.
+//! Connects alias GUIDs with the rest of the manager.
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::ChangeSet;
@@ -50,17 +50,17 @@ impl Sm {
         self.tell_aliases(In::Changed(ports));
     }
 
-    /// A plan is in force: ports with a Set of PortInfo may have been off.
+    /// Notes that a plan is in force: a port that got a Set of PortInfo may have been off.
     pub(crate) fn aliases_after_apply(&mut self, fabric: &Fabric, changes: &ChangeSet) {
         self.tell_aliases(In::PlanInForce(fabric, changes));
     }
 
-    /// Another manager is master.
+    /// Called when another manager is master.
     pub(super) fn leave_aliases(&mut self) {
         self.tell_aliases(In::AnotherManages);
     }
 
-    /// Returns when GUIDInfo is read or written next; `None` while other work comes first.
+    /// Returns when GUIDInfo is read or written next; `None` while other work takes precedence.
     pub(crate) fn aliases_due(&self) -> Option<Time> {
         let is_ours = self.config.mode == Mode::Manage && self.role() == Role::Master && self.in_force.plan().is_some();
         let is_free = is_ours && self.inventory.is_some() && !self.is_sweep_due() && !self.has_suspects();

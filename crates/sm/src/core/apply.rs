@@ -1,4 +1,4 @@
-//! Routes between the executor of Sets and the rest of the manager: sends its requests, and hands on the results.
+//! Connects the executor of Sets with the rest of the manager: sends its requests, and hands on the results.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::stage::{MftWork, Stage, Token};
 use crate::{aliases, commit, multicast, readback};
 
 impl Sm {
-    /// Gives an input to the executor; returns its effects, and the request to send.
+    /// Gives an input to the executor. Returns its effects, and the request to send.
     fn tell_apply(&mut self, input: In<'_>) -> (Vec<Effect>, Option<(SetId, Request)>) {
         let ctx = Ctx {
             now: self.now,
@@ -81,12 +81,12 @@ impl Sm {
         }
     }
 
-    /// A Set is not sent, as its directed route gives no answers.
+    /// Leaves out a Set, because no agent answers by its directed route.
     pub(crate) fn leave_set_out(&mut self, id: SetId) {
         self.tell_apply(In::LeftOut(id));
     }
 
-    /// A block holds this: it was read, or a Set was acknowledged.
+    /// Hands on the contents of a block that was read, or written and acknowledged.
     fn block_holds(&mut self, block: Block, acknowledged: bool, out: &mut Vec<Output>) {
         let table = match block {
             Block::Mft { switch, place, holds } => {
@@ -110,7 +110,7 @@ impl Sm {
         }
     }
 
-    /// A block was not answered, or differs from the Set.
+    /// Called when a block was not answered, or differs from the Set.
     fn block_refused(&mut self, block: Block, what: String, out: &mut Vec<Output>) {
         match block {
             Block::Mft { switch, place, holds } => {
@@ -126,7 +126,7 @@ impl Sm {
         }
     }
 
-    /// All requests for MFTs have ended.
+    /// Called when all requests for MFTs have ended.
     pub(super) fn mft_blocks_done(&mut self, copying: MftWork, out: &mut Vec<Output>) {
         if let Some((apply, inventory)) = copying.then {
             // A switch that does not take its table gets it again when trees are planned; routes do not wait.
@@ -157,7 +157,7 @@ impl Sm {
         self.update_in_force(commit::In::Copies(&held), out);
     }
 
-    /// All requests for GUIDInfo have ended.
+    /// Called when all requests for GUIDInfo have ended.
     pub(super) fn guid_blocks_done(&mut self, blocks: Option<Box<Apply<Blocks>>>, out: &mut Vec<Output>) {
         self.stage = Stage::Idle;
         match blocks {

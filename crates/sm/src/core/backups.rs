@@ -1,4 +1,4 @@
-//! Routes between backups, which are repairs of links that are up, and the rest of the manager.
+//! Connects backups, which are prepared repairs of links that are up, with the rest of the manager.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ impl Sm {
         self.update_backups(In::HandedOut(id), out);
     }
 
-    /// True if a job is the one that makes backups.
+    /// True if this job computes backups.
     pub(crate) fn is_backing_up(&self, id: JobId) -> bool {
         self.backups.is_made_by(id)
     }

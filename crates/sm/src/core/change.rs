@@ -1,4 +1,4 @@
-//! Routes between changes of policy and the rest of the manager.
+//! Connects changes of policy with the rest of the manager.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl Sm {
         self.want_sweep(SweepReason::Command);
     }
 
-    /// Returns the policy that a heavy sweep plans with, and reads tables for: the proposed policy, if there is one. It
+    /// Returns the policy that a heavy sweep plans with and reads tables for: the proposed policy, if there is one. It
     /// has the M_Key that ports hold now, even if the operator proposes another M_Key. Ports get the new M_Key when the
     /// policy is accepted and the key is stored.
     pub(crate) fn policy_to_plan(&self) -> Arc<Policy> {

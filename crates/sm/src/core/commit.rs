@@ -53,7 +53,7 @@ impl Sm {
         }
     }
 
-    /// Drops the plan in force and an interrupted one.
+    /// Drops the plan in force, and an interrupted plan if there is one.
     pub(crate) fn drop_plans(&mut self) {
         self.tell_in_force(In::Dropped);
     }
@@ -99,7 +99,7 @@ impl Sm {
         self.inventory = self.in_force.inventory().cloned();
     }
 
-    /// The last Set has ended: the plan is in force.
+    /// Called when the last Set has ended: the plan is in force.
     pub(super) fn applied(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
         let Applied {
             outcome,
@@ -173,7 +173,8 @@ impl Sm {
         self.balance_applied(out);
     }
 
-    /// A sweep is due while a phase waits: acknowledged Sets stay, the rest is planned again.
+    /// Ends a plan while one of its phases waits, because a sweep is due. Acknowledged Sets stay; the remaining ones
+    /// are planned again.
     pub(super) fn interrupted(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
         let apply = apply.end();
         let traffic = apply.traffic;
@@ -218,9 +219,9 @@ impl Sm {
         self.run_election(election::In::Foreign(Foreign::Applied), out);
     }
 
-    /// Reads the tables of switches that may have been off after a plan for the fabric `seen` came into force. When the
-    /// plan has given such a switch its LID and LinearFDBTop again and has activated all its links, only its tables
-    /// still show that it was off.
+    /// Reads the tables of switches that may have been off after a plan for the fabric `seen` came into force. If a
+    /// plan has since restored the LID, LinearFDBTop and links of such a switch, only its tables still show that it was
+    /// off.
     pub(super) fn read_who_may_have_been_off(&mut self, seen: &Fabric, now: &Fabric, installed: &Installed) {
         for (switch, &node) in now.switches().iter_enumerated() {
             let mut ports = now.node(node).external_ports();

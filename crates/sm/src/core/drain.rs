@@ -1,4 +1,4 @@
-//! Routes between the record of packets in flight and the rest of the manager.
+//! Connects the record of packets in flight with the rest of the manager.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl Sm {
     }
 
     /// Compares the tables that a heavy sweep has read with those that this manager has written. Records tables that
-    /// differ: packets may be in flight by their entries.
+    /// differ, because packets may be in flight by their entries.
     pub(crate) fn note_what_was_done_unseen(
         &mut self,
         inventory: &Inventory,

@@ -1,4 +1,4 @@
-//! Routes between the election and the rest of the manager: carries out its effects.
+//! Connects the election with the rest of the manager: carries out its effects.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Sm {
         self.election.sm_info(&self.config, self.act_count())
     }
 
-    /// The election, for queries.
+    /// Returns the election, for queries.
     pub(crate) const fn election(&self) -> &Election {
         &self.election
     }
@@ -111,7 +111,7 @@ impl Sm {
         out.push(Output::Event(Event::Role { role, other }));
     }
 
-    /// Another manager was master: the contents of the plan in force are no longer known.
+    /// Called when another manager was master: the contents of the plan in force are no longer known.
     fn forget_plan(&mut self) {
         self.update_registration(registration::In::OtherMaster);
         self.drop_plans();

@@ -107,9 +107,9 @@ impl Sm {
         }
     }
 
-    /// True if the state in force is fully known: then only ports that report a change must be probed. While a link is
-    /// to be taken out of service and is not yet left out, this is false. A repair or a step towards balance could lead
-    /// over that link; only a sweep plans without it.
+    /// True if the state in force is fully known, so that only ports that report a change must be probed. While a link
+    /// waits to be taken out of service, this is false: a repair or a step of rebalancing could lead over that link,
+    /// and only a sweep plans without it.
     pub(crate) fn knows_the_fabric(&self) -> bool {
         let inventory = self.inventory.as_ref();
         self.has_fabric_in_force() && !inventory.is_some_and(|inventory| inventory.is_withdrawing())
@@ -133,7 +133,7 @@ impl Sm {
         self.repairs.has_repeated(self.exchange.counters().repeats)
     }
 
-    /// The first Set of a plan is about to be sent.
+    /// Called when the first Set of a plan is about to be sent.
     pub(crate) fn note_repeats(&mut self) {
         let repeats = self.exchange.counters().repeats;
         self.tell_repairs(In::SetsBegin { repeats });
@@ -186,12 +186,12 @@ impl Sm {
         false
     }
 
-    /// A switch shows PortStateChange in a light sweep.
+    /// Called when a switch shows PortStateChange in a light sweep.
     pub(crate) fn suspect_flagged(&mut self, node: NodeIdx) {
         self.tell_repairs(In::Flagged(node));
     }
 
-    /// A switch has reported that a link changed.
+    /// Called when a switch has reported that a link changed.
     pub(crate) fn suspect(&mut self, node: NodeIdx, reason: SweepReason) {
         self.tell_repairs(In::Suspected(node, reason));
     }
@@ -261,7 +261,7 @@ impl Sm {
         self.probe(probe::In::OwnPort { is_as_known }, out);
     }
 
-    /// Keeps the window full of Gets: the next ones depend on the answers.
+    /// Sends as many Gets as the window allows; which ones come next depends on the answers.
     pub(crate) fn ask_ports(&mut self, out: &mut Vec<Output>) {
         let room = probe::In::Room {
             ports: self.config.window.saturating_sub(self.exchange.open()),
@@ -281,13 +281,13 @@ impl Sm {
         self.probe(probe::In::Port(at, info.as_ref()), out);
     }
 
-    /// Handles the answer of the node behind a port with a link that came back.
+    /// Handles the answer of the node behind a returned link.
     pub(crate) fn behind_looked_at(&mut self, at: PortRef, what: Behind, answer: Option<&Mad>, out: &mut Vec<Output>) {
         let data = ok(answer).map(Mad::smp_data);
         self.probe(probe::In::Behind(at, what, data), out);
     }
 
-    /// The last Get of a probe has ended.
+    /// Called when the last Get of a probe has ended.
     pub(crate) fn probed(&mut self, probe: Box<Probe>, out: &mut Vec<Output>) {
         self.stage = Stage::Probing(probe);
         self.probe(probe::In::AllEnded, out);
@@ -335,7 +335,7 @@ impl Sm {
         self.repair(In::Repair(job, Box::new(repair)), out);
     }
 
-    /// Counts how often the links of lost ports went down, and leaves out those that did too often.
+    /// Counts how often the links of lost ports went down, and quarantines those that did so too often.
     fn count_flaps(&mut self, damage: &mut Damage, inventory: &Inventory, out: &mut Vec<Output>) {
         let lost = flap::In::Lost(Arc::clone(&inventory.fabric), damage.lost.clone());
         self.flap(lost, out);
@@ -345,7 +345,7 @@ impl Sm {
         damage.held = ends.flatten().filter(|at| held.contains(at)).collect();
     }
 
-    /// What had waited for a link that came back, which was asked about after `began`, is gone.
+    /// Records that packets that had waited for a returned link are gone. The link was asked about after `began`.
     fn note_emptied(&mut self, fabric: &Fabric, returned: &Returned, began: Time) {
         for (at, info) in [returned.near, returned.far] {
             let is_switch = fabric.switch_index(at.node).is_some();
@@ -372,12 +372,12 @@ impl Sm {
         self.repairs.proved(inventory.fabric.switches().len() * plan.lids.len())
     }
 
-    /// True if a job is the one that prepares repairs.
+    /// True if this job prepares repairs.
     pub(crate) fn is_preparing(&self, id: JobId) -> bool {
         self.repairs.is_prepared_by(id)
     }
 
-    /// Returns the links that the current repair is for: numbers of lost and of returned ones.
+    /// Returns the numbers of lost and of returned links that the current repair handles.
     pub(crate) fn repaired_links(&self) -> (usize, usize) {
         self.repairs.links()
     }
@@ -392,7 +392,7 @@ impl Sm {
         self.tell_repairs(In::Warm(warm));
     }
 
-    /// A plan is in force: prepares the next repair, and probes the repaired switches again.
+    /// Called when a plan is in force: prepares the next repair, and probes the repaired switches again.
     pub(crate) fn after_apply(&mut self, inventory: &Inventory, out: &mut Vec<Output>) {
         self.multicast_after_apply();
         self.withdraw_after_apply();
@@ -431,7 +431,7 @@ impl Sm {
         self.repair(In::Prepare(job, Box::new(prepare)), out);
     }
 
-    /// A repair that did not work out: sweeps.
+    /// Requests a sweep, because a repair failed.
     pub(crate) fn not_repaired(&mut self) {
         self.tell_repairs(In::NotRepaired);
         self.stage = Stage::Idle;

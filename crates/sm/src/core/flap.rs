@@ -1,4 +1,4 @@
-//! Routes between the flap quarantine and the rest of the manager.
+//! Connects the flap quarantine with the rest of the manager.
 
 use super::Sm;
 use crate::event::SweepReason;

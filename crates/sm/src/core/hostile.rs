@@ -57,7 +57,7 @@ impl Liars {
         Mad::from_bytes(bytes)
     }
 
-    /// An answer to something that was asked, its payload damaged: any bytes, one byte, or a plausible lie.
+    /// Returns a damaged answer to a request: any bytes, one changed byte, or a plausible lie.
     fn lie(&mut self) -> Option<Mad> {
         if self.asked.is_empty() {
             return None;

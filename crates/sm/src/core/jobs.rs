@@ -14,7 +14,8 @@ use crate::io::Output;
 use crate::stage::Stage;
 
 impl Sm {
-    /// What a task starts from now, if packets may be `under_way` by entries that are no longer in force.
+    /// Returns the state that a task starts from now. `under_way`: packets may be in flight by entries that are no
+    /// longer in force.
     pub(crate) fn basis(
         &self,
         inventory: &Arc<Inventory>,
@@ -37,7 +38,7 @@ impl Sm {
         self.in_force.adopt()
     }
 
-    /// Begins a new generation: the next plan has its number.
+    /// Begins a new generation; the next plan gets its number.
     pub(crate) const fn next_generation(&mut self) {
         self.tickets.next_generation();
     }
@@ -47,15 +48,15 @@ impl Sm {
         self.tickets.next_job()
     }
 
-    /// Hands out a job; returns its ticket.
+    /// Hands out a job and returns its ticket.
     pub(crate) fn compute(&mut self, task: Task, out: &mut Vec<Output>) -> JobId {
         let id = self.next_job();
         out.push(Output::Compute(Box::new(Job { id, task })));
         id
     }
 
-    /// Returns true if the manager still waits for the result of a job. If it does not, a driver need not run the job,
-    /// and may hand in [`Job::fruitless`] instead.
+    /// Returns true if the manager still waits for the result of a job. If it does not, the driver may skip the job and
+    /// hand in [`Job::fruitless`] instead.
     #[must_use]
     pub fn awaits(&self, job: &Job) -> bool {
         match job.task {

@@ -1,4 +1,5 @@
-//! Routes between the key ring and the rest of the manager: what is stored, which key plans have, what sweeps found.
+//! Connects the key ring with the rest of the manager: which keys are stored, which key plans use, which keys sweeps
+//! found.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::smp::Smp;
 use crate::stage::Stage;
 use crate::{commit, persist, report, sm_keys};
 
-/// Returns the key ring of a manager. Until the key of its policy is stored, the policy has the former one.
+/// Returns the key ring of a manager. Until the M_Key of its policy is stored, the policy gets the former M_Key.
 pub(super) fn ring(config: &mut Config, state: &PersistentState) -> KeyRing {
     let wanted = SecretKey::new(config.policy.m_key);
     let ring = KeyRing::new(wanted, &state.m_keys, config.mode == Mode::Manage);
@@ -46,7 +47,8 @@ pub(super) fn held_by_ports(fabric: &Fabric) -> Option<SecretKey> {
 }
 
 impl Sm {
-    /// Plans with another policy. If its M_Key is another one, ports keep theirs until it is stored.
+    /// Makes plans with another policy from now on. If its M_Key is new, ports keep the present one until the new one
+    /// is stored.
     pub(crate) fn set_policy(&mut self, policy: Arc<Policy>, out: &mut Vec<Output>) {
         let key = SecretKey::new(policy.m_key);
         let policy = with_m_key(policy, self.keys.present());
@@ -73,7 +75,7 @@ impl Sm {
         );
     }
 
-    /// Shows another SM_Key from now on. Managers that show the former one are believed for a while.
+    /// Shows another SM_Key from now on. For a while, managers that show the former key are trusted too.
     pub(super) fn set_sm_key(&mut self, to: SecretKey, out: &mut Vec<Output>) {
         let from = SecretKey::new(std::mem::replace(&mut self.config.sm_key, to.expose()));
         if from != to {
@@ -96,7 +98,7 @@ impl Sm {
         self.keys_stored(out);
     }
 
-    /// State is on the disk: a key that waits for it can be given to ports.
+    /// Called when state is on the disk: a key that waits for it can be given to ports.
     pub(super) fn keys_stored(&mut self, out: &mut Vec<Output>) {
         let keys = self.persist.keys_on_disk().to_vec();
         self.run_keys(In::OnDisk(&keys), out);
@@ -124,7 +126,7 @@ impl Sm {
         }
     }
 
-    /// Shows the key ring what a heavy sweep found, if there are former keys.
+    /// Gives the key ring the M_Keys that a heavy sweep found, if there are former keys.
     pub(super) fn note_keys_found(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
         if !self.keys.is_open() {
             return;

@@ -1,4 +1,4 @@
-//! Routes between the LIDs of ports and the rest of the manager.
+//! Connects the LIDs of ports with the rest of the manager.
 
 use selvedge_fabric::Fabric;
 
@@ -16,7 +16,7 @@ impl Sm {
         effects
     }
 
-    /// Before a plan for a fabric is made: decides which port has which LIDs.
+    /// Decides which port has which LIDs, before a plan for a fabric is made.
     pub(crate) fn settle_whose_lids(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
         for effect in self.tell_lids(In::Planning(fabric)) {
             match effect {
@@ -28,8 +28,8 @@ impl Sm {
     }
 
     /// Handles the fabric of a sweep. Returns true if one more sweep is needed to confirm LIDs: ports that this master
-    /// manages hold other LIDs than the known ones, and did not in the sweep before. (A plan keeps a LID that a port
-    /// shows, and does not set it, so a wrong answer would not be noticed.)
+    /// manages hold other LIDs than the known ones, but did not in the previous sweep. (A plan keeps a LID that a port
+    /// shows, and does not set it, so a wrong answer would go unnoticed.)
     pub(crate) fn must_see_lids_again(&mut self, fabric: &Fabric) -> bool {
         let is_news = !self.tell_lids(In::Found(fabric)).is_empty();
         self.config.mode == Mode::Manage && is_news

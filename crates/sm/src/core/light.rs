@@ -1,4 +1,4 @@
-//! Routes between light sweeps, the check after a plan, and the rest of the manager.
+//! Connects light sweeps and the check after a plan with the rest of the manager.
 
 use selvedge_mad::AgentId;
 use selvedge_planner::{Inventory, PortReason};
@@ -26,13 +26,13 @@ impl Sm {
         self.run_sweep(input, out);
     }
 
-    /// Returns true if a port of the plan in force is not ACTIVE, and no known fault explains it.
+    /// Returns true if a port of the plan in force is not ACTIVE, and no known fault explains this.
     fn has_unexplained(&self) -> bool {
         let mut ports = self.in_force.ports().iter();
         self.role() == Role::Master && ports.any(|port| port.reason == PortReason::Unexplained)
     }
 
-    /// A light sweep has asked its first questions.
+    /// Notes that a light sweep has sent its first Gets.
     pub(super) fn light_sweep_begins(&mut self) {
         self.tell_read_back(readback::In::LightSweepBegins);
         if self.is_read_back_overdue() {
@@ -42,7 +42,7 @@ impl Sm {
         self.stage = Stage::LightSweep;
     }
 
-    /// A question of a light sweep or of the check has ended.
+    /// Handles the end of a Get of a light sweep or of the check after a plan.
     pub(super) fn look_ended(&mut self, ask: Ask, answer: Option<&Mad>, out: &mut Vec<Output>) {
         let own = self.inventory.as_ref().map(|inventory| inventory.local);
         if let (Ask::Held(at), Some(mad)) = (ask, ok(answer))
@@ -92,8 +92,8 @@ impl Sm {
             .submit(AgentId(at.node.0), (Token::Look(Ask::Held(at)), get));
     }
 
-    /// Returns when the check after a plan is due if the manager is idle. While packets may be in flight by unknown
-    /// entries, the check waits until they are gone.
+    /// Returns when the check after a plan is due, if the manager is idle. While packets may be in flight by unknown
+    /// entries, the check waits until those packets are gone.
     pub(crate) fn second_look_due(&self) -> Option<Time> {
         let fog = self.drain.fog(self.now);
         let due = self.sweep().check().due()?;
@@ -103,14 +103,14 @@ impl Sm {
         }
     }
 
-    /// Begins the check, if it is time and it can be made now.
+    /// Begins the check after a plan, if it is due and the stage allows it.
     pub(super) fn look_again_if_due(&mut self, out: &mut Vec<Output>) {
         if self.is_due(Timer::SecondLook) && self.may_look_again() {
             self.run_sweep(In::CheckDue, out);
         }
     }
 
-    /// Requests NodeInfo behind links if that is due. It is called at a wake-up only: a process that ends when the
+    /// Requests NodeInfo behind links if that is due. It is called only at a wake-up. A process that ends when the
     /// subnet is up would make no repair after this check, so the check must not delay its end.
     pub(super) fn look_behind_links_at_once(&mut self, out: &mut Vec<Output>) {
         if self.may_look_again() {

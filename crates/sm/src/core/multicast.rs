@@ -1,4 +1,4 @@
-//! Routes between multicast and the rest of the manager.
+//! Connects multicast with the rest of the manager.
 
 use std::sync::Arc;
 
@@ -73,25 +73,25 @@ impl Sm {
         self.tell_multicast(In::GroupsChanged(groups));
     }
 
-    /// A plan is in force: links may have changed, and a switch that did not answer may answer now.
+    /// Called when a plan is in force: links may have changed, and a switch that did not answer may answer now.
     pub(crate) fn multicast_after_apply(&mut self) {
         self.tell_multicast(In::PlanInForce);
     }
 
-    /// Another manager is master: its MFTs are not known here, and hosts register with it.
+    /// Called when another manager is master: its MFTs are not known here, and hosts register with it.
     pub(super) fn leave_what_hosts_registered(&mut self) {
         self.leave_aliases();
         self.tell_multicast(In::AnotherManages);
         self.tell_read_back(readback::In::AnotherManages);
     }
 
-    /// MFTs of switches that hold nothing that this manager wrote are not known.
+    /// Marks the MFTs of switches as unknown if the switches hold no table that this manager wrote.
     pub(crate) fn forget_copies(&mut self, fabric: &Fabric, installed: &Installed) {
         self.tell_multicast(In::Swept(fabric, installed));
     }
 
-    /// Returns when trees are planned next. `None` while other work comes first. That work has a timer of its own; a
-    /// second timer that is due but not served would wake the manager again and again.
+    /// Returns when trees are planned next; `None` while other work takes precedence. That work has a timer of its own;
+    /// a second timer that is due but not served would wake the manager again and again.
     pub(crate) fn multicast_due(&self) -> Option<Time> {
         let is_free = !self.is_sweep_due() && !self.has_suspects();
         self.multicast.due().filter(|_| is_free && self.has_fabric_in_force())
@@ -104,7 +104,7 @@ impl Sm {
         }
     }
 
-    /// Returns true if a job is the one that plans trees.
+    /// Returns true if this job plans trees.
     pub(crate) fn is_planning_multicast(&self, id: JobId) -> bool {
         self.multicast.is_planning(id)
     }
@@ -115,7 +115,8 @@ impl Sm {
         self.run_multicast(In::Planned { result, is_free }, out);
     }
 
-    /// Returns the members of groups that no tree joins with the others beside the routes in force, by group.
+    /// Returns the members that no tree connects with the other members of their group without a conflict with the
+    /// routes in force, as pairs of MLID and GUID in the order of groups.
     #[must_use]
     pub fn left_apart(&self) -> &[(Lid, Guid)] {
         self.multicast.left_apart()
@@ -131,7 +132,7 @@ impl Sm {
         self.tell_multicast(In::MoveTrees);
     }
 
-    /// These groups must be taken apart before the plan is applied.
+    /// Records groups of which the trees must be removed before the plan is applied.
     pub(crate) fn note_copies_first(&mut self, first: Option<Box<TakenApart>>) {
         self.tell_multicast(In::TakeApartFirst(first));
     }

@@ -77,7 +77,7 @@ impl Sm {
         self.apply_if_stored(out);
     }
 
-    /// State is on the disk: a plan that waits for it is applied.
+    /// Handles the end of a write of the state file: a plan that waits for it is applied.
     pub(super) fn persisted(&mut self, id: u64, out: &mut Vec<Output>) {
         self.update_stored(In::Stored(id), out);
         self.apply_if_stored(out);
@@ -112,14 +112,14 @@ impl Sm {
         self.carry_out_persist(effects, out);
     }
 
-    /// Another manager is master: knowledge of tables and service levels is no longer valid.
+    /// Called when another manager is master: knowledge of tables and service levels is no longer valid.
     pub(crate) fn forget_told(&mut self, out: &mut Vec<Output>) {
         let input = In::StoodBy(known_lids(&self.lids));
         let effects = handled(&mut self.persist, &ctx(&self.config, &self.in_force), input);
         self.carry_out_persist(effects, out);
     }
 
-    /// A sweep takes the place of a plan that waits for the disk: no Set of it is sent.
+    /// Drops a plan that waits for the state file, because a sweep replaces it: none of its Sets is sent.
     pub(super) fn withdraw(&mut self, inventory: &Inventory, outcome: &Outcome) {
         self.tell_sweep(crate::sweep::In::PlanDropped);
         self.tell_lids(lid_book::In::Withdrawn(&inventory.fabric, &outcome.plan.lids));

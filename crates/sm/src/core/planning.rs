@@ -1,5 +1,5 @@
 //! Requests a plan of the whole fabric when the tables have been read, and handles the plans and repairs that jobs
-//! return: `core/persist.rs` stores their LIDs, and `Sm::begin_applying` applies them.
+//! return. `core/persist.rs` stores their LIDs, and `Sm::begin_applying` applies them.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::stage::Stage;
 use crate::{change, commit, persist, registration, report, sweep};
 
 impl Sm {
-    /// All tables are read as far as possible: has a plan made.
+    /// Called when all tables are read as far as possible: has a plan made.
     pub(crate) fn tables_read(
         &mut self,
         inventory: Arc<Inventory>,
@@ -63,7 +63,7 @@ impl Sm {
         self.plan_whole(inventory, installed, rebalances, out);
     }
 
-    /// Has a plan of the whole fabric made, with the proposed policy if there is one. `rebalances`: the operator asked
+    /// Requests a plan of the whole fabric, with the proposed policy if there is one. `rebalances`: the operator asked
     /// for the sweep.
     fn plan_whole(&mut self, inventory: Arc<Inventory>, installed: Installed, rebalances: bool, out: &mut Vec<Output>) {
         let (under_way, installed) = self.with_what_is_under_way(&inventory.fabric, installed);
@@ -200,7 +200,7 @@ impl Sm {
         self.persist(inventory, installed, outcome, out);
     }
 
-    /// No plan was accepted.
+    /// Called when no plan was accepted.
     fn not_planned(&mut self, why: NoPlan, inventory: &Inventory, installed: &Arc<Installed>) {
         self.update_registration(registration::In::Dropped);
         self.tell_in_force(commit::In::NothingSent(why));
@@ -268,7 +268,7 @@ impl Sm {
     }
 }
 
-/// Returns why no plan was accepted, in words: what each engine gave up for, or what its plan was refused for.
+/// Returns in words why no plan was accepted: the reason of each engine, or the judge's reason against its plan.
 fn refusals(events: &[PlanEvent]) -> Arc<str> {
     let of_engine = |event: &PlanEvent| match event {
         PlanEvent::Refused { engine, why } => Some(format!("{engine}: {why}")),

@@ -37,15 +37,15 @@ impl Sm {
         }
     }
 
-    /// Compares what a repair has left with the known nodes and links, if the manager is idle.
+    /// If the manager is idle, compares the fabric after a repair with the known nodes and links.
     pub(super) fn note_presence_if_idle(&mut self, out: &mut Vec<Output>) {
         if self.presence.is_behind() && matches!(self.stage, Stage::Idle) && self.exchange.open() == 0 {
             self.note_presence(In::Idle, out);
         }
     }
 
-    /// The operator is about to forget nodes and links. If a repair has left them in the fabric, without links, a sweep
-    /// finds the fabric without them: that is compared with the expected topology.
+    /// Called when the operator is about to forget nodes and links. If a repair has left them in the fabric, without
+    /// links, a sweep finds the fabric without them: that is compared with the expected topology.
     pub(super) fn sweep_for_forgotten(&mut self, nodes: &BTreeSet<Guid>, links: &BTreeSet<LinkKey>) {
         let Some(inventory) = &self.inventory else { return };
         let fabric = &inventory.fabric;

@@ -1,4 +1,4 @@
-//! Routes between the read-back and the rest of the manager: sends its Gets, and records tables that differ.
+//! Connects the read-back with the rest of the manager: sends its Gets, and records tables that differ.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_mad::AgentId;
@@ -39,7 +39,8 @@ impl Sm {
         effects
     }
 
-    /// A request was sent more than once, and is answered: if it is a Set, an earlier copy of it may still come.
+    /// Called when a request was sent more than once, and is answered: if it is a Set, an earlier copy of it may still
+    /// come.
     pub(super) fn note_repeated(&mut self, token: Token) {
         let table = match (token, &self.stage) {
             (Token::Set(id), Stage::Applying(apply, inventory)) => apply.lft_block(id).map(|(node, block)| {
@@ -91,7 +92,7 @@ impl Sm {
         begins
     }
 
-    /// Returns true if tables are this manager's to read back.
+    /// Returns true if this manager is responsible for the tables, and so reads them back.
     fn reads_back(&self) -> bool {
         self.config.mode == Mode::Manage && self.role() == Role::Master
     }
@@ -119,8 +120,8 @@ impl Sm {
         }
     }
 
-    /// Keeps as many Gets for tables of a kind in flight as the window allows. A node has many tables. So in light
-    /// sweeps no Gets are sent by directed routes by which no agent answers.
+    /// Keeps as many Gets for tables of a kind in flight as the window allows. Since a node has many tables, light
+    /// sweeps send no Gets by directed routes on which no agent answers.
     pub(super) fn ask_back(&mut self, kind: Kind) {
         while self.exchange.open() < self.config.ready() {
             let Some(Effect::Ask { id, node, get }) = self.tell_read_back(In::Room(kind)).pop() else {
@@ -156,7 +157,7 @@ impl Sm {
         differs
     }
 
-    /// An LFT block differs from what was written.
+    /// Handles an LFT block that differs from what was written.
     fn lft_differs(&mut self, switch: SwitchIdx, block: usize, holds: [u8; BLOCK_LIDS]) {
         let Some(inventory) = self.inventory.clone() else {
             return;
@@ -168,7 +169,7 @@ impl Sm {
         self.tell_in_force(commit::In::LftHolds(switch, block, holds));
     }
 
-    /// An MFT block differs from its known contents: trees are planned again. Returns the event.
+    /// Called when an MFT block differs from its known contents: trees are planned again. Returns the event.
     fn mft_differs(&mut self, switch: Guid, place: (u16, u8), holds: MftBlock) -> Option<Output> {
         self.tell_multicast(multicast::In::HoldsOtherwise(switch, place, holds));
         let fabric = &self.inventory.as_ref()?.fabric;
@@ -181,7 +182,7 @@ impl Sm {
         })))
     }
 
-    /// A GUIDInfo block differs from its known contents: it is written again. Returns the event.
+    /// Called when a GUIDInfo block differs from its known contents: it is written again. Returns the event.
     fn guids_differ(&mut self, place: (Guid, u8), holds: GuidBlock) -> Option<Output> {
         self.tell_aliases(aliases::In::HoldsOtherwise(place, holds));
         let fabric = &self.inventory.as_ref()?.fabric;
@@ -189,8 +190,8 @@ impl Sm {
         Some(Output::Event(Event::Aliases(AliasEvent::Differs { what, block })))
     }
 
-    /// Marks tables as unknown if they may differ from what was acknowledged. A heavy sweep reads the unknown tables
-    /// afterwards.
+    /// Marks tables as unknown if their contents may differ from what was acknowledged. A heavy sweep reads the unknown
+    /// tables afterwards.
     pub(crate) fn doubt_tables(&mut self, fabric: &Fabric, installed: &mut Installed) {
         for effect in self.tell_read_back(In::HeavySweepReads(fabric, installed)) {
             if let Effect::Doubt(blocks) = effect {
@@ -201,7 +202,7 @@ impl Sm {
         }
     }
 
-    /// Returns LFT blocks that the heavy sweep could not read, with their believed contents.
+    /// Returns the LFT blocks that the heavy sweep could not read, with their last known contents.
     pub(super) fn believed_blocks(&mut self) -> Vec<(SwitchIdx, usize, [u8; BLOCK_LIDS])> {
         let reading = std::mem::take(&mut self.reading);
         let read = reading.so_far();

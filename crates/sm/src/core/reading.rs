@@ -1,4 +1,4 @@
-//! Routes between the reading of tables and the rest of the manager.
+//! Connects the reading of tables with the rest of the manager.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Sm {
         self.stage = Stage::Reading;
     }
 
-    /// Returns the tables that this manager wrote and that are still known. In another mode than Manage, or if another
+    /// Returns the tables that this manager wrote and that are still known. In a mode other than Manage, or if another
     /// master was found, none are known: another manager may have written tables since.
     fn carried_tables(&self, inventory: &Inventory) -> Installed {
         let last = self.in_force.last_known();
@@ -73,14 +73,14 @@ impl Sm {
         }
     }
 
-    /// A question for a table has ended.
+    /// Handles the end of a Get of a table.
     pub(super) fn table_read(&mut self, table: Table, answer: Option<&Mad>) {
         if let Some(mad) = ok(answer) {
             self.tell_reading(In::Answered(table, mad.smp_data()));
         }
     }
 
-    /// All tables have been requested.
+    /// Called when all tables have been requested.
     pub(super) fn tables_asked(&mut self, now: Time, out: &mut Vec<Output>) {
         let believed = self.believed_blocks();
         match self.tell_reading(In::AllAsked(believed)) {

@@ -1,4 +1,4 @@
-//! Routes between the rebalancer and the rest of the manager.
+//! Connects rebalancing with the rest of the manager.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::stage::Stage;
 use crate::timer::Timer;
 
 impl Sm {
-    /// Hands an input to the rebalancer, and carries out its effects.
+    /// Hands an input to rebalancing, and carries out its effects.
     pub(crate) fn rebalance(&mut self, input: In, out: &mut Vec<Output>) {
         let ctx = Ctx {
             now: self.now,
@@ -50,7 +50,7 @@ impl Sm {
         self.rebalancer.is_applying()
     }
 
-    /// Has a step planned if one is due and the manager is idle.
+    /// Requests a step of rebalancing if one is due and the manager is idle.
     pub(crate) fn balance_if_due(&mut self, out: &mut Vec<Output>) {
         if !self.is_due(Timer::Balance) {
             return;
@@ -98,7 +98,7 @@ impl Sm {
         self.rebalance(In::Planned { result, is_under_way }, out);
     }
 
-    /// A plan is in force: if it was a step, another one may follow.
+    /// Notes that a plan is in force: if the plan was a step of rebalancing, another step may follow.
     pub(crate) fn balance_applied(&mut self, out: &mut Vec<Output>) {
         let input = match self.in_force.failed() {
             0 => In::Applied,
@@ -112,7 +112,7 @@ impl Sm {
         self.in_force.verdict().map_or(0, |verdict| verdict.figures.load.max)
     }
 
-    /// Reports a step before it is applied.
+    /// Reports a step of rebalancing before it is applied.
     fn note_balance_step(&self, outcome: &Outcome, out: &mut Vec<Output>) {
         let inventory = self.inventory.as_deref();
         out.extend(inventory.map(|inventory| Output::Milestone(coming(inventory, outcome, false))));

@@ -1,4 +1,4 @@
-//! Routes between client re-registration and the rest of the manager.
+//! Connects client re-registration with the rest of the manager.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ impl Sm {
         ports.map(|(at, _)| at).collect()
     }
 
-    /// A plan was applied, with this number of failed Sets.
+    /// Notes that a plan was applied, with this number of failed Sets.
     pub(crate) fn hosts_asked(&mut self, fabric: &Fabric, outcome: &Outcome, failed: usize) {
         if failed > 0 {
             return;

@@ -11,11 +11,11 @@ use crate::smp::Smp;
 
 /// Factor by which `agent_window` grows while a lost link is repaired and probed again. The window is then four, a
 /// usual value of OpenSM's `max_wire_smps`. During a repair a few agents have most of the work, and an answer travels
-/// for longer than its agent needs to handle a request.
+/// longer than its agent needs to handle a request.
 const AT_A_FAULT: usize = 2;
 
 impl Sm {
-    /// SMPs that may be at one agent now.
+    /// Returns the number of SMPs that may be in flight to one agent now.
     pub(crate) fn agent_window(&self) -> usize {
         let usual = self.config.agent_window.max(1);
         match self.is_at_a_fault() {

@@ -68,7 +68,7 @@ impl Sm {
         }
     }
 
-    /// Its role.
+    /// Returns the SMInfo state of this manager.
     #[must_use]
     pub const fn role(&self) -> Role {
         self.election().role()

@@ -1,4 +1,4 @@
-//! Routes between sweeps and the rest of the manager: when they are due, and how missing answers are treated.
+//! Connects sweeps with the rest of the manager: when they are due, and how missing answers are treated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,8 +47,8 @@ impl Sm {
         }
     }
 
-    /// Hands the inventory of a heavy sweep to the sweep machine. Returns true if another sweep is due, so that no plan
-    /// is made from this inventory.
+    /// Hands the inventory of a heavy sweep to the sweep machine. Returns true if another sweep is due; then no plan is
+    /// made from this inventory.
     pub(crate) fn repeats_sweep(&mut self, input: In<'_>) -> bool {
         matches!(self.tell_sweep(input)[..], [Effect::Repeat])
     }
@@ -63,12 +63,13 @@ impl Sm {
         self.tell_sweep(In::Wanted(reason));
     }
 
-    /// Requests a heavy sweep as soon as the stage allows; a sweep that is due already keeps its reason.
+    /// Requests a heavy sweep as soon as the stage allows. A sweep that is already due keeps its reason.
     pub(crate) fn want_sweep_unless_due(&mut self, reason: SweepReason) {
         self.tell_sweep(In::WantedUnlessDue(reason));
     }
 
-    /// Records the reason of a repair. The check after it, or a heavy sweep in its place, has the same reason.
+    /// Records the reason of a repair. The check after the repair, or a heavy sweep that replaces the check, has the
+    /// same reason.
     pub(crate) fn repairs_for(&mut self, reason: SweepReason) {
         self.tell_sweep(In::RepairBegins(reason));
     }
@@ -88,7 +89,7 @@ impl Sm {
         self.sweep.schedule().light()
     }
 
-    /// Nothing to do until the next light sweep.
+    /// Called when there is no work until the next light sweep.
     pub(crate) fn rest(&mut self, now: Time) {
         self.stage = Stage::Idle;
         // A quiet time begins, which wants nothing done.
@@ -109,7 +110,7 @@ impl Sm {
         self.tell_sweep(In::Doubted(ports));
     }
 
-    /// Other work comes first that does not show the state of all switches.
+    /// Called when other work comes first that does not show the state of all switches.
     pub(crate) fn put_off_light_sweep(&mut self) {
         self.tell_sweep(In::PutOff);
     }
@@ -119,7 +120,7 @@ impl Sm {
         self.inventory.as_deref().is_some_and(is_cut_off)
     }
 
-    /// No node can be reached, so another manager may take over.
+    /// Handles the loss of every node: no node can be reached, so another manager may take over.
     pub(super) fn cut_off(&mut self, what: String, now: Time, out: &mut Vec<Output>) {
         self.note_presence(presence::In::CutOff(what.clone()), out);
         out.push(Output::Event(Event::LocalPortDown { what }));
@@ -154,17 +155,18 @@ impl Sm {
         self.tell_sweep(In::Applied(seen, now, change));
     }
 
-    /// A stage begins in which all routes are tried.
+    /// Called when a stage begins in which all routes are tried.
     pub(crate) fn forget_silence(&mut self) {
         self.tell_sweep(In::StageBegins);
     }
 
-    /// A request has ended: if no agent answers by its directed route, further requests by it are left out.
+    /// Handles the end of a request. If no agent answers by its directed route, further requests by that route are left
+    /// out.
     pub(super) fn note_silence(&mut self, route: &DirectedRoute, is_answered: bool, out: &mut Vec<Output>) {
         self.run_sweep(In::RequestEnded { route, is_answered }, out);
     }
 
-    /// Leaves out the waiting requests by a directed route, if there are many such.
+    /// Leaves out the waiting requests by a directed route, if there are many of them.
     fn give_up(&mut self, route: &DirectedRoute) {
         let is_one_of_many = |token: &Token| match token {
             Token::Set(_) | Token::Table { .. } | Token::Lanes(_) => true,

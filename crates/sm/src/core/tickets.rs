@@ -26,7 +26,7 @@ impl Tickets {
         self.generation
     }
 
-    /// Begins a new generation: the next plan has its number.
+    /// Begins a new generation; the next plan gets its number.
     pub(super) const fn next_generation(&mut self) {
         self.generation = self.generation.next();
     }

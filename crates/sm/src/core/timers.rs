@@ -1,4 +1,4 @@
-//! When each timer of the manager is due.
+//! Computes when each timer of the manager is due.
 
 use selvedge_sim::Time;
 
@@ -43,18 +43,18 @@ impl Sm {
         }
     }
 
-    /// When [`crate::Input::Wake`] is due, if nothing else happens.
+    /// Returns when [`crate::Input::Wake`] is due, if no other input comes first.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         self.next_timer().map(|(at, _)| at)
     }
 
-    /// True if a timer is to be served now.
+    /// True if a timer must be served now.
     pub(crate) fn is_due(&self, timer: Timer) -> bool {
         self.due(timer).is_some_and(|at| at <= self.now)
     }
 
-    /// The timer that fires next, and when; of several at once the first of [`Timer::ALL`].
+    /// Returns the timer that fires next, and when; of several at once the first of [`Timer::ALL`].
     #[must_use]
     pub fn next_timer(&self) -> Option<(Time, Timer)> {
         Timer::ALL

@@ -1,4 +1,4 @@
-//! Routes between traps and the rest of the manager.
+//! Connects traps with the rest of the manager.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Sm {
         self.traps.due(self.is_mending())
     }
 
-    /// Represses traps, if it is time.
+    /// Represses the traps that are due to be repressed.
     pub(crate) fn repress(&mut self, out: &mut Vec<Output>) {
         if self.is_due(Timer::Repress) {
             self.trap(In::RepressDue, out);

@@ -1,4 +1,4 @@
-//! Routes between the withdrawal of links and the rest of the manager.
+//! Connects the withdrawal of links with the rest of the manager.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -58,8 +58,9 @@ impl Sm {
         inventory.withdraw(&list, |at| free.contains(&at));
     }
 
-    /// A plan is accepted and no Set of it is sent: the list gets the ports that it disables, and loses the places that
-    /// are back in service. What a plan does for a list that is only proposed is noted when that list is in force.
+    /// Updates the list of places out of service after a plan was accepted that sends no Set: adds the ports that the
+    /// plan disables, and removes the places that are back in service. If the list is only proposed, this happens when
+    /// it comes into force.
     pub(super) fn settle_out_of_service(&mut self, inventory: &Inventory, out: &mut Vec<Output>) {
         let before = &self.config.policy.out_of_service;
         if before.is_empty() || self.config.mode != Mode::Manage || self.changes.wanted().is_some() {
@@ -73,7 +74,7 @@ impl Sm {
         out.push(Output::Milestone(Milestone::OutOfService { before, after }));
     }
 
-    /// The master of this standby has another list.
+    /// Handles a new list from the master of this standby.
     pub(super) fn follow_list(&mut self, after: Arc<OutOfService>, out: &mut Vec<Output>) {
         let mut policy = self.wanted_policy();
         let before = Arc::clone(&policy.out_of_service);
@@ -85,14 +86,14 @@ impl Sm {
         self.propose(policy, out);
     }
 
-    /// A plan is in force: links may have to be left out, or ports to be disabled, by another sweep.
+    /// Notes that a plan is in force: another sweep may have to leave out links or disable ports.
     pub(super) fn withdraw_after_apply(&mut self) {
         let inventory = self.inventory.as_ref();
         let is_pending = inventory.is_some_and(|inventory| inventory.is_withdrawing() || inventory.has_orders_left());
         self.tell_withdrawal(In::Applied { is_pending });
     }
 
-    /// The timer has come.
+    /// Called when the timer is due.
     pub(super) fn withdraw_if_due(&mut self) {
         let Some(inventory) = self.inventory.clone() else {
             // Nothing is in reach: the next plan in force sets the timer again.

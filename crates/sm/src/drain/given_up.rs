@@ -1,4 +1,4 @@
-//! LIDs that ports gave up: no other port gets them while packets to them may be in flight.
+//! LIDs that ports gave up. No other port gets such a LID while packets to it may be in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use selvedge_planner::past::leaving;
 use selvedge_sim::Time;
 use selvedge_types::Lid;
 
-/// Whatever keeps a port from its LIDs, a plan does not follow at once.
+/// How long a plan waits at least before it tries again to give ports LIDs that they could not get.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// LIDs that were given up a short while ago.
@@ -18,17 +18,17 @@ pub struct GivenUp {
     until: BTreeMap<Lid, Time>,
     /// LIDs that the plan which is being applied takes from their holders, and how long packets to them live.
     leaving: (BTreeSet<Lid>, Duration),
-    /// When ports that wait for LIDs of others may get them: see `selvedge_planner::lid::is_short`.
+    /// When ports that wait for LIDs of other ports may get them; see `selvedge_planner::lid::is_short`.
     again: Option<Time>,
 }
 
 impl GivenUp {
-    /// Before a plan is applied to a fabric with these tables: records the LIDs that ports give up.
+    /// Records the LIDs that ports give up, before a plan is applied to a fabric with these tables.
     pub fn begin(&mut self, fabric: &Fabric, installed: &Installed, plan: &Plan) {
         self.leaving = leaving(fabric, installed, plan);
     }
 
-    /// The plan is applied, or as much of it as will be.
+    /// Handles the end of a plan, whether it was applied in full or in part.
     pub fn settle(&mut self, now: Time) {
         let (leaving, drain) = std::mem::take(&mut self.leaving);
         self.until.retain(|_, until| *until > now);
@@ -52,12 +52,12 @@ impl GivenUp {
         self.again.filter(|again| *again > now)
     }
 
-    /// True if they may now.
+    /// True if ports may get the LIDs that they wait for.
     pub fn is_due(&self, now: Time) -> bool {
         self.again.is_some_and(|again| again <= now)
     }
 
-    /// A sweep gives them to those ports.
+    /// Notes that a sweep gives these ports their LIDs.
     pub const fn swept(&mut self) {
         self.again = None;
     }

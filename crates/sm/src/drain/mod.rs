@@ -1,5 +1,7 @@
 //! Entries and LIDs that packets in flight may still use: entries that are no longer in force, and LIDs that were given
-//! up. `selvedge_planner::past` computes how long a plan must wait for these packets.
+//! up.
+//!
+//! `selvedge_planner::past` computes how long a plan must wait for these packets.
 
 mod given_up;
 
@@ -16,28 +18,28 @@ use selvedge_verify::phases::is_live;
 
 use given_up::GivenUp;
 
-/// Entries and LIDs by which packets may still be in flight.
+/// Entries and LIDs that packets in flight may still use.
 #[derive(Debug, Default)]
 pub struct Drain {
     /// Entries that are no longer in force.
     past: Past,
-    /// LIDs that were others' a short while ago.
+    /// LIDs that belonged to other ports until recently.
     given_up: GivenUp,
 }
 
 /// A fabric, and the tables that its switches hold as far as known.
 pub type Known<'a> = (&'a Fabric, &'a Installed);
 
-/// A change of tables, from its first Set or the last wait on.
+/// A change of tables, from its first Set, or from the last wait, onwards.
 #[derive(Debug)]
 pub struct Step {
     /// The blocks that agents have acknowledged.
     pub taken: Taken,
-    /// Packets have drained while it was applied.
+    /// True if packets from before the step drained while it was applied.
     pub has_drained: bool,
-    /// When its last Set was acknowledged.
+    /// When the last Set of the step was acknowledged.
     pub at: Time,
-    /// The fabric, the plan and the tables after it.
+    /// The fabric, the plan and the tables after the step.
     pub after: After,
 }
 
@@ -50,45 +52,45 @@ pub enum In<'a> {
     Replaced {
         /// The state before.
         before: Known<'a>,
-        /// The state after; `None` if this manager is not master, or knows no table.
+        /// The state after the change; `None` if this manager is not master, or knows no table.
         after: Option<Known<'a>>,
     },
     /// A sweep has read all tables.
     TablesRead {
         /// The state before.
         before: Option<Known<'a>>,
-        /// The state after.
+        /// The state after the reading.
         after: Known<'a>,
-        /// Some table differs from what the manager believed.
+        /// True if a table had other contents than the manager recorded.
         is_astray: bool,
     },
     /// A table of this fabric differs from what was written: its Set may have reached another switch.
     Astray(&'a Fabric),
-    /// Another manager was master of this fabric until then.
+    /// Another manager was master of this fabric until this time.
     Stranger(Time, &'a Fabric),
-    /// A switch port was not ACTIVE some time after this Get: no packet waits there any more.
+    /// A switch port was not ACTIVE at some time after this Get, so no packet from before waits there.
     Emptied(Guid, PortNum, Time),
     /// A plan is about to be applied to a fabric with these tables.
     Applying(Known<'a>, &'a Plan),
     /// A plan was applied as far as possible.
     Applied {
-        /// Its last step.
+        /// The last step of the plan.
         step: Step,
         /// Sets without an acknowledgement.
         unanswered: Unanswered,
-        /// It gives ports fewer LIDs than wanted.
+        /// True if the plan gives ports fewer LIDs than wanted.
         is_short: bool,
     },
-    /// A sweep takes the place of a plan that is applied in part.
+    /// A sweep interrupts a plan that is applied in part.
     Interrupted {
         /// Sets without an acknowledgement.
         unanswered: Unanswered,
-        /// The step before the wait that it is in.
+        /// The last step before the current wait.
         step: Option<Step>,
     },
     /// A job has computed for how long packets in flight must be considered.
     Settled(Box<Past>),
-    /// A sweep begins that gives ports the LIDs for which they wait.
+    /// A sweep begins that gives waiting ports their LIDs.
     LidsSwept,
 }
 
@@ -97,12 +99,12 @@ pub enum In<'a> {
 pub enum Effect {
     /// The answer to the query: packets that may be in flight. None: none.
     UnderWay(Option<Arc<UnderWay>>),
-    /// It is known for how long packets in flight must be considered.
+    /// The manager now knows how long it must consider packets in flight.
     Settled,
 }
 
 impl Drain {
-    /// Handles one input at this time; appends the effects.
+    /// Handles one input at this time, and appends its effects.
     pub fn handle(&mut self, now: Time, input: In<'_>, effects: &mut Vec<Effect>) {
         match input {
             In::Asked(fabric) => effects.push(Effect::UnderWay(self.past.under_way(fabric, now))),
@@ -163,8 +165,8 @@ impl Drain {
         self.past.fog(now)
     }
 
-    /// Returns true if links between switches that the last sweep did not find carried packets a moment ago. Then
-    /// packets are in flight, by the entries that the switches that were found had at that time.
+    /// Returns true if links between switches that the last sweep did not find carried packets until recently. Then
+    /// packets may be in flight by the entries that the remaining switches held at that time.
     pub fn has_carried(&self, fabric: &Fabric, now: Time) -> bool {
         self.past.has_carried(fabric, now)
     }
@@ -190,7 +192,7 @@ impl Drain {
         self.given_up.due(now)
     }
 
-    /// Returns true if they may now.
+    /// Returns true if ports may get the LIDs that they wait for.
     pub fn are_lids_due(&self, now: Time) -> bool {
         self.given_up.is_due(now)
     }

@@ -131,8 +131,8 @@ impl Election {
     }
 
     /// Handles another master in this subnet. It is unknown which manager wrote a table last, whatever SMLIDs show, so
-    /// all tables are read. Packets may be in flight by unknown entries, so the manager waits for them. Hosts may have
-    /// registered with the other master, so hosts that got a Set in that time are asked to register again.
+    /// all tables are read. Packets may be in flight by unknown entries, so the manager waits until they are gone.
+    /// Hosts may have registered with the other master, so hosts that it may have set up are asked to register again.
     pub(super) fn forget_plan(&mut self, now: Time, effects: &mut Vec<Effect>) {
         effects.push(Effect::ForgetPlan);
         self.foreign.last = Some(now);
@@ -156,9 +156,9 @@ impl Election {
     }
 }
 
-/// True if another manager is found at a port that had no link in the fabric of the plan in force: the other manager
-/// may have been master of another part until a moment ago, and its Sets may have reached switches of this manager over
-/// a moved cable.
+/// True if another manager is found at a port that had no link in the fabric of the plan in force. That manager may
+/// have been master of another part of the fabric until recently, and its Sets may have reached switches of this
+/// manager over a moved cable.
 fn was_out_of_sight(ctx: &Ctx<'_>, at: PortRef) -> bool {
     let guid = ctx
         .inventory
@@ -170,7 +170,7 @@ fn was_out_of_sight(ctx: &Ctx<'_>, at: PortRef) -> bool {
     })
 }
 
-/// Priority, then the lower GUID. Source: IBA vol 1 §14.4.1.1.
+/// Returns the rank of a manager: its priority, then the lower GUID. Source: IBA vol 1 §14.4.1.1.
 pub(super) fn rank(info: &SmInfo) -> (u8, std::cmp::Reverse<Guid>) {
     (info.priority.get(), std::cmp::Reverse(info.guid))
 }
@@ -193,7 +193,7 @@ pub(super) fn yields(own: &SmInfo, other: &SmInfo) -> bool {
 }
 
 impl Other {
-    /// The manager as it answered, or as standby if it is the one that handed the subnet over.
+    /// Returns the manager with the state that it reported; as standby if it handed the subnet over.
     fn as_left(self, handed_over_by: Option<Guid>) -> Self {
         let mut left = self;
         if left.info.state == SmState::Master && handed_over_by == Some(left.info.guid) {

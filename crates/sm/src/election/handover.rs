@@ -1,7 +1,7 @@
-//! Handover: the subnet is offered to a better manager, or taken from another one.
+//! Handover: this manager offers the subnet to a better manager, or takes it from another one.
 //!
-//! A standby that receives HANDOVER is master at once, and sweeps. A master that receives HANDOVER drops its plan and
-//! sweeps once more, because the other master may have written in between.
+//! A standby that receives HANDOVER becomes master at once, and sweeps. A master that receives HANDOVER drops its plan
+//! and sweeps once more, because the other master may have written in between.
 
 use std::time::Duration;
 
@@ -34,29 +34,29 @@ enum Offer {
     /// None was made, it was taken, or its manager is the one in `Offers::waiting` now.
     #[default]
     None,
-    /// No offer was made, because packets are in flight. This state ends when this manager becomes idle: the other
-    /// manager is then recorded as waiting.
+    /// No offer was made, because packets are in flight. When this manager becomes idle, it records that the other
+    /// manager waits, and leaves this state.
     PutOff(Guid),
     /// The manager refused it. Counts until the next heavy sweep: its election may offer the subnet again.
     Refused(Guid),
 }
 
 impl Offers {
-    /// A heavy sweep begins.
+    /// Called when a heavy sweep begins.
     pub(super) fn sweep_begun(&mut self) {
         if matches!(self.last, Offer::Refused(_)) {
             self.last = Offer::None;
         }
     }
 
-    /// This manager becomes idle. That may happen several times before the next offer.
+    /// Handles that this manager has become idle. That may happen several times before the next offer.
     pub(super) fn resting(&mut self, now: Time) {
         if let Offer::PutOff(guid) = self.last {
             (self.last, self.waiting) = (Offer::None, Some((guid, now + PUT_OFF)));
         }
     }
 
-    /// The manager that waits, if there is one.
+    /// Returns the manager that waits for the subnet, if there is one.
     fn waiting(&self, now: Time) -> Option<Guid> {
         match self.last {
             Offer::PutOff(guid) => Some(guid),
@@ -82,8 +82,8 @@ impl Election {
         self.offers.waiting(now)
     }
 
-    /// Offers the subnet to a better manager, unless packets are in flight that only this manager knows of: then the
-    /// better manager waits. A better manager that is already master gets the offer without a wait.
+    /// Offers the subnet to a better manager. If packets are in flight that only this manager knows of, the better
+    /// manager waits. A better manager that is already master gets the offer at once.
     pub(super) fn offer(&mut self, ctx: &Ctx<'_>, to: Other, is_draining: bool, effects: &mut Vec<Effect>) {
         let Other { at, info } = to;
         let waits = info.state != SmState::Master && is_draining;
@@ -200,8 +200,8 @@ impl Election {
         }
     }
 
-    /// Takes another manager's SMInfo in a light sweep. A heavy sweep elects again if the other manager is master too,
-    /// or is better and has not refused.
+    /// Handles another manager's SMInfo in a light sweep. If that manager is master too, or is better and has not
+    /// refused the subnet, a heavy sweep elects again.
     pub(super) fn answered_in_light_sweep(
         &mut self,
         ctx: &Ctx<'_>,

@@ -22,14 +22,14 @@ pub struct Bench {
     pub config: Config,
     /// The row.
     pub inventory: Inventory,
-    /// A request has no answer yet.
+    /// Whether a request of the election has no answer yet.
     pub is_waiting: bool,
     /// The election.
     pub election: Election,
 }
 
 impl Bench {
-    /// A manager after a sweep of the row: the far host has LID 7.
+    /// Returns a manager after a sweep of the row: the far host has LID 7.
     pub fn new() -> Self {
         let local = LocalPort {
             node_guid: guid(NEAR),
@@ -55,7 +55,7 @@ impl Bench {
         bench
     }
 
-    /// A standby of a manager on the far host.
+    /// Returns a standby of a manager on the far host.
     pub fn standby(master: SmInfo) -> Self {
         let mut bench = Self::new();
         let at = bench.far();
@@ -68,7 +68,7 @@ impl Bench {
         place(&self.inventory, FAR, 1)
     }
 
-    /// What the election reads.
+    /// Returns the state that the election reads.
     pub fn ctx(&self) -> Ctx<'_> {
         Ctx {
             now: self.now,
@@ -93,7 +93,7 @@ impl Bench {
     }
 }
 
-/// SMInfo of a manager on the far host.
+/// Returns SMInfo of a manager on the far host.
 pub fn far(state: SmState, priority: u8) -> SmInfo {
     SmInfo {
         guid: Guid(guid(FAR).0 + 1),
@@ -104,7 +104,7 @@ pub fn far(state: SmState, priority: u8) -> SmInfo {
     }
 }
 
-/// The answer of a manager to SubnGet(SMInfo).
+/// Returns the answer of a manager to SubnGet(SMInfo).
 pub fn answer(info: &SmInfo) -> Mad {
     let mut mad = Mad::directed(Method::GetResp, AttributeId::SM_INFO, 0, &DirectedRoute::LOCAL);
     mad.write(info);

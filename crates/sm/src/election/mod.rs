@@ -45,7 +45,7 @@ pub struct Election {
     /// Port GUID of the master, or of the manager that disabled this one; kept until the role changes. `None`: no other
     /// master is known, or this manager is master.
     master: Option<Guid>,
-    /// The answer of another manager that the election waits for.
+    /// The answers of other managers that the election waits for.
     phase: Phase,
     /// The manager that handed the subnet over to this one. Whatever its SMInfo says, it counts as standby until the
     /// next election is decided or this manager stands by.
@@ -56,13 +56,13 @@ pub struct Election {
     offers: Offers,
     /// The state of the copy of the registrations at the master.
     copy: RegistrationCopy,
-    /// How often other managers asked this one for its SMInfo.
+    /// How often other managers requested SMInfo of this one.
     asked: Asked,
     /// Managers that showed another SM_Key. Each is reported once.
     strangers: BTreeSet<Guid>,
     /// A master that did not answer its polls, until the next election asks or the local link goes down.
     silent: Option<Silent>,
-    /// The other managers as they last showed themselves.
+    /// The other managers, with the SMInfo that each last showed.
     peers: Peers,
     /// True if the local port was last read without IsSM.
     is_sm_cleared: bool,
@@ -81,13 +81,13 @@ enum Phase {
         /// Number of requests without an answer.
         silent: usize,
     },
-    /// As standby: the end of the master.
+    /// As standby: a sign that the master is gone.
     Standby(Watch),
     /// As master: the answer of a better manager to HANDOVER.
     Offering {
         /// That manager.
         to: Other,
-        /// True once it has taken the subnet.
+        /// True once this manager has taken the subnet.
         is_taken: bool,
     },
     /// After DISABLE: STANDBY from the master.
@@ -97,9 +97,9 @@ enum Phase {
 /// Another manager, as its last answer shows it. It counts until the next sweep: its election asks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Other {
-    /// Its port in the inventory.
+    /// Port of the manager in the inventory.
     pub at: PortRef,
-    /// Its SMInfo.
+    /// SMInfo of the manager.
     pub info: SmInfo,
 }
 
@@ -112,12 +112,12 @@ struct ForeignWrites {
     has_links: bool,
 }
 
-/// How often other managers asked this one for its SMInfo.
+/// How often other managers requested SMInfo of this one.
 #[derive(Debug, Default)]
 struct Asked {
     /// Until now.
     count: u32,
-    /// Until the last heavy sweep began.
+    /// Number of requests until the last heavy sweep began.
     before_sweep: u32,
 }
 
@@ -128,7 +128,7 @@ pub struct Ctx<'a> {
     pub now: Time,
     /// Configuration of the manager.
     pub config: &'a Config,
-    /// M_Keys beside the policy's that other managers may have while the key changes.
+    /// M_Keys, besides that of the policy, that other managers may use while the key changes.
     pub other_m_keys: &'a [SecretKey],
     /// Former SM_Keys that other managers may still show.
     pub former_sm_keys: &'a [SecretKey],
@@ -144,14 +144,14 @@ pub struct Ctx<'a> {
     pub is_waiting: bool,
 }
 
-/// Why SMInfo of another manager is asked for, or set.
+/// Why this manager sends a Get or Set of SMInfo to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Election after a heavy sweep: of the manager at this port.
+    /// Election after a heavy sweep: to the manager at this port.
     Election(PortRef),
     /// Poll of the master by a standby.
     Poll,
-    /// Light sweep of the master: of the manager at this port.
+    /// Light sweep of the master: to the manager at this port.
     LightSweep(PortRef),
     /// HANDOVER to a better manager.
     Handover,
@@ -168,11 +168,11 @@ pub enum In<'a> {
     CutOff,
     /// A heavy sweep begins.
     SweepBegun,
-    /// A heavy sweep has found the fabric: all other managers are to be asked now.
+    /// A heavy sweep has found the fabric. Now all other managers are asked for their SMInfo.
     Swept,
-    /// A light sweep begins: time to ask all other managers.
+    /// A light sweep begins. Now all other managers are asked for their SMInfo.
     LightSweepBegun,
-    /// Nothing is left to do until the next light sweep.
+    /// There is no work until the next light sweep.
     Resting,
     /// A request has ended, with this answer or without one.
     Answered(Ask, Option<&'a Mad>),
@@ -188,7 +188,7 @@ pub enum In<'a> {
     Lead,
     /// This manager becomes standby of this master. Follows [`Effect::Yield`].
     StandBy(Other),
-    /// Whether packets may be in flight that only this manager knows of. Follows [`Effect::Weigh`].
+    /// Whether packets may be in flight that only this manager knows of. The answer to [`Effect::Weigh`].
     Weighed {
         /// The better manager.
         to: Other,
@@ -201,7 +201,7 @@ pub enum In<'a> {
     Copy(CopyNews),
     /// A light sweep has read CapabilityMask of the local port.
     OwnPort(CapabilityMask),
-    /// The operator does not expect managers on these nodes back.
+    /// The operator no longer expects managers on these nodes.
     Forget(&'a BTreeSet<Guid>),
 }
 
@@ -211,7 +211,7 @@ pub enum Foreign {
     /// A second node shows the GUID of the local node: it may run a master, which cannot be distinguished from this
     /// manager.
     OwnGuid,
-    /// A heavy sweep found links between switches ACTIVE that this manager has not activated.
+    /// A heavy sweep found ACTIVE links between switches that this manager did not activate.
     Links,
     /// A heavy sweep has read all tables.
     TablesRead,
@@ -222,11 +222,11 @@ pub enum Foreign {
 /// News about the copy of the registrations at the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyNews {
-    /// From now on there must be a copy whenever this manager stands by.
+    /// Whenever this manager stands by, it must keep a copy of the registrations from now on.
     Wanted,
     /// The copy is complete, or cannot be had.
     Complete,
-    /// The administrator beside the master does not answer: hosts may register what the copy lacks.
+    /// The administrator beside the master does not answer, so hosts may register with it what the copy lacks.
     Doubtful,
     /// The registrations of hosts are known.
     Known,
@@ -250,7 +250,7 @@ pub enum Effect {
     Notify(Box<Datagram>),
     /// Send ACKNOWLEDGE without waiting for an answer.
     Acknowledge(Box<Smp>),
-    /// Another manager has asked with this M_Key, which is not the policy's.
+    /// Another manager has sent a request with this M_Key, which is not that of the policy.
     PeerAsked(SecretKey),
     /// Count a request that gets no answer as dropped.
     Drop,
@@ -262,20 +262,20 @@ pub enum Effect {
     Obey(SmControl, SmInfo),
     /// Begin a heavy sweep.
     Sweep(SweepReason),
-    /// The role has changed, because of another manager if one is named.
+    /// The SMInfo state has changed, because of another manager if one is named.
     RoleChanged {
         /// The new role.
         role: Role,
         /// Port GUID of the other manager.
         other: Option<Guid>,
     },
-    /// Another master was in this subnet: drop the plan in force and its knowledge.
+    /// Another master was in this subnet: drop the plan in force, and all knowledge of tables.
     ForgetPlan,
     /// The election found no other master.
     NoOtherMaster,
-    /// Packets may be under way by entries that another master wrote until this time.
+    /// Packets may be in flight by entries that another master wrote until this time.
     ForeignPackets(Time),
-    /// Hand in [`In::StandBy`], and show what the sweep found.
+    /// Hand in [`In::StandBy`], and show the fabric that the sweep found.
     Yield(Other),
     /// Hand in [`In::Weighed`].
     Weigh(Other),
@@ -283,7 +283,7 @@ pub enum Effect {
     Lead,
     /// Stay master, and read tables.
     StayMaster,
-    /// This manager stands by: follow no plan, and send nothing but polls.
+    /// This manager stands by: drop the plan, and send nothing but polls.
     StoodBy,
     /// This manager is disabled: send nothing.
     Disabled,
@@ -291,7 +291,7 @@ pub enum Effect {
     Offered,
     /// The light sweep found another master, or a better manager: a heavy sweep must follow it.
     Rival,
-    /// What hosts registered is no longer known: ask all hosts to register again.
+    /// The registrations of hosts are lost: ask all hosts to register again.
     Reregister,
     /// Set IsSM at the local port again.
     ShowIsSm,
@@ -339,17 +339,17 @@ impl Election {
         }
     }
 
-    /// The role of this manager.
+    /// Returns the SMInfo state of this manager.
     pub const fn role(&self) -> Role {
         self.role
     }
 
-    /// Port GUID of the master, if that is another manager.
+    /// Returns the port GUID of the master, if that is another manager.
     pub const fn master(&self) -> Option<Guid> {
         self.master
     }
 
-    /// Other managers that need an operator.
+    /// Returns the other managers that need an operator.
     pub const fn peers(&self) -> &Arc<Vec<Peer>> {
         self.peers.in_trouble()
     }
@@ -375,7 +375,7 @@ impl Election {
     }
 
     /// Checks IsSM in CapabilityMask of the local port. If it is not set, other managers do not find this one, and a
-    /// standby would become master too.
+    /// standby would become a second master.
     fn note_own_port(&mut self, mask: CapabilityMask, effects: &mut Vec<Effect>) {
         self.is_sm_cleared = !mask.contains(CapabilityMask::IS_SM);
         if self.is_sm_cleared {
@@ -383,7 +383,7 @@ impl Election {
         }
     }
 
-    /// Nothing can be reached, so another manager may become master.
+    /// Handles the loss of every node: none can be reached, so another manager may become master.
     fn cut_off(&mut self, effects: &mut Vec<Effect>) {
         // The master was silent for that reason: it may have lived on, and hosts may have registered with it.
         self.silent = None;
@@ -409,7 +409,7 @@ fn set(inventory: &Inventory, at: PortRef, (control, own): (SmControl, &SmInfo))
     smp::set(own, control.modifier(), route)
 }
 
-/// Returns the ports that show IsSM in their capability mask, without the local port.
+/// Returns the ports that show IsSM in their capability mask, except the local port.
 fn managers(inventory: &Inventory) -> impl Iterator<Item = PortRef> + '_ {
     let others = inventory.fabric.end_ports().filter(|(at, port)| {
         let is_sm = CapabilityMask(port.capability.mask).contains(CapabilityMask::IS_SM);

@@ -19,9 +19,9 @@ use super::{Ctx, managers};
 /// The other managers, and those of them that need an operator.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
-    /// By port GUID.
+    /// The known managers, by port GUID.
     known: BTreeMap<Guid, Known>,
-    /// Those that need an operator.
+    /// The managers that need an operator.
     in_trouble: Arc<Vec<Peer>>,
 }
 
@@ -39,7 +39,7 @@ struct Known {
 struct Shown {
     state: Duties,
     priority: u8,
-    /// It showed this manager's SM_Key.
+    /// True if the manager showed this manager's SM_Key.
     has_key: bool,
 }
 
@@ -49,7 +49,8 @@ impl Peers {
         &self.in_trouble
     }
 
-    /// All ports of this inventory that show IsSM are about to be asked: a manager that is not among them is gone.
+    /// Handles the ports of this inventory that show IsSM, before each is asked. A known manager that is not among them
+    /// is gone.
     pub(super) fn asked(&mut self, now: Time, inventory: &Inventory) {
         let fabric = &inventory.fabric;
         let guids = managers(inventory).filter_map(|at| Some(fabric.port(at)?.guid));
@@ -66,7 +67,7 @@ impl Peers {
         self.show();
     }
 
-    /// A manager answered.
+    /// Records the answer of a manager.
     pub(super) fn answered(&mut self, ctx: &Ctx<'_>, at: PortRef, info: &SmInfo, has_key: bool) {
         let Some((guid, at)) = ctx.inventory.and_then(|inventory| named(inventory, at)) else {
             return;
@@ -86,7 +87,7 @@ impl Peers {
         self.show();
     }
 
-    /// A manager was asked, and did not answer.
+    /// Records that a manager was asked and did not answer.
     pub(super) fn silent(&mut self, ctx: &Ctx<'_>, at: PortRef) {
         let guid = ctx.inventory.and_then(|inventory| named(inventory, at));
         if let Some(known) = guid.and_then(|(guid, _)| self.known.get_mut(&guid)) {
@@ -95,20 +96,20 @@ impl Peers {
         }
     }
 
-    /// The operator does not expect managers on these nodes back. Those that are there stay listed.
+    /// Forgets managers on these nodes, which the operator no longer expects. Those that are present stay listed.
     pub(super) fn forget(&mut self, nodes: &BTreeSet<Guid>) {
         self.known
             .retain(|_, known| known.gone.is_none() || !nodes.contains(&known.at.node));
         self.show();
     }
 
-    /// Another manager is master: it watches the others from now on.
+    /// Clears the list, because another manager is master and watches the others from now on.
     pub(super) fn clear(&mut self) {
         self.known.clear();
         self.show();
     }
 
-    /// Finds those that need an operator. Of those that are gone, only a standby is missed.
+    /// Finds the managers that need an operator. Of those that are gone, only a standby is reported as missing.
     fn show(&mut self) {
         self.known
             .retain(|_, known| known.gone.is_none() || known.last.is_standby());

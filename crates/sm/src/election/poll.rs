@@ -22,18 +22,18 @@ pub(super) struct Watch {
     at: PortRef,
     /// Polls in a row without an answer.
     misses: u32,
-    /// When it is polled next.
+    /// When the master is polled next.
     next_poll: Time,
-    /// Nodes on the directed route by which it is polled, without the first and the last.
+    /// Nodes on the directed route of the polls, without the first and the last.
     between: Vec<Guid>,
 }
 
-/// A master that did not answer its polls.
+/// A master that did not answer the polls.
 #[derive(Debug)]
 pub(super) struct Silent {
-    /// Its port GUID.
+    /// Port GUID of the master.
     pub(super) master: Guid,
-    /// The directed route by which it was polled.
+    /// The directed route of the polls.
     pub(super) route: DirectedRoute,
     /// Nodes on this route when this manager began to stand by, without the first and the last.
     between: Vec<Guid>,
@@ -41,7 +41,7 @@ pub(super) struct Silent {
 
 impl Silent {
     /// True if the directed route to the master still crosses the same nodes, and its links are ACTIVE. Then no cable
-    /// is to blame: the master itself was silent, so no host can have registered with it meanwhile. The last link of
+    /// failed: the master itself was silent, so no host can have registered with it in the meantime. The last link of
     /// the route may be down: then the master's node was cut off.
     pub(super) fn has_same_way(&self, inventory: &Inventory) -> bool {
         let fabric = &inventory.fabric;
@@ -69,9 +69,10 @@ fn nodes_between(
 /// The state of this standby's copy of the registrations at the master.
 #[derive(Debug, Default)]
 pub(super) struct RegistrationCopy {
-    /// There must be a copy whenever this manager stands by.
+    /// True if this manager must have a copy whenever it stands by.
     is_wanted: bool,
-    /// This manager stands by, and the copy is not complete yet. It shows DISCOVERING, so no master hands over to it.
+    /// True while this manager stands by and its copy is not complete yet. It then shows DISCOVERING, so no master
+    /// hands over to it.
     is_awaited: bool,
     /// The master with a copy that is complete, or cannot be had. It may have been unreachable since.
     of: Option<Guid>,
@@ -100,7 +101,7 @@ impl RegistrationCopy {
         self.is_relied_on
     }
 
-    /// The master offers the subnet although the copy is not complete: it ignores SMInfo states.
+    /// Called when the master offers the subnet although the copy is not complete: it ignores SMInfo states.
     pub(super) const fn await_no_longer(&mut self) {
         self.is_awaited = false;
     }

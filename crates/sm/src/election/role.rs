@@ -5,10 +5,10 @@ use std::fmt;
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// Finding out which other managers there are.
+    /// The manager discovers which other managers there are.
     #[default]
     Discovering,
-    /// Another manager is master; this one watches it.
+    /// Another manager is master; this one polls it.
     Standby,
     /// Master of the subnet.
     Master,

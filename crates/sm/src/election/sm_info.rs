@@ -1,4 +1,4 @@
-//! SMInfo of this manager, and requests of other managers for it.
+//! SMInfo of this manager, and requests for it from other managers.
 
 use selvedge_fabric::PortRef;
 use selvedge_types::SecretKey;
@@ -76,9 +76,9 @@ impl Election {
         }
     }
 
-    /// True if the sender may send this control, and this manager's role allows it: a master may send the controls that
-    /// command, a standby those that acknowledge. The sender must show the SM_Key. Source: IBA vol 1 §14.4.2 (table of
-    /// controls).
+    /// True if the sender may send this control, and this manager's state allows it. A master may send the controls
+    /// that command, a standby those that acknowledge. The sender must show the SM_Key. Source: IBA vol 1 §14.4.2
+    /// (table of controls).
     fn is_legal(&self, ctx: &Ctx<'_>, control: SmControl, sender: &SmInfo) -> bool {
         let sender_state = match control {
             SmControl::Acknowledge => SmState::Standby,

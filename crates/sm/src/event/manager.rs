@@ -1,4 +1,4 @@
-//! Another manager, as events name it.
+//! Another manager, as it is named in events.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use selvedge_types::Guid;
 /// Another manager: by port GUID, and by node and port if that port was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManagerName {
-    /// GUID of its port.
+    /// GUID of the manager's port.
     pub guid: Guid,
-    /// Its port.
+    /// The manager's port, if known.
     pub at: Option<End>,
 }
 

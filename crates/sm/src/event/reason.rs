@@ -1,4 +1,4 @@
-//! Why sweeps begin.
+//! The reasons for which sweeps begin.
 
 use std::fmt;
 
@@ -16,25 +16,25 @@ pub enum SweepReason {
     LightSweep,
     /// The master is gone.
     MasterLost,
-    /// Something of the last sweep failed.
+    /// A part of the last sweep failed.
     Again,
-    /// A manager that was not found sent SMInfo Get to this one.
+    /// A manager that had not been found sent a Get of SMInfo to this one.
     Asked,
     /// Another manager did not answer.
     Unanswered,
-    /// The interval between sweeps is over.
+    /// The interval since the last sweep is over.
     Interval,
     /// A link was lost while the plan was applied.
     Overtaken,
-    /// LIDs are free that ports wait for.
+    /// LIDs that ports wait for are free.
     LidsFree,
-    /// Routes lead over links that are out of service no longer, so these are left out.
+    /// No route leads any longer over links that are out of service, so the sweep leaves these links out.
     OutOfService,
     /// Another manager handed the subnet over.
     HandedOver,
     /// The master sent DISCOVER to this standby.
     Told,
-    /// Ports get another M_Key, or have got it.
+    /// Ports are about to get another M_Key, or have got it.
     MKey,
     /// The operator has forgotten nodes or links that a repair left in the fabric.
     Forgotten,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Event;
 
 impl Event {
-    /// Writes events of links that go down or come back, then all other events.
+    /// Writes the text of events about links that go down or come back; other events follow in further functions.
     pub(super) fn fmt_link(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LinkLeftOut {
@@ -103,7 +103,7 @@ impl Event {
         }
     }
 
-    /// Writes events of other managers.
+    /// Writes the text of events about other managers.
     pub(super) fn of_managers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BeyondReach { ports, what } => write!(
@@ -176,7 +176,7 @@ impl Event {
     }
 }
 
-/// Returns what happens to stored state if none of its ports is found.
+/// Returns what happens to the stored state if none of its ports is found.
 const fn foreign_state(are_few: bool) -> &'static str {
     match are_few {
         true => {

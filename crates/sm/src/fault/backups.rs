@@ -9,27 +9,28 @@ use selvedge_planner::{BackUp, Backups, Inventory, JobId, PlanEvent};
 use selvedge_sim::Time;
 use selvedge_verify::standing::State;
 
-/// Number of states for which backups are kept: a lost link usually comes back.
+/// Number of states for which backups are kept. A lost link usually comes back, and then the backups of the earlier
+/// state fit again.
 const STATES: usize = 2;
 
-/// Which backups there are, and which are made.
+/// The backups that are kept, and those that are being made.
 #[derive(Debug, Default)]
 pub struct BackupBook {
-    /// Of the last states, newest first.
+    /// Backups of the last states, newest first.
     kept: Vec<Arc<Backups>>,
     /// When the next backups are computed.
     due: Option<Time>,
-    /// Those that are being made.
+    /// The backups that are being made.
     making: Option<Making>,
 }
 
 /// Backups that are being made.
 #[derive(Debug)]
 struct Making {
-    /// The job that makes some, once it is handed out.
+    /// The job that makes backups, once it is handed out.
     job: Option<JobId>,
     state: State,
-    /// The plan, and the fabric that it is in force on.
+    /// The plan in force, and the fabric that it is in force on.
     plan: Arc<Plan>,
     inventory: Arc<Inventory>,
 }
@@ -39,11 +40,11 @@ struct Making {
 pub struct Ctx<'a> {
     /// The time of the input.
     pub now: Time,
-    /// How long nothing must happen before backups are made; `None`: none are.
+    /// How long nothing must happen before backups are made; `None`: none are made.
     pub quiet: Option<Duration>,
     /// The plan in force.
     pub plan: Option<&'a Arc<Plan>>,
-    /// The fabric that it is in force on, as seen last.
+    /// The fabric that the plan is in force on, as last seen.
     pub inventory: Option<&'a Arc<Inventory>>,
     /// The state in force is fully known.
     pub knows_the_fabric: bool,
@@ -69,18 +70,18 @@ pub enum Effect {
     Event(PlanEvent),
     /// Hand out a job that makes the first backups.
     Begin {
-        /// Of the links of this fabric.
+        /// The links of this fabric get backups.
         inventory: Arc<Inventory>,
-        /// In which this plan is in force.
+        /// The plan in force.
         plan: Arc<Plan>,
-        /// But for those that are known.
+        /// Backups that are known already and not made again.
         known: Option<Arc<Backups>>,
     },
-    /// Hand out a job that makes the next ones.
+    /// Hand out a job that makes the next backups.
     GoOn {
-        /// Of the links of this fabric.
+        /// The links of this fabric get backups.
         inventory: Arc<Inventory>,
-        /// The rest of the work.
+        /// The remaining work.
         task: Box<BackUp>,
     },
 }
@@ -111,7 +112,7 @@ impl BackupBook {
         &self.kept
     }
 
-    /// Returns true if a job is the one that makes backups.
+    /// Returns true if this job makes backups.
     #[must_use]
     pub fn is_made_by(&self, id: JobId) -> bool {
         self.making.as_ref().is_some_and(|making| making.job == Some(id))

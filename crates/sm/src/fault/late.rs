@@ -32,7 +32,7 @@ pub(super) fn is_news(inventory: &Inventory, repaired: &BTreeSet<PortRef>, mad: 
     is_external && was_active && info.is_up() && is_idle && !repaired.contains(&at)
 }
 
-/// Where a directed route ends, by the cables that are known.
+/// Returns the node at the end of a directed route, by the known cables.
 fn end_of(inventory: &Inventory, route: &DirectedRoute) -> Option<NodeIdx> {
     let mut ports = route.ports().iter();
     ports.try_fold(inventory.local.node, |node, &port| {

@@ -19,10 +19,10 @@ pub mod repair;
 #[derive(Clone, Debug, Default)]
 pub struct Suspects {
     nodes: BTreeSet<NodeIdx>,
-    /// Those suspected switches that show PortStateChange: one of their ports has changed. The other suspects only sent
-    /// a trap, which may be an old one.
+    /// The suspected switches that show PortStateChange: one of their ports has changed. The other suspects only sent a
+    /// trap, which may be an old one.
     flagged: BTreeSet<NodeIdx>,
-    /// The reason for the probe of the first one.
+    /// The reason for which the first of these switches is to be probed.
     reason: Option<SweepReason>,
 }
 

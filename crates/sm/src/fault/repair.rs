@@ -22,9 +22,9 @@ pub struct Repairs {
     suspects: Suspects,
     /// The prepared data, while no job uses it.
     warm: Option<Box<Warm>>,
-    /// The job that prepares it.
+    /// The job that prepares repairs.
     preparing: Option<JobId>,
-    /// A repair that waits for that job.
+    /// A repair that waits for the end of that job.
     waiting: Option<Box<Job>>,
     /// The current repair.
     current: Option<Current>,
@@ -32,16 +32,16 @@ pub struct Repairs {
     repeats: u64,
 }
 
-/// A repair from when it is planned until it is in force.
+/// A repair, from its planning until it is in force.
 #[derive(Debug)]
 struct Current {
-    /// Switches to probe again when it is.
+    /// Switches to probe again once the repair is in force.
     again: BTreeSet<NodeIdx>,
-    /// Links that it is for: lost, and returned.
+    /// Numbers of lost and of returned links that the repair handles.
     links: (usize, usize),
-    /// Nodes at the ends of those that were lost.
+    /// Nodes at the ends of the lost links.
     ends: BTreeSet<NodeIdx>,
-    /// Both ends of all these links.
+    /// Both ends of all lost and returned links.
     ports: BTreeSet<PortRef>,
 }
 
@@ -63,11 +63,11 @@ pub enum In<'a> {
     Suspected(NodeIdx, SweepReason),
     /// A switch shows PortStateChange in a light sweep.
     Flagged(NodeIdx),
-    /// While the current repair waits, a switch has reported a link that the repair is for: [`Repairs::is_for`].
+    /// While the current repair waits, a switch has reported a link that this repair handles: [`Repairs::is_for`].
     SaidLate(NodeIdx),
-    /// Suspects may be probed, if there are any.
+    /// Suspects may be probed now, if there are any.
     MayProbe(Chance),
-    /// A job with this ticket shall plan a repair.
+    /// This job shall plan a repair.
     Repair(JobId, Box<Repair>),
     /// The repair cannot be made.
     NotRepaired,
@@ -76,17 +76,17 @@ pub enum In<'a> {
         /// There is something to prepare.
         has_switches: bool,
     },
-    /// A job with this ticket shall prepare repairs.
+    /// This job shall prepare repairs.
     Prepare(JobId, Box<Prepare>),
     /// That job has ended.
     Prepared(Option<Box<Warm>>),
-    /// A repair returns the prepared data; `None`: they fit no other plan.
+    /// A repair returns the prepared data; `None`: the data fit no other plan.
     Warm(Option<Box<Warm>>),
     /// Routes must be proved together with these multicast copies.
     Copies(&'a Fabric, &'a Arc<CopyTurns>),
     /// The first Set of a plan is sent. Carries the number of repeated requests.
     SetsBegin {
-        /// Since the manager started.
+        /// Number of repeats since the manager started.
         repeats: u64,
     },
     /// A sweep begins, or tables have changed: all prepared data are dropped.
@@ -96,13 +96,13 @@ pub enum In<'a> {
 /// When suspects may be probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chance {
-    /// Together with those that are being probed.
+    /// During a probe, together with the switches that are already probed.
     Probing,
     /// At once.
     Free,
-    /// A trap does not wait for a light sweep; a finding of the light sweep itself waits until it is over.
+    /// During a light sweep. A trap is handled at once; a finding of the light sweep itself waits until it is over.
     LightSweep {
-        /// It is.
+        /// True if the light sweep is over.
         is_over: bool,
     },
 }
@@ -110,9 +110,9 @@ pub enum Chance {
 /// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
-    /// These are probed together with the others.
+    /// Add these switches to the running probe.
     Join(Suspects),
-    /// These are probed.
+    /// Probe these switches.
     Probe {
         /// The switches.
         suspects: Suspects,
@@ -121,7 +121,7 @@ pub enum Effect {
         /// A repair is checked.
         is_check: bool,
     },
-    /// Sweep, unless one is due.
+    /// Begin a sweep, unless one is due.
     Sweep(SweepReason),
     /// Hand out a job.
     Compute(Box<Job>),
@@ -178,13 +178,13 @@ impl Repairs {
         self.preparing.is_some()
     }
 
-    /// Returns true if a job is the one that prepares repairs.
+    /// Returns true if this job prepares repairs.
     #[must_use]
     pub fn is_prepared_by(&self, id: JobId) -> bool {
         self.preparing == Some(id)
     }
 
-    /// Returns true if the prepared data is there.
+    /// Returns true if the data for repairs have been prepared.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.warm.as_ref().is_some_and(|warm| warm.can_repair())
@@ -212,7 +212,7 @@ impl Repairs {
         self.current.is_some()
     }
 
-    /// Returns the links that the current repair is for: numbers of lost and of returned ones.
+    /// Returns the numbers of lost and of returned links that the current repair handles.
     #[must_use]
     pub fn links(&self) -> (usize, usize) {
         self.current.as_ref().map_or((0, 0), |current| current.links)

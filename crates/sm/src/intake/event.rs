@@ -8,7 +8,7 @@ use selvedge_types::Lid;
 
 use super::Kind;
 
-/// Something about a source that sends one kind of datagram again and again.
+/// An event about a source that sends one kind of datagram again and again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IntakeEvent {
@@ -18,9 +18,9 @@ pub enum IntakeEvent {
         lid: Lid,
         /// The kind of the datagrams.
         kind: Kind,
-        /// How many more.
+        /// Number of further datagrams.
         more: u32,
-        /// How many the manager did not handle.
+        /// Number of datagrams that the manager did not handle.
         held: u32,
         /// The interval.
         within: Duration,
@@ -29,20 +29,20 @@ pub enum IntakeEvent {
     Babbles {
         /// LID of the source.
         lid: Lid,
-        /// The kind of its datagrams.
+        /// The kind of these datagrams.
         kind: Kind,
-        /// How many an interval of one second may have.
+        /// Number of datagrams that an interval of one second may have.
         most: u32,
     },
     /// A source no longer babbles.
     Calm {
         /// LID of the source.
         lid: Lid,
-        /// The kind of its datagrams.
+        /// The kind of these datagrams.
         kind: Kind,
         /// Number of datagrams in all.
         came: u64,
-        /// For how long it babbled.
+        /// How long the source babbled.
         lasted: Duration,
     },
     /// A babbling port is disabled, as the operator's settings ask.
@@ -62,7 +62,7 @@ pub enum IntakeEvent {
 }
 
 impl IntakeEvent {
-    /// Its stable code.
+    /// Returns the stable code of this event.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl IntakeEvent {
         }
     }
 
-    /// Its severity.
+    /// Returns the severity of this event.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

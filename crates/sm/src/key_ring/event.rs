@@ -4,12 +4,12 @@ use std::fmt;
 
 use selvedge_planner::Severity;
 
-/// Something about the change of the M_Key of all ports.
+/// An event about the change of the M_Key of all ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyEvent {
     /// Ports with a former M_Key get the present M_Key.
     Begins {
-        /// Their number.
+        /// Number of these ports.
         ports: usize,
     },
     /// Every port has the present M_Key, and the former ones are forgotten.
@@ -21,9 +21,9 @@ pub enum KeyEvent {
     },
     /// Ports still have a former M_Key.
     Left {
-        /// Their number.
+        /// Number of these ports.
         ports: usize,
-        /// The first of them.
+        /// The first of these ports.
         what: String,
     },
     /// This manager shows another SM_Key.
@@ -31,7 +31,7 @@ pub enum KeyEvent {
 }
 
 impl KeyEvent {
-    /// Its stable code.
+    /// Returns the stable code of this event.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl KeyEvent {
         }
     }
 
-    /// Its severity.
+    /// Returns the severity of this event.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

@@ -34,55 +34,55 @@ const CONFIRMS_MAX: u8 = 3;
 /// Another manager that has asked with a former key within this time still has it: its next polls show which.
 const PEER_ASKS_WITHIN: Duration = Duration::from_secs(60);
 
-/// The present M_Key, the former ones, and which agent has which.
+/// The present M_Key, the former ones, and which agent holds which key.
 #[derive(Debug)]
 pub struct KeyRing {
     /// The key that plans give to ports; 0: none.
     present: SecretKey,
-    /// The key of the policy. It differs from `present` until it is stored.
+    /// The key of the policy. It differs from `present` until the key is stored.
     wanted: SecretKey,
     /// Former keys that ports may still hold, newest first: neither 0 nor the present one.
     former: Vec<SecretKey>,
-    /// The key that an agent was last seen with: the first one tried at an unknown agent.
+    /// The key that an agent was last seen with. At an unknown agent it is tried first.
     usual: SecretKey,
     /// The key that the agent at the end of a directed route is known to have, since the last heavy sweep began; with
     /// `true`, the key of the manager there. Filled only while there are former keys.
     known: BTreeMap<(DirectedRoute, bool), SecretKey>,
     rotation: Rotation,
-    /// When another manager last asked with a former key.
+    /// When another manager last sent a request with a former key.
     peer_asked: Option<Time>,
 }
 
-/// What remains to be done about former keys.
+/// The work that remains before former keys are forgotten.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Rotation {
-    /// Nothing: there are none, or this manager has not been master since they were loaded.
+    /// No work: there are no former keys, or this manager has not been master since they were loaded.
     #[default]
     None,
     /// Ports get the present key.
     Changing {
         /// True once the number of ports was reported.
         is_reported: bool,
-        /// Heavy sweeps that may begin at once to confirm it.
+        /// Number of heavy sweeps that may still begin at once to confirm the keys.
         confirms_left: u8,
         /// The last heavy sweep found ports without the present key: a sweep after its plan confirms the change.
         is_due: bool,
-        /// Ports that it found with a former key although their Sets had been sent.
+        /// Ports that the sweep found with a former key although their Sets had been sent.
         left: Option<Arc<str>>,
     },
-    /// Every port that is there has the present key. The former ones are kept.
+    /// Every port that was found has the present key. The former keys are kept.
     Kept {
         /// Nodes and links that are missing; 0: for another manager.
         missing: usize,
     },
 }
 
-/// What a heavy sweep of the master found.
+/// The M_Keys that a heavy sweep of the master found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Ports with a former key.
     pub former: usize,
-    /// The first of them, in words.
+    /// Names of the first such ports.
     pub names: String,
     /// True if every port in use has the present key.
     pub is_complete: bool,
@@ -90,7 +90,7 @@ pub struct Found {
     pub missing: usize,
 }
 
-/// What happened.
+/// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
     /// The operator's policy has this M_Key. `stores`: it must be stored before a port gets it.
@@ -100,34 +100,34 @@ pub enum In<'a> {
         /// False for a manager that sends no Sets.
         stores: bool,
     },
-    /// These keys are on the disk.
+    /// These keys have been stored.
     OnDisk(&'a [SecretKey]),
     /// A heavy sweep begins: a cable that was moved may have changed where each route leads.
     SweepBegins,
-    /// A heavy sweep of the master has found this.
+    /// A heavy sweep of the master has found these keys.
     Found(Found),
-    /// The plan that followed that sweep is applied.
+    /// The plan that followed that sweep has been applied.
     Applied,
     /// A light sweep of the master begins.
     LightSweep,
-    /// A request has ended for good, with this answer or without one.
+    /// A request has ended, with this answer or without one, and is not repeated.
     Ended(&'a Smp, Option<&'a Mad>),
-    /// Another manager has asked for SMInfo with this M_Key.
+    /// Another manager has sent a Get of SMInfo with this M_Key.
     PeerAsked(SecretKey),
 }
 
-/// What is to be done.
+/// The effects that the outer machine carries out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Store these keys, newest first.
     Store(Vec<SecretKey>),
     /// Store these keys with the next plan.
     Note(Vec<SecretKey>),
-    /// Plan with this key, and sweep.
+    /// Use this key in plans, and begin a sweep.
     Use(SecretKey),
     /// Sweep, to confirm that every port has the present key.
     Confirm,
-    /// Traps of most agents are repressed with this key from now on.
+    /// Use this key to repress traps from now on, because most agents have it.
     Usual(SecretKey),
     /// Report this event.
     Event(KeyEvent),
@@ -158,7 +158,7 @@ impl KeyRing {
         ring
     }
 
-    /// Takes one input at this time; appends what is to be done.
+    /// Handles one input at this time, and appends its effects.
     pub fn handle(&mut self, now: Time, input: In<'_>, effects: &mut Vec<Effect>) {
         let usual = self.usual;
         match input {
@@ -205,8 +205,8 @@ impl KeyRing {
         is_none(key) || key == self.present || key == self.wanted || self.former.contains(&key)
     }
 
-    /// Returns the keys that other managers may ask with, besides the present one: former keys, and a new key that is
-    /// not stored yet.
+    /// Returns the keys that requests of other managers may have, besides the present key: former keys, and a new key
+    /// that is not stored yet.
     pub fn others(&self) -> Vec<SecretKey> {
         let coming = Some(self.wanted).filter(|key| *key != self.present && !is_none(*key));
         coming.into_iter().chain(self.former.iter().copied()).collect()
@@ -228,8 +228,8 @@ impl KeyRing {
         }
     }
 
-    /// Returns the key that a request is sent with: the key that its port showed, else the key that its agent is known
-    /// to have, else the next key that was not tried with this request.
+    /// Returns the key for a request: the key that its port showed, else the key that its agent is known to have, else
+    /// the next key that was not tried with this request.
     pub fn key_for(&self, smp: &Smp) -> SecretKey {
         if self.former.is_empty() {
             return smp.shown_key().unwrap_or(self.present);
@@ -243,10 +243,10 @@ impl KeyRing {
         !self.former.is_empty()
     }
 
-    /// Returns true if the request is to be sent again with another key: it ended in a way that a wrong key explains,
+    /// Returns true if the request must be sent again with another key: it ended in a way that a wrong key explains,
     /// and there is a key that was not tried. A Get to an agent with a known key is not sent again, because its silence
-    /// has another reason. A Set is: an earlier Set may have changed the agent's key, and its answer may have been
-    /// lost.
+    /// has another reason. A Set is sent again, because an earlier Set may have changed the agent's key, and the answer
+    /// to that Set may have been lost.
     pub fn tries_again(&self, smp: &Smp, answer: Option<&Mad>) -> bool {
         if self.former.is_empty() {
             return false;
@@ -258,8 +258,8 @@ impl KeyRing {
         is_refused && self.untried(smp).is_some()
     }
 
-    /// Returns the next key to try, the likeliest first; `None` if all were tried. Another manager is asked with the
-    /// present key first. If it accepts both keys, this shows it that the former key is no longer needed.
+    /// Returns the next key to try, the most likely one first; `None` if all were tried. Another manager is first asked
+    /// with the present key. If it accepts both keys, the request shows it that the former key is no longer needed.
     fn untried(&self, smp: &Smp) -> Option<SecretKey> {
         let known = self.known.get(&place(smp)).copied();
         let first = match smp.is_to_manager() {
@@ -274,7 +274,7 @@ impl KeyRing {
         keys.next()
     }
 
-    /// Takes what the end of a request shows of its agent's key.
+    /// Records what the end of a request shows about the key of its agent.
     fn learn(&mut self, smp: &Smp, answer: Option<&Mad>) {
         if self.former.is_empty() {
             return;
@@ -306,8 +306,8 @@ impl KeyRing {
         }
     }
 
-    /// The operator wants another key. The key is stored before any port gets it. So a manager that is killed while
-    /// ports get the key can access all ports after its restart, with the old or the new configuration.
+    /// Called when the operator wants another key. The key is stored before any port gets it. So a manager that is
+    /// killed while ports get the key can access all ports after its restart, with the old or the new configuration.
     fn want(&mut self, key: SecretKey, stores: bool, effects: &mut Vec<Effect>) {
         let is_new = std::mem::replace(&mut self.wanted, key) != key;
         if !stores {
@@ -331,7 +331,7 @@ impl KeyRing {
         }
     }
 
-    /// Plans give the wanted key from now on.
+    /// Begins to use the wanted key in plans.
     fn begin(&mut self, effects: &mut Vec<Effect>) {
         let before = std::mem::replace(&mut self.present, self.wanted);
         self.former.retain(|key| *key != self.wanted);
@@ -397,7 +397,7 @@ impl KeyRing {
         }
     }
 
-    /// No other manager has needed a former key for a while, and no node is missing that may have one.
+    /// Called when no other manager has needed a former key for a while, and no node is missing that may have one.
     fn light_sweep(&mut self, now: Time, effects: &mut Vec<Effect>) {
         if matches!(self.rotation, Rotation::Kept { missing: 0 }) && !self.is_asked_by_peer(now) {
             self.forget(effects);
@@ -408,7 +408,7 @@ impl KeyRing {
         self.peer_asked.is_some_and(|at| now.since(at) < PEER_ASKS_WITHIN)
     }
 
-    /// Every port has the present key.
+    /// Called when every port has the present key.
     fn forget(&mut self, effects: &mut Vec<Effect>) {
         self.former.clear();
         self.known.clear();
@@ -416,7 +416,7 @@ impl KeyRing {
         effects.extend([Effect::Store(self.to_store()), Effect::Event(KeyEvent::Done)]);
     }
 
-    /// Every port has got its Set, or the Set has failed: another sweep shows which.
+    /// Called when every port has got its Set, or the Set has failed: another sweep shows which.
     fn applied(&mut self, effects: &mut Vec<Effect>) {
         if let Rotation::Changing {
             confirms_left, is_due, ..
@@ -456,7 +456,7 @@ fn is_none(key: SecretKey) -> bool {
     key == SecretKey::default()
 }
 
-/// Returns what a request is for: the agent or the manager at the end of its route.
+/// Returns the target of a request: its directed route, and whether it goes to a manager instead of an agent.
 fn place(smp: &Smp) -> (DirectedRoute, bool) {
     (smp.route, smp.is_to_manager())
 }

@@ -13,10 +13,10 @@ pub enum MulticastEvent {
     InForce {
         /// Groups with members.
         groups: usize,
-        /// Sets that it took.
+        /// Number of acknowledged Sets of the change.
         sets: usize,
     },
-    /// A switch does not answer for its multicast table, or does not take it.
+    /// A switch does not answer a request for its multicast table, or refuses it.
     Silent {
         /// The switch.
         what: String,
@@ -27,45 +27,45 @@ pub enum MulticastEvent {
         what: String,
         /// The block.
         block: u16,
-        /// Its position.
+        /// Position of the block.
         position: u8,
     },
     /// Groups are taken apart for a moment, because their copies could deadlock while routes or trees change.
     TakenApart {
-        /// How many.
+        /// Number of groups.
         groups: usize,
         /// The first.
         mlid: Lid,
     },
     /// Members are outside the tree of their group, because every tree that includes them could deadlock with routes.
     Apart {
-        /// How many.
+        /// Number of members.
         members: usize,
-        /// A group of one of them.
+        /// MLID of the group of one of these members.
         mlid: Lid,
-        /// Port GUID of it.
+        /// Port GUID of that member.
         member: Guid,
     },
     /// Multicast trees are replaced by better ones.
     Moved {
-        /// How many.
+        /// Number of trees.
         trees: usize,
-        /// How many could be moved after them.
+        /// Number of trees that could still be moved afterwards.
         left: usize,
     },
     /// No multicast tree reaches some members of groups.
     Unreached {
-        /// How many.
+        /// Number of members.
         members: usize,
-        /// A group of one of them.
+        /// MLID of the group of one of these members.
         mlid: Lid,
-        /// Port GUID of it.
+        /// Port GUID of that member.
         member: Guid,
     },
 }
 
 impl MulticastEvent {
-    /// Its stable code.
+    /// Returns the stable code of this event.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ impl MulticastEvent {
         }
     }
 
-    /// Its severity.
+    /// Returns the severity of this event.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {

@@ -1,4 +1,5 @@
-//! Multicast trees: planned when routes are in force and groups or links have changed, judged, written by difference.
+//! Multicast trees. They are planned when routes are in force and groups or links have changed, then judged, and
+//! written by difference.
 //!
 //! Unicast routing never waits for them: a separate job plans them, and they are written while the manager is idle. A
 //! probe, a repair or a sweep interrupts this at once; blocks with Sets in flight are read again afterwards. Without
@@ -34,30 +35,31 @@ use crate::event::Event;
 
 pub use event::MulticastEvent;
 
-/// How long a switch is left out after it refused its MFT or did not answer, if no other event comes first. The first
-/// time is short, because perhaps only the answers were lost; each further time is twice as long, up to [`PAUSE_MAX`].
+/// How long a switch is left out after it first refused its MFT or did not answer, if no other event comes first. The
+/// first pause is short, because perhaps only the answers were lost; each further pause is twice as long, up to
+/// [`PAUSE_MAX`].
 const PAUSE_FIRST: Duration = Duration::from_secs(4);
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// A block of a switch's multicast table: its number and position.
 type Place = (u16, u8);
 
-/// Multicast groups, and the trees that join their members.
+/// Multicast groups, and the trees that connect their members.
 #[derive(Debug, Default)]
 pub struct Multicast {
     groups: Arc<MulticastGroups>,
     /// Groups with trees to be planned.
     stale: BTreeSet<Lid>,
-    /// Highest LID that a group had: blocks up to it are kept known.
+    /// Highest LID that a group has had. Blocks up to it are kept known.
     top: Option<Lid>,
     /// MFT blocks that switches hold as far as known, by GUID.
     held: Arc<BTreeMap<Guid, MftBlocks>>,
-    /// Switches that are left out, or were.
+    /// Switches that are left out now, or were earlier.
     silent: BTreeMap<Guid, Silence>,
     trees: Trees,
-    /// Trees are to be moved to better ones.
+    /// True if trees must be moved to better ones.
     moves: bool,
-    /// When trees are planned, or blocks are read for that.
+    /// When trees are planned, or the blocks that planning needs are read.
     due: Option<Time>,
     /// Not before this time: until then packets are in flight that could deadlock with trees.
     until: Option<Time>,
@@ -67,14 +69,14 @@ pub struct Multicast {
     first: Option<Box<TakenApart>>,
 }
 
-/// A switch that refused its multicast table, or did not answer for it.
+/// A switch that refused its multicast table, or did not answer a request for it.
 #[derive(Clone, Copy, Debug)]
 struct Silence {
-    /// It is left out until this time, unless a plan comes into force before.
+    /// The switch is left out until this time, unless a plan comes into force before.
     until: Time,
-    /// How long that is.
+    /// Length of the pause.
     pause: Duration,
-    /// It is no longer left out.
+    /// True if the switch is no longer left out.
     is_over: bool,
 }
 
@@ -84,11 +86,11 @@ struct Trees {
     roots: BTreeMap<Lid, Guid>,
     /// Members that no tree can reach.
     unreached: Vec<(Lid, Guid)>,
-    /// Members that are left apart, so that nothing can deadlock.
+    /// Members that no tree reaches, because a tree to them could cause a deadlock.
     apart: Vec<(Lid, Guid)>,
     /// Dependencies of multicast copies: of the trees in force, and of those when the current change is written.
     turns: (Arc<CopyTurns>, Arc<CopyTurns>),
-    /// The routes that trees must cause no credit loop with, and the fabric and plan that they belong to.
+    /// The routes with which trees must cause no credit loop, and their fabric and plan.
     beside: Option<(Arc<Fabric>, Arc<Plan>, Arc<Beside>)>,
 }
 
@@ -128,9 +130,9 @@ pub enum In<'a> {
     Swept(&'a Fabric, &'a Installed),
     /// Routes are as even as they get: trees for which there are better ones move.
     MoveTrees,
-    /// Trees are due, and the manager is idle.
+    /// Trees must be planned, and the manager is idle.
     Due,
-    /// This job plans the trees, beside this plan.
+    /// This job plans the trees, beside the routes of this plan.
     Planning(JobId, Arc<Plan>),
     /// The job is done.
     Planned {
@@ -145,11 +147,11 @@ pub enum In<'a> {
     Applying,
     /// A switch holds this block, or has acknowledged it with the contents that were sent.
     Holds(Guid, Place, MftBlock),
-    /// A switch does not answer for a block, or holds another than was written.
+    /// A switch does not answer a request for a block, or holds other contents than were written.
     Refuses {
         /// The switch.
         switch: Guid,
-        /// Its description.
+        /// Description of the switch.
         what: String,
         /// The block.
         place: Place,
@@ -161,7 +163,7 @@ pub enum In<'a> {
     HoldsOtherwise(Guid, Place, MftBlock),
     /// All blocks that had to be read have been requested.
     BlocksRead,
-    /// Trees are written: this number of Sets is acknowledged.
+    /// Trees have been written: this number of Sets was acknowledged.
     Written(usize),
     /// Trees are not written as planned: Sets have failed.
     WrittenInPart,
@@ -270,7 +272,8 @@ impl Multicast {
         silent.map(|(switch, _)| *switch).collect()
     }
 
-    /// Returns the members of groups that no tree joins with the others beside the routes in force, by group.
+    /// Returns the members that no tree connects with the other members of their group without a conflict with the
+    /// routes in force, as pairs of MLID and GUID in the order of groups.
     pub fn left_apart(&self) -> &[(Lid, Guid)] {
         &self.trees.apart
     }
@@ -296,12 +299,12 @@ impl Multicast {
         self.planning.is_none().then_some(due)
     }
 
-    /// Returns true if a job is the one that plans trees.
+    /// Returns true if this job plans trees.
     pub fn is_planning(&self, id: JobId) -> bool {
         self.planning.as_ref().is_some_and(|planning| planning.id == id)
     }
 
-    /// Returns the task that plans trees from a basis, beside the plan in force.
+    /// Returns the task that plans trees from a basis, beside the routes of the plan in force.
     pub fn task(&self, basis: Basis, plan: Arc<Plan>, left_out: BTreeSet<Guid>) -> MulticastTask {
         let (stale, moves) = self.to_plan();
         let fabric = &basis.inventory.fabric;
@@ -343,7 +346,7 @@ impl Multicast {
         self.due = Some(now);
     }
 
-    /// Tables of switches that hold nothing that this manager wrote are not known.
+    /// Marks the tables of switches as unknown if the switches hold no table that this manager wrote.
     fn forget_unwritten(&mut self, fabric: &Fabric, installed: &Installed) {
         if self.held.is_empty() {
             return;
@@ -355,7 +358,7 @@ impl Multicast {
         Arc::make_mut(&mut self.held).retain(|guid, _| is_kept(guid));
     }
 
-    /// Requests a plan of trees, or first the reading of blocks that it needs.
+    /// Requests a plan of trees, or first the blocks that the plan needs.
     fn serve(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         let (Some(inventory), Some(_)) = (ctx.inventory, ctx.plan) else {
             return;
@@ -382,7 +385,7 @@ impl Multicast {
         }
     }
 
-    /// Returns the groups with trees to be planned; true if trees are to be moved instead.
+    /// Returns the groups that need new trees; true if trees must be moved instead.
     fn to_plan(&self) -> (BTreeSet<Lid>, bool) {
         if self.stale.is_empty() {
             return (BTreeSet::new(), self.moves);
@@ -455,7 +458,7 @@ impl Multicast {
         }
     }
 
-    /// Waits until packets in flight are gone; then trees can be written.
+    /// Waits until packets in flight are gone, so that trees can be written.
     fn wait(&mut self, ctx: &Ctx<'_>, first: Option<Box<TakenApart>>, fabric: &Fabric, effects: &mut Vec<Effect>) {
         let drained = wait_ns(fabric).map_or(PAUSE_MAX, Duration::from_nanos);
         self.until = Some(ctx.now + drained);
@@ -468,7 +471,7 @@ impl Multicast {
         }
     }
 
-    /// The planned trees are in force; trees that are to move follow, a step at a time.
+    /// Handles that the planned trees are in force. Trees that are to be moved follow, one step at a time.
     fn in_force(&mut self, ctx: &Ctx<'_>) {
         self.trees.turns.0 = Arc::clone(&self.trees.turns.1);
         if self.moves {

@@ -14,8 +14,8 @@ use super::{Ctx, Persist};
 use crate::config::Mode;
 
 impl Persist {
-    /// Returns the switches that hold no LID and have none stored, and all nodes that are reached only through them;
-    /// `None` if no node is to be left out.
+    /// Returns the switches that hold no LID and have no stored one, and all nodes behind them; `None` if no node must
+    /// be left out.
     pub fn nodes_to_leave_out(&self, ctx: &Ctx<'_>, found: &[Found]) -> Option<BTreeSet<usize>> {
         if !self.leaves_out_unstored(ctx) {
             return None;
@@ -60,7 +60,7 @@ impl Persist {
     }
 }
 
-/// Nodes that are reached from the manager's own without passing through these.
+/// Returns the nodes that the manager's node reaches without passing through any of these.
 fn reached(found: &[Found], without: &BTreeSet<usize>) -> BTreeSet<usize> {
     let mut reached = BTreeSet::from([0]);
     let mut todo = vec![0];

@@ -32,8 +32,8 @@ impl Persist {
         &self.state.lanes
     }
 
-    /// Returns true if the operator now wants other routes than those of the tables in force: other engines, or another
-    /// number of lanes.
+    /// Returns true if the operator now wants other engines, or another number of lanes, than those of the tables in
+    /// force.
     pub fn wants_other_routes(&self, policy: &Policy) -> bool {
         let state = &self.state;
         let others = |known: u8| known != 0 && known != wanted(policy);
@@ -56,7 +56,7 @@ impl Persist {
         })
     }
 
-    /// Stores the service levels that the master has given to senders, while this manager stands by.
+    /// While this manager stands by, stores the service levels that the master has given to senders.
     pub(super) fn take_levels(&mut self, told: ToldLevels) {
         self.levels_by = Some(told.by);
         self.state.lanes.clear();
@@ -65,8 +65,8 @@ impl Persist {
     }
 
     /// Returns the number of lanes that the tables in force rely on, if the plan to be stored gives senders no new
-    /// levels. Otherwise returns 0: until that plan is in force it is unknown which levels senders use.
-    /// [`Self::take_in_force`] sets the number when it is.
+    /// levels. Otherwise returns 0: until that plan is in force, it is unknown which levels senders use. Then
+    /// [`Self::take_in_force`] sets the number.
     pub(super) fn lanes_known_with(&mut self, ctx: &Ctx<'_>, inventory: &Inventory, plan: &Plan) -> u8 {
         let told = self.told_levels(ctx, inventory);
         let is_same = match told.relied_on(&inventory.fabric, &plan.lids) {

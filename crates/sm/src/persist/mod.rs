@@ -23,10 +23,10 @@ use crate::io::{PersistentState, ToldLevels};
 mod leave_out;
 mod levels;
 
-/// How far the stored generation runs ahead of plans: one write for as many of them.
+/// How far the stored generation runs ahead of plans, so that one write suffices for this number of plans.
 pub const GENERATIONS_AHEAD: u64 = 1000;
 
-/// The stored state, and how much of it is on the disk.
+/// The state to be stored, and how much of it has been stored.
 #[derive(Debug)]
 pub struct Persist {
     /// The state that was handed out last, with the service levels that a standby has copied from the master.
@@ -35,7 +35,7 @@ pub struct Persist {
     newest: u64,
     /// The number of the newest request that is on the disk.
     on_disk: u64,
-    /// The number of the request that the last accepted plan waits for.
+    /// Number of the store request that the last accepted plan waits for.
     awaited: u64,
     /// The last attempt to store has failed.
     is_failing: bool,
@@ -43,7 +43,7 @@ pub struct Persist {
     before: Option<PersistentState>,
     /// The last heavy sweep left out ports without a stored LID.
     leaves_out: bool,
-    /// The LID of the other manager that gave out the service levels of the state; `None`: this manager did.
+    /// LID of the other manager that gave out the service levels of the state; `None` if this manager did.
     levels_by: Option<Lid>,
 }
 
@@ -52,7 +52,7 @@ pub struct Persist {
 pub struct Ctx<'a> {
     /// The configuration.
     pub config: &'a Config,
-    /// The plan in force, and the fabric that it is for.
+    /// The plan in force, with its fabric.
     pub in_force: Option<(&'a Fabric, &'a Plan)>,
 }
 
@@ -76,23 +76,23 @@ pub enum In<'a> {
         inventory: &'a Inventory,
         /// The plan.
         plan: &'a Plan,
-        /// The LIDs, those of the plan included.
+        /// The LIDs, including those of the plan.
         lids: KnownLids<'a>,
     },
     /// A repair of this generation is about to be applied: it has no new LIDs and no new service levels.
     Repair(Generation),
     /// A plan is in force.
     Committed {
-        /// It is a plan of the whole fabric, and no sweep is due that may replace it.
+        /// True if the plan is one of the whole fabric, and no sweep that may replace it is due.
         is_whole: bool,
         /// The LIDs that ports have taken.
         lids: KnownLids<'a>,
     },
-    /// This manager stands by for a master, and these are the LIDs that ports hold.
+    /// This manager stands by. These are the LIDs that ports hold.
     StoodBy(KnownLids<'a>),
     /// The master's administrator has reported the service levels that senders got.
     Copied(ToldLevels),
-    /// The stored state is another fabric's, and no plan was made in this run.
+    /// The stored state belongs to another fabric, and no plan was made in this run.
     Foreign,
     /// The M_Keys that ports may hold, newest first.
     Keys {
@@ -105,9 +105,9 @@ pub enum In<'a> {
     SmKeys(Vec<SecretKey>),
     /// A heavy sweep leaves out ports without a stored LID, or leaves out none.
     LeavesOut(bool),
-    /// The state of this request is on the disk.
+    /// The state of this store request has been stored.
     Stored(u64),
-    /// The state of this request could not be stored; the coordinator tries again.
+    /// The state of this store request could not be stored. The coordinator tries again.
     NotStored(u64),
 }
 
@@ -121,9 +121,9 @@ pub enum Effect {
         /// The state.
         state: Box<PersistentState>,
     },
-    /// The state cannot be stored: a plan that waits for it must be replaced by one that needs no storing.
+    /// The state cannot be stored. A plan that waits for it must be replaced by one that needs no storing.
     ReplacePlan,
-    /// The disk works again: a sweep gives LIDs to the ports that were left out.
+    /// The state can be stored again. A sweep gives LIDs to the ports that were left out.
     AdmitPorts,
 }
 
@@ -264,8 +264,8 @@ impl Persist {
         self.awaited = if waits { self.newest } else { self.on_disk };
     }
 
-    /// Returns true if a plan gives a port LIDs that it does not hold and that are not on the disk, or gives senders
-    /// service levels that are not on the disk.
+    /// Returns true if a plan gives out LIDs or service levels that are not stored yet. LIDs that the port already
+    /// holds do not count.
     fn gives_out_unstored(&self, fabric: &Fabric, lids: &Lids, state: &PersistentState) -> bool {
         let on_disk = self.state_on_disk();
         let mut ports = lids.iter().filter_map(|(at, range)| Some((fabric.port(at)?, range)));
@@ -280,8 +280,8 @@ impl Persist {
         }
     }
 
-    /// Records the LIDs of ports. Returns true if any differ from the stored ones. A port that has taken its LIDs must
-    /// not get its former ones back after a restart, even if no further plan is made for a long time.
+    /// Records the LIDs of ports. Returns true if any differ from the stored ones. A port that has taken its new LIDs
+    /// must not get its former ones back after a restart, even if no further plan is made for a long time.
     fn take_lids(&mut self, lids: &KnownLids<'_>) -> bool {
         let state = &mut self.state;
         let is_new = state.lids_before != lids.befores || state.lids != lids.claims || state.lids_aside != *lids.aside;
@@ -293,9 +293,9 @@ impl Persist {
         is_new
     }
 
-    /// Another manager is master: its service levels and engines are not known here. This fact is stored, so that after
-    /// a restart its tables are not mistaken for this manager's. The LIDs that ports hold are stored too, because ports
-    /// may be absent when a later run sweeps.
+    /// Called when another manager is master: its service levels and engines are not known here. This fact is stored,
+    /// so that after a restart its tables are not mistaken for this manager's. The LIDs that ports hold are stored too,
+    /// because ports may be absent when a later run sweeps.
     fn stand_by(&mut self, lids: &KnownLids<'_>, effects: &mut Vec<Effect>) {
         let before = self.state.clone();
         self.take_lids(lids);

@@ -25,7 +25,7 @@ pub fn of(known: &Known, inventory: &Inventory) -> Absent {
 struct Finder<'a> {
     known: &'a Known,
     inventory: Option<&'a Inventory>,
-    /// The few known nodes that are gone: each link is looked up here, after each repair.
+    /// The known nodes that are gone, usually few. After each repair, each link is compared with them.
     gone: BTreeSet<Guid>,
 }
 
@@ -82,8 +82,8 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// For each node that is gone although a link leads to it, returns the node that does not answer, and the port in
-    /// front of that node. The node that does not answer is the gone node itself, or one on the way to it.
+    /// For each missing node with a link that leads to it, returns the node that does not answer, and the port in front
+    /// of that node. The silent node is the missing node itself, or a node on the route to it.
     fn hidden(&self, of_gone: &BTreeMap<Guid, Vec<(PortKey, PortKey)>>) -> BTreeMap<Guid, (Guid, PortKey)> {
         let mut hidden: BTreeMap<Guid, (Guid, PortKey)> = BTreeMap::new();
         for (&guid, links) in of_gone {
@@ -104,7 +104,7 @@ impl<'a> Finder<'a> {
         hidden
     }
 
-    /// True if the link of a port is up, and no agent answered behind it.
+    /// True if the link of a port is up, but no agent answered behind it.
     fn leads_to_silence(&self, (node, port): PortKey) -> bool {
         let is_silent = |inventory: &Inventory| {
             let at = place(&inventory.fabric, (node, port))?;
@@ -121,8 +121,7 @@ impl<'a> Finder<'a> {
         (!port.unread).then_some((port.link.state, port.link.phys))
     }
 
-    /// Returns, in words, the port that an end of a lost link leads to now, or the reason why the manager leaves the
-    /// link out.
+    /// Returns, in words, where the port at an end of a lost link leads now, or why the manager leaves the link out.
     fn note(&self, (a, b): LinkKey) -> Option<String> {
         let inventory = self.inventory?;
         let fabric = &inventory.fabric;

@@ -1,11 +1,11 @@
-//! Remembers the nodes and links that sweeps have found. Those that are gone stay listed until they return, or until an
+//! Remembers the nodes and links that sweeps have found. Missing ones stay listed until they return, or until an
 //! operator removes them from the list. The list survives a restart.
 //!
-//! A heavy sweep or a repair shows the nodes and links that are there ([`In::Swept`], [`In::Repaired`]). Known ones
-//! that are not there are gone from then on. What a repair shows is compared when the manager is idle ([`In::Idle`]),
-//! because the requests that check the repair must not wait for that. A node can be missing because no link leads
-//! there, because its agent does not answer, or because it is behind a node that does not answer; [`absent`] finds the
-//! reason.
+//! A heavy sweep or a repair shows which nodes and links are present ([`In::Swept`], [`In::Repaired`]). Known ones that
+//! are absent count as missing from then on. The result of a repair is compared when the manager is idle
+//! ([`In::Idle`]), because the requests that check the repair must not wait for that. A node can be missing because no
+//! link leads to it, because its agent does not answer, or because it is behind a node that does not answer; [`absent`]
+//! finds the reason.
 //!
 //! The list is for operators: no request of the manager depends on it.
 
@@ -22,7 +22,7 @@ mod seen;
 
 use seen::Reach;
 
-/// The known nodes and links, and those of them that are gone.
+/// The known nodes and links, and those of them that are missing.
 #[derive(Debug, Default)]
 pub struct Presence {
     /// All nodes and links that were found.
@@ -47,22 +47,22 @@ pub struct Ctx {
 /// An input: an event that shows or changes the known nodes and links.
 #[derive(Debug)]
 pub enum In<'a> {
-    /// A heavy sweep has found this inventory: all nodes in it are there.
+    /// A heavy sweep has found this inventory: all nodes in it are present.
     Swept(&'a Inventory),
     /// A repair has left this inventory: a node is there if links that are up lead to it.
     Repaired(Arc<Inventory>),
     /// The manager is idle.
     Idle,
-    /// The manager's own port cannot be used, for this reason.
+    /// The local port cannot be used, for this reason.
     CutOff(String),
-    /// These nodes and links are not expected back. Those that are there stay known.
+    /// The operator no longer expects these nodes and links. Those that are present stay known.
     Forget(BTreeSet<Guid>, BTreeSet<LinkKey>),
 }
 
 /// An effect: work for the caller.
 #[derive(Debug)]
 pub enum Effect {
-    /// Store this list.
+    /// Store this list of known nodes and links.
     Remember(Arc<Known>),
 }
 

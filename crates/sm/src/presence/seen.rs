@@ -8,17 +8,17 @@ use selvedge_health::{Known, KnownNode, LinkKey, PortKey, Since};
 use selvedge_planner::Inventory;
 use selvedge_types::{Guid, Idx};
 
-/// The nodes of a fabric that are there; `None`: all of them.
+/// The nodes of a fabric that are present; `None`: all of them.
 #[derive(Debug)]
 pub struct Reach(Option<Vec<bool>>);
 
 impl Reach {
-    /// All nodes: a heavy sweep has found them just now.
+    /// Returns a reach with all nodes, because a heavy sweep has just found them.
     pub const fn all() -> Self {
         Self(None)
     }
 
-    /// The nodes to which links that are up lead from the manager.
+    /// Returns the nodes to which links that are up lead from the manager.
     pub fn of(inventory: &Inventory) -> Self {
         let fabric = &inventory.fabric;
         let mut reached = vec![false; fabric.nodes().len()];
@@ -101,7 +101,7 @@ pub fn apply(known: &mut Known, changes: Vec<Change>, now: Since) {
     }
 }
 
-/// True if the list of an earlier run is of another fabric: of its nodes at most the manager's own is found.
+/// True if the list of an earlier run belongs to another fabric: at most the manager's own node of that list is found.
 pub fn is_other_fabric(known: &Known, inventory: &Inventory) -> bool {
     let fabric = &inventory.fabric;
     let own = fabric.node(inventory.local.node).guid;

@@ -45,7 +45,7 @@ pub(super) fn is_as_known(
     Some(is_as_known)
 }
 
-/// As above, for a lane table.
+/// Compares an answer with the known contents of a lane table.
 fn are_lanes_as_known(
     ctx: &Ctx<'_>,
     inventory: &Inventory,

@@ -1,4 +1,4 @@
-//! Switches that acknowledge LFT blocks and hold something else.
+//! Finds switches that acknowledge LFT blocks but hold other contents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use selvedge_types::Guid;
 /// reported for the switch.
 const LIES: u32 = 3;
 
-/// Switches that acknowledge LFT blocks and hold something else.
+/// Switches that acknowledge LFT blocks but hold other contents.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lies {
     /// Light sweeps in a row in which a switch had a differing block.
     in_row: BTreeMap<Guid, u32>,
-    /// Switches with a differing block in this light sweep.
+    /// Switches with a block that was read in this light sweep and differs.
     wrong: BTreeSet<Guid>,
-    /// Switches with at least one correct block, read in this light sweep.
+    /// Switches with a block that was read in this light sweep and is correct.
     right: BTreeSet<Guid>,
 }
 
@@ -26,7 +26,7 @@ impl Lies {
         self.right.clear();
     }
 
-    /// Records that a switch holds the block that it acknowledged.
+    /// Records that a switch holds a block with the contents that it acknowledged.
     pub(super) fn holds(&mut self, switch: Guid) {
         self.right.insert(switch);
     }
@@ -50,7 +50,7 @@ impl Lies {
         }
     }
 
-    /// Returns the switches that go on holding something else than they acknowledge.
+    /// Returns the switches that repeatedly held other contents than they acknowledged.
     pub(super) fn liars(&self) -> impl Iterator<Item = Guid> + '_ {
         let liars = self.in_row.iter().filter(|(_, times)| **times >= LIES);
         liars.map(|(switch, _)| *switch)

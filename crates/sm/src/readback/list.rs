@@ -8,17 +8,17 @@ use super::turn::share;
 /// The tables of one kind that are to be read back.
 #[derive(Clone, Debug, Default)]
 pub(super) struct List {
-    /// Tables that were written and not read since, and tables without an answer in their turn.
+    /// Tables that were written and not read since, and tables that did not answer when it was their turn.
     unread: BTreeSet<Table>,
     /// The tables of the current read-back, in the order of the Gets.
     tables: Vec<Table>,
-    /// Which of them have been read.
+    /// Which of these tables have been read.
     is_read: Vec<bool>,
-    /// Number of tables, from the first on, that were written and not read since; the others are read in turn.
+    /// Number of tables at the head of the list that were written and not read since; the others are read in turn.
     urgent: usize,
-    /// The next to ask for.
+    /// Index of the next table to request.
     next: usize,
-    /// The table that had its turn last, of those that have it in their order.
+    /// Of the tables that are read in turn, the last one that was read.
     last: Option<Table>,
 }
 
@@ -32,7 +32,7 @@ impl List {
         }
     }
 
-    /// Adds the share of the `known` tables that has its turn, in their order.
+    /// Adds the share of the `known` tables that is read in this turn, in their order.
     pub(super) fn add_turn<I: Iterator<Item = Table>>(&mut self, known: impl Fn() -> I, read_backs: u32) {
         let (last, share) = (self.last, share(known().count(), read_backs));
         let behind = |table: &Table| last.is_none_or(|last| *table > last);
@@ -51,7 +51,8 @@ impl List {
         self.unread.retain(counts);
     }
 
-    /// Begins a read-back: unread tables first, then the `others`; of both only those that `counts` accepts.
+    /// Begins a read-back: first the unread tables, then the `others`. In both lists, only tables that `counts` accepts
+    /// are read.
     pub(super) fn begin(&mut self, others: Vec<Table>, counts: impl Fn(&Table) -> bool) {
         let unread = std::mem::take(&mut self.unread);
         self.tables = unread.into_iter().filter(&counts).collect();
@@ -68,7 +69,7 @@ impl List {
         !self.tables.is_empty()
     }
 
-    /// Returns the next table to ask for, with its number.
+    /// Returns the next table to request, with its number.
     pub(super) fn next(&mut self) -> Option<(usize, Table)> {
         let table = *self.tables.get(self.next)?;
         self.next += 1;
@@ -87,7 +88,7 @@ impl List {
         }
     }
 
-    /// Leaves the other tables that have not been requested to a later turn.
+    /// Postpones the tables that are read in turn and have not been requested yet.
     pub(super) fn leave_others(&mut self) {
         let asked = self.next.max(self.urgent);
         self.tables.truncate(asked);
@@ -101,19 +102,19 @@ impl List {
         self.add(tables.filter(|(_, is_read)| !is_read).map(|(table, _)| table));
     }
 
-    /// Breaks the read-back off: all its tables are read in the next one, read or not.
+    /// Interrupts the read-back. The next one reads all its tables, even those that have been read.
     pub(super) fn start_over(&mut self) {
         self.is_read.fill(false);
         self.settle();
     }
 
-    /// Drops the tables of the next read-back, and the place of the turn.
+    /// Drops the tables of the next read-back, and the position of the turn.
     pub(super) fn forget(&mut self) {
         self.unread.clear();
         self.last = None;
     }
 
-    /// Ends the read-back: what has not been read has its turn again some time.
+    /// Ends the read-back. Tables that were not read are read again when it is their turn.
     pub(super) fn drop_all(&mut self) {
         *self = Self::default();
     }

@@ -62,21 +62,21 @@ pub struct ReadBack {
     turns: Turns,
     /// True while a light sweep reads tables.
     is_open: bool,
-    /// Since when an LFT block that was written has not been read.
+    /// The time since which a written LFT block has not been read.
     since: Option<Time>,
-    /// When a light sweep was due last.
+    /// When the last light sweep was due.
     tried: Option<Time>,
     /// Switches that do not hold the blocks that they acknowledge.
     lies: Lies,
     /// LFT blocks with a repeated Set, and the time until which an earlier copy may arrive.
     repeated: BTreeMap<Table, Time>,
-    /// Until when an earlier copy of any Set may come.
+    /// The time until which an earlier copy of any Set may arrive.
     copies_end: Time,
     /// Tables that heavy sweeps must read again.
     doubt: Doubt,
-    /// LFT blocks read back so far.
+    /// Number of LFT blocks read back so far.
     read: u64,
-    /// Those of them that were not as they had been written.
+    /// Number of these blocks that differed from what was written.
     differences: u64,
 }
 
@@ -85,13 +85,13 @@ pub struct ReadBack {
 struct Doubt {
     /// Blocks that were written while packets flowed, and that have not been read since.
     unproved: BTreeSet<Table>,
-    /// The blocks that the current sweep requests, with their believed contents.
+    /// The blocks that the current sweep requests, with their last known contents.
     asked: Vec<Believed>,
     /// The current sweep requests all written blocks.
     is_of_all: bool,
 }
 
-/// An LFT block and its believed contents.
+/// An LFT block, with its last known contents.
 type Believed = (SwitchIdx, usize, [u8; BLOCK_LIDS]);
 
 /// The inputs of the read-back.
@@ -99,11 +99,11 @@ type Believed = (SwitchIdx, usize, [u8; BLOCK_LIDS]);
 pub struct Ctx<'a> {
     /// The time of the input.
     pub now: Time,
-    /// How the manager behaves.
+    /// The settings of the manager.
     pub config: &'a Config,
-    /// The last complete inventory: where questions go.
+    /// The last complete inventory, with the directed routes for requests.
     pub inventory: Option<&'a Inventory>,
-    /// The plan in force, and the fabric that it is for.
+    /// The plan in force, with its fabric.
     pub in_force: Option<(&'a Plan, &'a Fabric)>,
     /// The known tables of switches.
     pub installed: &'a Installed,
@@ -111,25 +111,25 @@ pub struct Ctx<'a> {
     pub copies: &'a BTreeMap<Guid, MftBlocks>,
     /// The known GUIDInfo of ports.
     pub guids: &'a HeldGuids,
-    /// Blocks of GUIDs that may be others by now.
+    /// Blocks of GUIDInfo with contents that may have changed since they were last read.
     pub unread_guids: &'a BTreeSet<(Guid, u8)>,
 }
 
 /// The inputs of this sub-machine.
 #[derive(Clone, Debug)]
 pub enum In<'a> {
-    /// Sets go out from now on.
+    /// Sets are sent from now on.
     Writing,
-    /// A change set has been carried out, or part of it.
+    /// A change has been applied, in full or in part.
     Written {
-        /// The fabric that it was for.
+        /// The fabric of the change.
         fabric: &'a Fabric,
         /// The change set.
         changes: &'a ChangeSet,
-        /// Packets flowed meanwhile.
+        /// True if packets flowed while the Sets were sent.
         is_live: bool,
     },
-    /// A block of this kind was written: an MFT's, or of GUIDInfo.
+    /// A block of an MFT or of GUIDInfo was written.
     Acknowledged(Table),
     /// A Set was sent more than once, and is answered: an earlier copy may still come. Of an LFT block, that block.
     Repeated(Option<Table>),
@@ -137,22 +137,22 @@ pub enum In<'a> {
     MayHaveLost {
         /// The switch.
         switch: Guid,
-        /// How many LFT blocks it had.
+        /// Number of LFT blocks that the switch had.
         blocks: u16,
     },
     /// A heavy sweep found this fabric, and is about to read its unknown tables.
     HeavySweepReads(&'a Fabric, &'a Installed),
-    /// It has read all tables that answered.
+    /// The heavy sweep has read all tables that answered.
     HeavySweepHasRead(&'a Fabric, &'a Installed),
     /// A light sweep is due, whether it begins or not.
     LightSweepDue,
     /// A light sweep begins.
     LightSweepBegins,
-    /// The light sweep has sent its other requests: from now on it reads tables.
+    /// The light sweep has sent its other requests. From now on it reads tables.
     Open,
-    /// A question for a table of this kind can be asked.
+    /// A Get of a table of this kind can be sent.
     Room(Kind),
-    /// A question has ended; none: without an answer.
+    /// A Get has ended, with an answer or without one.
     Answered(ReadId, Option<&'a SmpData>),
     /// A light sweep has ended.
     LightSweepEnds,
@@ -160,18 +160,18 @@ pub enum In<'a> {
     Begins(Kind, BTreeSet<Guid>),
     /// All Gets of such a read-back have ended.
     Ends(Kind),
-    /// Other work comes before the rest of such a read-back.
+    /// Other work interrupts a read-back of this kind.
     BreaksOff(Kind),
-    /// Another manager is master: its MFTs and GUIDs are not known.
+    /// Another manager is master, so MFTs and GUIDInfo are no longer known.
     AnotherManages,
 }
 
 /// Effects of the read-back.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// Read a table. If no Get is sent, it counts as not answered.
+    /// Send a Get of a table. If it is not sent, it counts as not answered.
     Ask {
-        /// The question.
+        /// The Get.
         id: ReadId,
         /// The node to ask.
         node: NodeIdx,
@@ -180,11 +180,11 @@ pub enum Effect {
     },
     /// Report this event.
     Tell(Event),
-    /// These LFT blocks count as unknown in the heavy sweep.
+    /// The heavy sweep must treat these LFT blocks as unknown.
     Doubt(Vec<(SwitchIdx, usize)>),
-    /// LFT blocks that the heavy sweep could not read keep their believed contents.
+    /// LFT blocks that the heavy sweep could not read keep their last known contents.
     Believe(Vec<Believed>),
-    /// An LFT block differs from what was written: these are its contents.
+    /// An LFT block differs from what was written; it has these contents.
     LftDiffers(SwitchIdx, usize, [u8; BLOCK_LIDS]),
     /// The MFT block of a switch, at this block and position, differs from its known contents: these are its contents.
     MftDiffers(Guid, (u16, u8), MftBlock),
@@ -192,7 +192,7 @@ pub enum Effect {
     GuidsDiffer((Guid, u8), GuidBlock),
     /// A lane table of this port differs from what was written.
     LanesDiffer(PortRef),
-    /// A lane table holds this.
+    /// A lane table has these contents.
     LanesHold(LaneTable, SmpData),
 }
 
@@ -258,15 +258,15 @@ impl ReadBack {
         self.is_open
     }
 
-    /// Returns true if an LFT block has waited so long for its read-back that it is read now, before the heavy sweep
+    /// Returns true if an LFT block has waited for its read-back so long that it is read now, before the heavy sweep
     /// that is due.
     pub fn is_overdue(&self, now: Time, interval: Option<Duration>) -> bool {
         let since = self.since.zip(interval);
         since.is_some_and(|(since, interval)| since + interval <= now)
     }
 
-    /// Returns when the next light sweep begins, which would otherwise be at `due`. It may be earlier, so that written
-    /// blocks are read back within an `interval`, however often other work comes in between.
+    /// Returns when the next light sweep begins; `due` is the planned time. It may be earlier, so that written blocks
+    /// are read back within an `interval`, however often other work comes in between.
     pub fn due(&self, now: Time, due: Time, interval: Duration) -> Time {
         let written = self.since.map_or(due, |since| since + interval);
         // Whatever keeps it from being read does not fill the time.
@@ -315,8 +315,7 @@ impl ReadBack {
 
     /// Marks blocks as unknown that were written under traffic and not read since. A heavy sweep then reads them before
     /// the next change is planned, because no proof holds if a switch has acknowledged a table that it does not hold.
-    /// If the read-back `is_overdue` because the sweep takes the place of a light sweep, all written blocks become
-    /// unknown.
+    /// If the read-back `is_overdue` because the sweep replaces a light sweep, all written blocks become unknown.
     fn begin_doubt(&mut self, is_overdue: bool, fabric: &Fabric, installed: &Installed) -> Effect {
         self.settle();
         let unread = self.lists[Kind::Lft as usize].unread();
@@ -347,7 +346,7 @@ impl ReadBack {
         Effect::Believe(std::mem::take(&mut self.doubt.asked))
     }
 
-    /// A light sweep begins: collects the tables that still must be read, and those with a turn.
+    /// Called when a light sweep begins: collects the tables that still must be read, and those with a turn.
     fn begin_light_sweep(&mut self, ctx: &Ctx<'_>) {
         let Some(inventory) = ctx.inventory else { return };
         let fabric = &inventory.fabric;
@@ -361,7 +360,7 @@ impl ReadBack {
         self.list(Kind::Lanes).begin(others, |_| true);
     }
 
-    /// A read-back of MFTs or GUIDInfo begins.
+    /// Called when a read-back of MFTs or GUIDInfo begins.
     fn begin(&mut self, ctx: &Ctx<'_>, kind: Kind, left_out: &BTreeSet<Guid>) {
         let Some(inventory) = ctx.inventory else { return };
         let (list, read_backs) = (self.list(kind), ctx.config.read_back_sweeps);
@@ -381,7 +380,7 @@ impl ReadBack {
         list.begin(Vec::new(), |table| counts(ctx, &inventory.fabric, left_out, table));
     }
 
-    /// Returns the next question for a table of a kind.
+    /// Returns the next Get of a table of this kind.
     fn ask(&mut self, ctx: &Ctx<'_>, kind: Kind) -> Option<Effect> {
         let is_time = self.is_open || !kind.is_in_light_sweep();
         let inventory = ctx.inventory.filter(|_| is_time)?;
@@ -434,7 +433,7 @@ impl ReadBack {
     }
 }
 
-/// Returns true if a table is known and can be read; not if its switch or port is left out.
+/// Returns true if a table is known and can be read; false if its switch or port is left out.
 fn counts(ctx: &Ctx<'_>, fabric: &Fabric, left_out: &BTreeSet<Guid>, table: &Table) -> bool {
     match *table {
         Table::Lft { .. } => {

@@ -23,11 +23,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// How many kinds there are.
+    /// Number of kinds.
     pub const COUNT: usize = Self::Guids as usize + 1;
 }
 
-/// A table, or a block of one. In this order consecutive questions for LFTs go to different agents.
+/// A table, or a block of one. In this order, consecutive Gets for LFTs go to different agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Table {
     /// A block of a LinearForwardingTable.
@@ -43,7 +43,7 @@ pub enum Table {
     Mft {
         /// The switch.
         switch: Guid,
-        /// The block, and its position.
+        /// Number and position of the block.
         place: (u16, u8),
     },
     /// A block of a port's GUIDInfo.
@@ -55,7 +55,7 @@ pub enum Table {
     },
 }
 
-/// Names a question: the kind of table, and the table's number in the read-back.
+/// Identifies a Get: the kind of table, and the table's number in the read-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadId {
     /// The kind.

@@ -1,4 +1,4 @@
-//! Which tables are read in their turn, although no Set was sent to them.
+//! Decides which tables are read in turn, although no Set was sent to them.
 
 use selvedge_fabric::{Fabric, NodeIdx, SwitchIdx};
 use selvedge_plan::{HeldLanes, Installed, LaneTable, own_row, ports_in_use, tables_of};
@@ -9,7 +9,7 @@ use super::{Ctx, Table};
 /// Once this many lane tables are listed, a light sweep adds no further node: a switch may have 1,296 rows.
 const LANES_MAX: usize = 1_024;
 
-/// The place where each turn continues.
+/// The positions at which the turns continue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Turns {
     /// LFT blocks: block by block over all switches.

@@ -15,7 +15,7 @@ use crate::smp::{self, Smp};
 
 /// Sweeps in a row that begin again because of a table without an answer while packets use it.
 const UNREAD_LOOKS_MAX: u32 = 2;
-/// How often a table without an answer is requested, each time with all retries: after that, its agent counts as hung.
+/// How often a table without an answer is requested, each time with all repeats. After that, its agent counts as hung.
 const READ_ROUNDS: u32 = 3;
 
 /// Reading of tables.
@@ -36,9 +36,9 @@ struct Tables {
     installed: Installed,
     /// Blocks to read.
     total: u64,
-    /// LFT blocks not yet requested, the next one last.
+    /// LFT blocks not yet requested, in reverse order of requests.
     todo: Vec<(SwitchIdx, usize)>,
-    /// Lane tables not yet requested, the next one last.
+    /// Lane tables not yet requested, in reverse order of requests.
     lanes: Vec<LaneTable>,
     /// Number of the current round of requests for unknown tables.
     round: u32,
@@ -47,7 +47,7 @@ struct Tables {
 /// The state of other sub-machines that this one may read.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx<'a> {
-    /// How the manager runs.
+    /// The mode of the manager.
     pub mode: Mode,
     /// The policy.
     pub policy: &'a Policy,
@@ -65,11 +65,11 @@ pub enum Table {
 /// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
-    /// A sweep found this inventory, and these tables are known.
+    /// A sweep found this inventory; these tables are already known.
     Begin(Arc<Inventory>, Installed),
-    /// There is room for another question.
+    /// Another Get can be sent.
     Room,
-    /// A table holds this.
+    /// A table has these contents.
     Answered(Table, &'a SmpData),
     /// All tables were requested. These LFT blocks keep their believed contents if they could not be read.
     AllAsked(Vec<(SwitchIdx, usize, [u8; BLOCK_LIDS])>),
@@ -80,9 +80,10 @@ pub enum In<'a> {
 pub enum Effect {
     /// Ask a node for a table.
     Ask(Table, NodeIdx, Smp),
-    /// More Gets are to be sent.
+    /// More Gets must be sent.
     Asking,
-    /// A switch that is silent now will not take its new table either: a sweep finds the switches that are there.
+    /// A switch does not answer, so it will not take a new table either. Another sweep must find out which switches are
+    /// present.
     SweepAgain,
     /// Tables are read as far as possible.
     Read(Arc<Inventory>, Installed),
@@ -153,14 +154,14 @@ impl Tables {
         }
     }
 
-    /// Asks for LFT blocks once more. A lane table that is not answered is written, whatever it is.
+    /// Requests LFT blocks once more. A lane table without an answer is written again, whatever it holds.
     fn ask_again(&mut self, todo: Vec<(SwitchIdx, usize)>) {
         self.round += 1;
         self.total = todo.len() as u64;
         (self.todo, self.lanes) = (todo, Vec::new());
     }
 
-    /// The next question.
+    /// Returns the next Get, if any.
     fn next(&mut self) -> Option<Effect> {
         let inventory = &self.inventory;
         if let Some((switch, block)) = self.todo.pop() {

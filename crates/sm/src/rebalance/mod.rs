@@ -22,7 +22,7 @@ pub struct Rebalancer {
     state: State,
     /// The operator's command that is not carried out yet.
     asked: Option<Asked>,
-    /// The tables that the steps lead to, once the first step is planned.
+    /// The tables that the steps lead to; known once the first step is planned.
     goal: Option<Arc<Goal>>,
     /// Steps taken.
     steps: u32,
@@ -32,23 +32,23 @@ pub struct Rebalancer {
     load_max: Option<(u64, u64, u64)>,
 }
 
-/// The kind of rebalancing that an operator asks for.
+/// What an operator asks for: which kind of rebalancing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// In one change, whatever waits that takes, instead of steps.
+    /// True: all entries move in one change, with all waits that it needs, instead of in steps.
     pub at_once: bool,
 }
 
 #[derive(Debug, Default)]
 enum State {
-    /// No event since load was found balanced, or was left as it is.
+    /// Load is balanced, or was left as it is, and no event has come since.
     #[default]
     Even,
     /// A sweep or a repair has begun since.
     Disturbed,
     /// A step is planned at this time, or as soon as the manager is idle.
     Due(Time),
-    /// A job plans a step from this plan.
+    /// A job plans a step, starting from this plan.
     Planning(JobId, Arc<Plan>),
     /// A step is applied.
     Applying,
@@ -70,7 +70,7 @@ pub struct Ctx<'a> {
 /// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In {
-    /// A sweep or a repair begins: steps begin again after it.
+    /// A sweep or a repair begins; after it, rebalancing starts anew.
     Interrupted,
     /// The manager is idle: if a sweep or a repair came before, the quiet time begins.
     Idle,
@@ -78,20 +78,20 @@ pub enum In {
     Asked(Asked),
     /// A step is due, but too little of the fabric is known for a plan.
     NotReady,
-    /// A step is due, and a job plans it from this plan, which is in force.
+    /// A step is due. A job plans it, starting from this plan, which is in force.
     Planning(JobId, Arc<Plan>),
-    /// The job is done, and its result is of no use: another plan is in force, or there is something else to do.
+    /// The job has ended, but its result cannot be used: another plan is in force, or other work is due.
     Stale,
-    /// The job is done, and its step can be applied.
+    /// The job has ended, and its step can be applied.
     Planned {
         /// The result.
         result: RebalanceResult,
         /// If no step is safe: packets of the step before may still be in flight.
         is_under_way: bool,
     },
-    /// A plan is in force, and no Set of it has failed.
+    /// A plan is in force, and none of its Sets failed.
     Applied,
-    /// A plan is in force, and Sets of it have failed.
+    /// A plan is in force, and some of its Sets failed.
     AppliedInPart,
 }
 
@@ -114,12 +114,12 @@ pub enum Effect {
 /// The state of rebalancing, as status shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Balancing {
-    /// Nothing is to be done.
+    /// Load is balanced.
     #[default]
     Even,
     /// The fabric has changed: tables are compared, or the next step is taken, at this time.
     Waiting {
-        /// `None`: not before something else is done, or never.
+        /// When rebalancing begins; `None`: not before other work is done, or never.
         until: Option<Time>,
     },
     /// A step is planned.
@@ -135,7 +135,7 @@ pub struct BalanceView {
     pub state: Balancing,
     /// Steps taken.
     pub steps: u32,
-    /// LFT blocks left to write, once it has begun.
+    /// Number of LFT blocks left to write, once rebalancing has begun.
     pub blocks_left: usize,
     /// Host pairs on the busiest link: when it began, after the last step, in the end.
     pub load_max: Option<(u64, u64, u64)>,
@@ -176,7 +176,7 @@ impl Rebalancer {
         }
     }
 
-    /// Returns how many LFT blocks the next step may write; `None`: all of them, whatever waits that takes.
+    /// Returns how many LFT blocks the next step may write; `None`: all of them, with all waits that this needs.
     pub fn blocks(&self, policy: &Policy, tables: &Tables) -> Option<usize> {
         let at_once = match self.asked {
             Some(asked) => asked.at_once,
@@ -190,7 +190,7 @@ impl Rebalancer {
         self.goal.as_ref()
     }
 
-    /// Returns true if a job is the one that plans a step.
+    /// Returns true if this job plans a step.
     pub fn is_planning(&self, id: JobId) -> bool {
         matches!(self.state, State::Planning(expected, _) if expected == id)
     }
@@ -245,7 +245,7 @@ impl Rebalancer {
         self.state = State::Due(ctx.now + quiet);
     }
 
-    /// The next step is planned after the pause between two of them.
+    /// Waits for the pause between two steps; then the next step is planned.
     fn pause(&mut self, ctx: &Ctx<'_>) {
         self.state = State::Due(ctx.now + Duration::from_secs(ctx.policy.rebalance_pause_s.into()));
     }
@@ -284,7 +284,7 @@ impl Rebalancer {
         }));
     }
 
-    /// Load is even. That is worth an event only if there were steps, or a command.
+    /// Called when load is even. That is worth an event only if there were steps, or a command.
     fn end_even(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         let (steps, load) = (self.steps, ctx.busiest);
         if steps > 0 || self.asked.is_some() {

@@ -24,39 +24,39 @@ use selvedge_types::{Guid, LidRange, PortNum, PortState};
 use crate::config::Mode;
 use crate::election::Role;
 
-/// Which hosts must register again.
+/// The hosts that must register again.
 #[derive(Debug, Default)]
 pub struct Registration {
-    /// Whether every host must.
+    /// Whether all hosts must register again.
     all: AllHosts,
     /// Ports with hosts that must register again, by GUID.
     ports: Arc<BTreeSet<Guid>>,
-    /// End ports of the plan that was in force when it was dropped.
+    /// End ports of the plan in force, saved when it was dropped.
     served: Option<BTreeMap<Guid, Served>>,
     /// Hosts that plans wrote to without asking them, since an election in which no other manager was master.
     renamed: BTreeSet<Guid>,
-    /// The fabric in which this manager last stood by, in this run. `None` if it never stood by. It also becomes `None`
-    /// if, after it became master, this manager was cut off, or found another master while it had no plan in force.
+    /// The fabric in which this manager last stood by; `None` if it never did in this run. It also becomes `None` if,
+    /// after it became master, this manager was cut off, or found another master while it had no plan in force.
     stood_by_in: Option<Arc<Fabric>>,
 }
 
-/// Whether every host must register again.
+/// Whether all hosts must register again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum AllHosts {
-    /// Their registrations are known.
+    /// No: the registrations are known.
     #[default]
     Known,
-    /// The next plan asks them.
+    /// Yes: the next plan asks the hosts.
     Lost,
-    /// The plan of this generation asks them.
+    /// Yes: the plan of this generation asks the hosts.
     Asked(Generation),
 }
 
-/// An end port as a plan has it.
+/// An end port as the plan describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Served {
     lids: LidRange,
-    /// The other end of its cable.
+    /// The port at the other end of the cable.
     peer: Option<(Guid, PortNum)>,
 }
 
@@ -74,7 +74,7 @@ pub struct Ctx<'a> {
     pub mode: Mode,
     /// The role of the manager.
     pub role: Role,
-    /// The plan in force, and the fabric that it is for.
+    /// The plan in force, with its fabric.
     pub in_force: Option<(&'a Fabric, &'a Plan)>,
 }
 
@@ -95,9 +95,9 @@ pub enum In<'a> {
     NoOtherMaster,
     /// The manager stands by in this fabric.
     StoodBy(Arc<Fabric>),
-    /// The role of the manager is another one.
+    /// The SMInfo state of the manager has changed.
     RoleChanged,
-    /// A plan of the whole fabric is about to be made: [`Registration::asks`] then returns the hosts to ask.
+    /// A plan of the whole fabric is about to be made. [`Registration::asks`] then returns the hosts to ask.
     Planning {
         /// The inventory of the sweep.
         inventory: &'a Inventory,
@@ -106,14 +106,14 @@ pub enum In<'a> {
         /// Ports that hold other LIDs than are stored for them. Empty if none are stored, or a plan is in force.
         strangers: BTreeSet<PortRef>,
     },
-    /// A plan is about to be applied: hosts with a Set in it name this manager as master from now on.
+    /// A plan is about to be applied. Hosts with a Set in it have this manager as their master from now on.
     Applying {
         /// The fabric that the plan is for.
         fabric: &'a Fabric,
         /// The plan.
         outcome: &'a Outcome,
     },
-    /// A plan is applied, and no Set of it failed.
+    /// A plan has been applied, and none of its Sets failed.
     Applied {
         /// The fabric as the plan left it.
         fabric: &'a Fabric,
@@ -227,7 +227,7 @@ impl Registration {
         self.served = in_plan(ctx).or_else(|| self.served.take());
     }
 
-    /// Adds hosts that were written to while there was another master.
+    /// Adds hosts that got a Set while there was another master.
     fn meet_master(&mut self, ctx: &Ctx<'_>) {
         self.remember_served(ctx);
         let renamed = std::mem::take(&mut self.renamed);
@@ -275,7 +275,7 @@ impl Registration {
     }
 }
 
-/// End ports that the plan in force has.
+/// Returns the end ports of the plan in force.
 fn in_plan(ctx: &Ctx<'_>) -> Option<BTreeMap<Guid, Served>> {
     let (fabric, plan) = ctx.in_force?;
     let named = |(at, lids)| fabric.port(at).map(|port| (port.guid, Served::of(fabric, port, lids)));

@@ -35,12 +35,12 @@ const AFTER: Duration = Duration::from_secs(1);
 /// another.
 const IN_ROW_MAX: u32 = 6;
 
-/// A check that is due or in progress.
+/// The check after a plan: whether it is due, or in progress.
 #[derive(Debug, Default)]
 pub struct Check {
-    /// When the check is due: a plan came into force, and no check has followed.
+    /// When the check is due: a plan came into force, and no check has followed yet.
     due: Option<Time>,
-    /// When the sweep before began.
+    /// When the previous sweep began.
     since: Time,
     /// Cables may have been moved before its plan was in force, and NodeInfo behind the links has not been read since.
     may_be_moved: bool,
@@ -48,9 +48,9 @@ pub struct Check {
     state: State,
     /// Switches to ask for their LID.
     switches: Vec<NodeIdx>,
-    /// Ports of links with a node to ask behind them.
+    /// Ports of links: the nodes behind them are to be asked.
     links: Vec<PortRef>,
-    /// How many of them have been asked.
+    /// How many of these links have been asked.
     asked: usize,
     /// Checks in a row that did not end well.
     in_row: u32,
@@ -62,18 +62,18 @@ enum State {
     /// The check has not begun.
     #[default]
     Ahead,
-    /// Nodes behind links are to be asked at once; the rest of the check follows.
+    /// Nodes behind links must be asked at once; the rest of the check follows later.
     LinksDue,
-    /// Only nodes behind links are being asked.
+    /// Only nodes behind links are asked now.
     Links,
     /// All requests of the check have been sent.
     Whole,
-    /// It is part of an ordinary light sweep.
+    /// The check is part of an ordinary light sweep.
     InLightSweep,
 }
 
 impl Check {
-    /// A heavy sweep begins: it includes the check.
+    /// Drops the check, because a heavy sweep begins that includes it.
     pub fn forget(&mut self, now: Time) {
         *self = Self {
             since: now,
@@ -82,7 +82,7 @@ impl Check {
         };
     }
 
-    /// A sweep's plan or a rebalancing step is in force: `seen` is the fabric before it, `is` after it.
+    /// Called when a sweep's plan or a rebalancing step is in force: `seen` is the fabric before it, `is` after it.
     pub fn owe(&mut self, now: Time, (seen, is): (&Fabric, &Fabric), is_step: bool) {
         // A step relies on an older inventory, and traps have reported all changes since.
         if is_step && self.due.is_some() {
@@ -109,7 +109,7 @@ impl Check {
         };
     }
 
-    /// Returns when it is due.
+    /// Returns when the check is due.
     pub const fn due(&self) -> Option<Time> {
         match self.state {
             State::LinksDue => Some(Time::ZERO),
@@ -117,7 +117,7 @@ impl Check {
         }
     }
 
-    /// Asks nodes behind links, if that is due at once; returns false if it is not.
+    /// Sends the requests to nodes behind links, if that is due at once; otherwise returns false.
     pub fn begin_links(&mut self) -> bool {
         let begins = self.state == State::LinksDue;
         if begins {
@@ -126,7 +126,7 @@ impl Check {
         begins
     }
 
-    /// Begins the check; returns false if nodes behind links are to be asked first.
+    /// Begins the check; returns false if nodes behind links must be asked first.
     pub fn begin(&mut self, now: Time) -> bool {
         let begins = self.state != State::LinksDue;
         if begins {
@@ -141,7 +141,7 @@ impl Check {
         (self.asked, self.state) = (0, state);
     }
 
-    /// An ordinary light sweep begins: it includes nodes behind links that have not been asked.
+    /// Called when an ordinary light sweep begins: it includes nodes behind links that have not been asked.
     pub const fn join(&mut self) {
         (self.asked, self.state, self.in_row) = (0, State::InLightSweep, 0);
     }

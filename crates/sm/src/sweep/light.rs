@@ -16,30 +16,30 @@ use super::answer::{differs, says_changed};
 use super::{Ask, Change, Effect};
 use crate::smp::{self, Smp};
 
-/// Subjects of light sweeps, and the findings of the current one.
+/// The subjects of light sweeps, and the findings of the current one.
 #[derive(Debug, Default)]
 pub struct Light {
-    /// Ports that call themselves otherwise than they were seen.
+    /// Ports that now report another identity than before.
     doubted: BTreeSet<Guid>,
     /// Ports that may have changed during a plan without a trap reaching the manager.
     unwatched: Vec<PortRef>,
     /// GUIDs that the last heavy sweep saw twice.
     twins: BTreeSet<Guid>,
-    /// GUIDs that the one before it saw twice.
+    /// GUIDs that the previous sweep found twice.
     twins_before: BTreeSet<Guid>,
     /// An answer has shown a difference from the inventory.
     has_changed: bool,
 }
 
-/// The data that requests are made from.
+/// The data from which requests are made.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// Where they go.
+    /// The inventory with the directed routes for requests.
     pub inventory: &'a Inventory,
 }
 
 impl Light {
-    /// A heavy sweep begins: it reads all ports.
+    /// Drops the findings, because a heavy sweep begins that reads all ports.
     pub fn forget(&mut self) {
         self.unwatched.clear();
     }
@@ -52,20 +52,20 @@ impl Light {
         !self.twins.is_subset(&self.twins_before)
     }
 
-    /// Returns true if one of the last two heavy sweeps saw a GUID twice.
+    /// Returns true if one of the last two heavy sweeps found a GUID twice.
     pub fn was_twin(&self, guid: Guid) -> bool {
         self.twins.contains(&guid) || self.twins_before.contains(&guid)
     }
 
-    /// Ports call themselves otherwise than they were seen.
+    /// Records ports that now report another identity than before.
     pub fn doubt(&mut self, ports: BTreeSet<Guid>) {
         self.doubted.extend(ports);
     }
 
-    /// A plan is in force: `seen` is the fabric before it, `is` after it. Ports that may have changed without a trap
-    /// reaching the manager are to be read. After a repair this is needed only if a Set was repeated: its first copy
-    /// may arrive late and clear the sign of a later change. (A repair begins with traps that have reached the manager,
-    /// and its ports were probed before PortStateChange was cleared.)
+    /// Notes that a plan is in force: `seen` is the fabric before it, `is` the one after it. Ports that may have
+    /// changed without a trap that reached the manager must be read. After a repair this is needed only if a Set was
+    /// repeated: its first copy may arrive late and clear the sign of a later change. (A repair begins with traps that
+    /// have reached the manager, and its ports were probed before PortStateChange was cleared.)
     pub fn watch(&mut self, seen: &Fabric, is: &Fabric, change: Change) {
         if change == Change::Whole {
             self.unwatched.clear();
@@ -86,7 +86,7 @@ impl Light {
         self.has_changed = false;
     }
 
-    /// Something is not as known.
+    /// Called when something is not as known.
     pub const fn note_change(&mut self) {
         self.has_changed = true;
     }
@@ -106,7 +106,7 @@ impl Light {
 
     /// Returns true if switches, and nodes behind them, are left out because two switches show one GUID. The switch
     /// with the wrong GUID may be behind the other one, where no request of the light sweep leads. Also true if the
-    /// switch that was kept has no link any more.
+    /// switch that was kept no longer has a link.
     pub fn lacks_twins(&self, inventory: &Inventory) -> bool {
         let fabric = &inventory.fabric;
         let has_link = |node: NodeIdx| {
@@ -136,8 +136,8 @@ impl Light {
         }));
     }
 
-    /// Requests NodeInfo behind ports that are left out: the peer may answer by now, or show its own GUID. Ports in any
-    /// state are asked: a port may have been set up before its peer stopped answering.
+    /// Requests NodeInfo behind ports that are left out: the peer may answer by now, or show its own GUID. This is done
+    /// in any port state, because a port may have been set up before its peer stopped answering.
     pub fn knock(&self, asked: Asked<'_>, effects: &mut Vec<Effect>) {
         let inventory = asked.inventory;
         let doors = inventory.agents.iter_enumerated().flat_map(|(node, agent)| {
@@ -205,7 +205,7 @@ impl Asked<'_> {
         }));
     }
 
-    /// Asks the node behind a link for NodeInfo; `None` if no route leads there.
+    /// Requests NodeInfo of the node behind a link; returns `None` if no route leads there.
     pub fn behind(self, at: PortRef) -> Option<Effect> {
         let route = self.inventory.agents.get(at.node)?.route.then(at.port)?;
         Some(self.node(AgentId::UNKNOWN, &route, Ask::AtLink(at)))
@@ -221,13 +221,13 @@ impl Asked<'_> {
     }
 }
 
-/// Returns the question for our own port.
+/// Returns the Get of PortInfo of the local port.
 pub const fn own_port(port: PortNum) -> Smp {
     smp::get(AttributeId::PORT_INFO, port.get() as u32, &DirectedRoute::LOCAL)
 }
 
-/// Returns each end of a link that is up while the other end is down: the node at the other end showed the GUID of
-/// another node, or its link was lost since.
+/// Returns each end of a link that is up while the other end is down. Either the node at the other end showed the GUID
+/// of another node, or its link was lost since.
 fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
     let is_up = |at: PortRef| fabric.port(at).is_some_and(|port| port.is_up());
     fabric

@@ -9,14 +9,15 @@ use selvedge_verify::phases;
 /// Number of sweeps that a manager repeats after its start, or when it takes over, because an agent does not answer.
 /// After that, the agent counts as hung.
 const LOOKS_MAX: u32 = 2;
-/// The same if a switch answered, but not for one of its ports: the switch does not hang, the answer was lost.
+/// Limit of such repeats if a switch answered, but not for one of its ports. Then the switch does not hang, and only
+/// the answer was lost.
 const LOOKS_AT_PORTS_MAX: u32 = 8;
 
-/// How a manager that has just started or takes over treats missing answers: it does not know the earlier fabric, and a
-/// node without an answer may still forward packets.
+/// Decides how a manager that has just started or takes over treats missing answers: it does not know the earlier
+/// fabric, and a node without an answer may still forward packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Looks {
-    /// Sweeps that were repeated for that.
+    /// Number of sweeps that were repeated for missing answers.
     repeated: u32,
 }
 
@@ -61,7 +62,7 @@ impl Looks {
         asks
     }
 
-    /// A plan is in force, or another manager is master: the next take-over counts from 0.
+    /// Called when a plan is in force, or another manager is master: the next take-over counts from 0.
     pub const fn forget(&mut self) {
         self.repeated = 0;
     }

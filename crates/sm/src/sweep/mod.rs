@@ -55,7 +55,7 @@ pub struct Sweep {
     check: Check,
     /// Heavy sweeps that were repeated because an agent did not answer.
     looks: Looks,
-    /// Directed routes without an answer in this stage.
+    /// Directed routes by which no agent has answered in this stage.
     silent: Silent,
     /// Known cables between switches.
     wires: Wires,
@@ -66,9 +66,9 @@ pub struct Sweep {
 pub struct Ctx<'a> {
     /// The time of the input.
     pub now: Time,
-    /// How the manager behaves.
+    /// The settings of the manager.
     pub config: &'a Config,
-    /// The last complete inventory: where questions go.
+    /// The last complete inventory, with the directed routes for requests.
     pub inventory: Option<&'a Inventory>,
     /// The fabric of the plan in force.
     pub planned: Option<&'a Fabric>,
@@ -77,9 +77,9 @@ pub struct Ctx<'a> {
 /// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
-    /// A heavy sweep is wanted, for this reason rather than any before.
+    /// A heavy sweep is wanted. This reason replaces any earlier one.
     Wanted(SweepReason),
-    /// A heavy sweep is wanted; a sweep that is due already keeps its reason.
+    /// A heavy sweep is wanted. A sweep that is already due keeps its reason.
     WantedUnlessDue(SweepReason),
     /// A plan is dropped because a heavy sweep is due.
     PlanDropped,
@@ -91,26 +91,26 @@ pub enum In<'a> {
     StoodBy,
     /// The walk of a heavy sweep has ended. The one before it saw this fabric.
     Walked(Option<&'a Fabric>),
-    /// It saw these GUIDs twice.
+    /// The sweep found these GUIDs twice.
     Twins(BTreeSet<Guid>),
-    /// It has found the inventory at hand.
+    /// The sweep has found the inventory at hand.
     Found {
         /// No sweep has come to an end before.
         is_first: bool,
     },
-    /// Ports with these GUIDs call themselves otherwise than they were seen.
+    /// Ports with these GUIDs now report another identity than before.
     Doubted(BTreeSet<Guid>),
-    /// A plan is in force: the fabric before it, and after it.
+    /// A plan is in force. The two fabrics are those before and after it.
     Applied(&'a Fabric, &'a Fabric, Change),
     /// The manager is idle until the next light sweep, at this time at the latest.
     Rests(Option<Time>),
-    /// Other work comes before a light sweep that is due.
+    /// Other work delays a light sweep that is due.
     PutOff,
     /// A light sweep is due.
     LightSweepDue {
         /// Sets have failed, or a port is not ACTIVE without a known reason.
         has_failed: bool,
-        /// LIDs are free that ports wait for.
+        /// True if LIDs that ports wait for are free.
         are_lids_free: bool,
     },
     /// The check after a plan is due, and can begin now.
@@ -119,9 +119,9 @@ pub enum In<'a> {
     Woken,
     /// A sweep ends without a plan: the work at the end of a light sweep follows.
     NothingToAsk,
-    /// A question can be asked.
+    /// A Get can be sent.
     Room,
-    /// A question has ended: with an answer that has status 0, or without.
+    /// A Get has ended, with an answer of status 0, or without one.
     Answered(Ask, Option<&'a Mad>),
     /// Another subject of the light sweep differs from the inventory.
     Differs,
@@ -129,7 +129,7 @@ pub enum In<'a> {
     AllAnswered,
     /// A stage begins in which all routes are tried.
     StageBegins,
-    /// A request by this route has ended.
+    /// A request by this directed route has ended.
     RequestEnded {
         /// The route.
         route: &'a DirectedRoute,
@@ -138,7 +138,7 @@ pub enum In<'a> {
     },
 }
 
-/// Which kind of plan came into force.
+/// The kind of plan that came into force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The plan of a heavy sweep.
@@ -147,7 +147,7 @@ pub enum Change {
     Step,
     /// A repair.
     Repair {
-        /// A Set of it was repeated, so its first copy may arrive later.
+        /// True if a Set of the plan was repeated, so that its first copy may arrive later.
         has_repeated: bool,
     },
 }
@@ -173,24 +173,24 @@ pub enum Ask {
     /// NodeInfo, sent by the node's own directed route, of a node that reports its link down while the peer reports it
     /// up.
     Who(NodeIdx),
-    /// NodeInfo of a port that calls itself otherwise than it was seen.
+    /// NodeInfo of a port that now reports another identity than before.
     Whose(PortRef),
 }
 
 /// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
-    /// The current heavy sweep has found too little, and another one is due: no plan is made from it.
+    /// The current heavy sweep has found too little. No plan is made from it, and another one is due.
     Repeat,
     /// The heavy sweep that is due gives ports the LIDs that they wait for.
     GiveLids,
-    /// Questions of the check begin.
+    /// The check after a plan sends its first Gets.
     CheckBegins,
     /// Ask an agent.
     Ask(AgentId, Ask, Smp),
     /// Ask other managers for their SMInfo.
     AskManagers,
-    /// A light sweep has begun, and its first questions have been asked.
+    /// A light sweep has begun, and its first Gets have been sent.
     LightSweepBegins,
     /// A switch shows PortStateChange: probe its ports.
     Suspect(NodeIdx),
@@ -267,7 +267,7 @@ impl Sweep {
         &self.check
     }
 
-    /// Returns the directed routes without an answer in this stage.
+    /// Returns the directed routes by which no agent has answered in this stage.
     pub const fn silent(&self) -> &Silent {
         &self.silent
     }
@@ -286,7 +286,7 @@ impl Sweep {
         }
     }
 
-    /// A plan is in force. Repairs need no check, as they begin where traps arrive.
+    /// Called when a plan is in force. Repairs need no check, as they begin where traps arrive.
     fn applied(&mut self, ctx: &Ctx<'_>, (seen, is): (&Fabric, &Fabric), change: Change) {
         self.looks.forget();
         self.light.watch(seen, is, change);
@@ -334,7 +334,7 @@ impl Sweep {
         effects.push(Effect::LightSweepBegins);
     }
 
-    /// Begins the check, unless nodes behind links are to be asked first.
+    /// Begins the check, unless nodes behind links must be asked first.
     fn check_due(&mut self, ctx: &Ctx<'_>, effects: &mut Vec<Effect>) {
         let Some(inventory) = ctx.inventory.filter(|_| self.check.begin(ctx.now)) else {
             return;
@@ -364,7 +364,7 @@ impl Sweep {
         }
     }
 
-    /// A light sweep or the check is through.
+    /// Handles the end of a light sweep or of the check.
     fn all_answered(&mut self) {
         if !self.check.is_alone() {
             self.schedule.end_light();

@@ -31,7 +31,7 @@ pub fn recall(found: &mut Vec<Found>, last: &Inventory, ended: Option<&Inventory
     }
 }
 
-/// Completes a node without an answer for NodeDescription by the last one that it answered.
+/// Completes a node that did not answer for NodeDescription with its last known description.
 fn name(found: &mut Found, known: &Inventory) {
     let before = known.fabric.find(found.info.node_guid);
     if let Some(before) = before.filter(|_| found.description.is_empty()) {
@@ -39,7 +39,7 @@ fn name(found: &mut Found, known: &Inventory) {
     }
 }
 
-/// Completes a switch without an answer for SwitchInfo or port 0 that has not been off: one of its links is ACTIVE.
+/// Completes a switch that did not answer for SwitchInfo or port 0, if it has not been off: one of its links is ACTIVE.
 fn switch_itself(found: &mut [Found], known: &Inventory, node: usize) {
     let now = &mut found[node];
     if now.left_out != Some(PortReason::PeerSilent) || !now.ports.iter().skip(1).any(is_active) {
@@ -60,7 +60,7 @@ fn switch_itself(found: &mut [Found], known: &Inventory, node: usize) {
     now.ports[0].trouble = Some(PortReason::PeerSilent);
 }
 
-/// Completes a port without an answer, or without an answer from behind it.
+/// Completes a port that did not answer, or behind which no node answered.
 fn silent_port(found: &mut Vec<Found>, known: &Inventory, (node, num): (usize, PortNum)) {
     let here = &found[node];
     let Some(at) = place(known, here, num) else { return };
@@ -116,7 +116,7 @@ fn silent_port(found: &mut Vec<Found>, known: &Inventory, (node, num): (usize, P
     join(found, (node, num), Some((there, far.port)));
 }
 
-/// Records a cable if neither of its ends is known to lead elsewhere.
+/// Records a cable, if neither of its ends is known to lead elsewhere.
 fn join(found: &mut [Found], near: (usize, PortNum), far: Option<(usize, PortNum)>) {
     let Some(far) = far.filter(|far| found[far.0].ports.len() > far.1.index()) else {
         return;

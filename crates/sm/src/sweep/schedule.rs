@@ -1,8 +1,8 @@
 //! Why and when the next sweep is due.
 //!
 //! A heavy sweep is due for a reason and begins as soon as the stage allows. A light sweep is due at a certain time,
-//! while the manager is idle. If other work comes first again and again, the light sweep begins between two pieces of
-//! it.
+//! while the manager is idle. If other work delays it again and again, the light sweep begins between two pieces of
+//! that work.
 
 use std::time::Duration;
 
@@ -19,22 +19,22 @@ pub const DROPPED_MAX: u32 = 3;
 /// Why and when the next sweep is due.
 #[derive(Debug, Default)]
 pub struct Schedule {
-    /// Why a heavy sweep is to begin as soon as the stage allows.
+    /// The reason for a heavy sweep that must begin as soon as the stage allows.
     due: Option<SweepReason>,
     /// Why the last heavy sweep or the last repair began.
     reason: SweepReason,
     /// When a light sweep is due.
     light: Option<Time>,
-    /// The time at which a light sweep was due that other work has delayed.
+    /// When a light sweep was due that other work has delayed.
     put_off: Option<Time>,
-    /// Plans dropped in a row because a heavy sweep was due.
+    /// Number of plans dropped in a row because a heavy sweep was due.
     dropped: u32,
     /// Heavy sweeps that have begun.
     begun: u64,
 }
 
 impl Schedule {
-    /// Returns why a heavy sweep is due.
+    /// Returns the reason for which a heavy sweep is due, if one is.
     pub const fn due(&self) -> Option<SweepReason> {
         self.due
     }
@@ -60,24 +60,24 @@ impl Schedule {
         self.dropped < DROPPED_MAX
     }
 
-    /// A heavy sweep is wanted, for this reason rather than any before.
+    /// Requests a heavy sweep. This reason replaces any earlier one.
     pub const fn want(&mut self, reason: SweepReason) {
         self.due = Some(reason);
     }
 
-    /// Requests a heavy sweep; one that is due already keeps its reason.
+    /// Requests a heavy sweep. A sweep that is already due keeps its reason.
     pub const fn want_unless_due(&mut self, reason: SweepReason) {
         if self.due.is_none() {
             self.due = Some(reason);
         }
     }
 
-    /// Repeats the current heavy sweep: it has found too little.
+    /// Requests another heavy sweep, because the current one has found too little.
     pub const fn repeat(&mut self) {
         self.due = Some(self.reason.again());
     }
 
-    /// No heavy sweep is wanted any more.
+    /// Records that no heavy sweep is wanted any more.
     pub const fn want_none(&mut self) {
         self.due = None;
     }
@@ -87,25 +87,26 @@ impl Schedule {
         self.dropped += 1;
     }
 
-    /// The heavy sweep that is due begins.
+    /// Begins the heavy sweep that is due.
     pub fn begin(&mut self) {
         self.reason = self.due.take().unwrap_or(self.reason);
         self.begun += 1;
         (self.light, self.put_off) = (None, None);
     }
 
-    /// A repair begins, for this reason.
+    /// Records that a repair begins, for this reason.
     pub const fn begin_repair(&mut self, reason: SweepReason) {
         self.reason = reason;
     }
 
-    /// Begins a light sweep that is due. If other work interrupts it, it does not wait for the next interval.
+    /// Begins a light sweep that is due. If other work interrupts it, it begins again without waiting for the next
+    /// interval.
     pub fn begin_light(&mut self, now: Time, interval: Option<Duration>) {
         self.light = None;
         self.put_off = interval.map(|interval| now + interval / 4);
     }
 
-    /// A light sweep is through.
+    /// Ends a light sweep.
     pub const fn end_light(&mut self) {
         self.put_off = None;
     }
@@ -116,7 +117,7 @@ impl Schedule {
         self.put_off = self.light.take().into_iter().chain(self.put_off).min();
     }
 
-    /// The manager is idle: the next light sweep begins at this time, or as soon as one that was put off.
+    /// Handles that the manager is idle. The next light sweep begins at this time; one that was delayed begins at once.
     pub fn rest(&mut self, now: Time, at: Option<Time>) {
         self.dropped = 0;
         let put_off = self.put_off.take().map(|at| at.max(now));

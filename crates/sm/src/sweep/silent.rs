@@ -1,9 +1,10 @@
-//! Directed routes by which no agent has answered several requests in a row, each with all repeats: the stage sends no
+//! Directed routes by which no agent has answered several requests in a row, each with all repeats. The stage sends no
 //! more requests by them.
 //!
-//! A switch has up to 768 blocks and 1,296 lane rows. Waiting for each of them until its last time-out would take
-//! minutes in which no other change is found. A request that is left out counts as not answered. Each stage begins with
-//! an empty list. Silence is recorded for a route, not for a node: a host may have two ports, one of which is cut off.
+//! A switch has up to 768 blocks and 1,296 lane rows. Waiting for the last time-out of each of these requests would
+//! take minutes in which no other change is found. A request that is left out counts as not answered. Each stage begins
+//! with an empty list. Silence is recorded for a route, not for a node: a host may have two ports, one of which is cut
+//! off.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +14,24 @@ use selvedge_wire::DirectedRoute;
 /// request is repeated once, one route in ten thousand is wrongly taken to be silent.
 const IN_ROW: u32 = 3;
 
-/// Directed routes without an answer for some time.
+/// Directed routes by which no agent has answered for some time.
 #[derive(Clone, Debug, Default)]
 pub struct Silent {
     in_row: BTreeMap<DirectedRoute, u32>,
 }
 
 impl Silent {
-    /// A stage begins.
+    /// Called when a stage begins.
     pub fn forget(&mut self) {
         self.in_row.clear();
     }
 
-    /// True if no more requests are to be sent by this directed route.
+    /// True if no more requests should be sent by this directed route.
     pub fn is_silent(&self, route: &DirectedRoute) -> bool {
         self.in_row.get(route).is_some_and(|times| *times >= IN_ROW)
     }
 
-    /// Handles the end of a request; true if its directed route counts as silent from now on.
+    /// Handles the end of a request. Returns true if its directed route counts as silent from now on.
     pub fn ended(&mut self, route: &DirectedRoute, is_answered: bool) -> bool {
         if is_answered {
             if !self.in_row.is_empty() {

@@ -15,10 +15,10 @@ use selvedge_types::{Guid, PortNum, PortState};
 /// A port of a switch.
 pub type End = (Guid, PortNum);
 
-/// Cables between switches. Each is kept under both its ends.
+/// Cables between switches. Each is listed under both its ends.
 #[derive(Clone, Debug, Default)]
 pub struct Wires {
-    /// By end, ascending: a large fabric has 100,000 of them.
+    /// Cables by end, ascending: a large fabric has 100,000 of them.
     cables: Vec<(End, Cable)>,
 }
 
@@ -26,16 +26,16 @@ pub struct Wires {
 /// another peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cable {
-    /// The other end.
+    /// The other end of the cable.
     far: End,
-    /// The links of the two ends, when a sweep last saw both.
+    /// The states of both ends, when a sweep last read both.
     evidence: Evidence,
 }
 
-/// How it is known that a cable carries packets.
+/// The evidence that a cable carries packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Evidence {
-    /// Both ends were seen up, and not both ACTIVE: another manager may have made them ACTIVE since.
+    /// Both ends were up, but not both ACTIVE. Another manager may have made them ACTIVE since.
     Up,
     /// Both ends were seen ACTIVE.
     Active,
@@ -72,7 +72,7 @@ impl Wires {
         self.cables.shrink_to_fit();
     }
 
-    /// True if a cable is known between two ports, and both were seen ACTIVE.
+    /// True if a cable between two ports is known, and both ports were ACTIVE.
     fn were_active(&self, near: End, far: End) -> bool {
         let evidence = Evidence::Active;
         let place = self.cables.binary_search_by_key(&near, |(end, _)| *end);
@@ -80,7 +80,7 @@ impl Wires {
     }
 
     /// True if a link between switches is ACTIVE `now` and was not ACTIVE in the `known` fabric: another manager has
-    /// made it ACTIVE. If not both ends were in that fabric, the link counts only if its cable was not ACTIVE when last
+    /// made it ACTIVE. If that fabric lacks one of the ends, the link counts only if its cable was not ACTIVE when last
     /// seen.
     pub fn has_new_active(&self, known: &Fabric, now: &Fabric) -> bool {
         let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
@@ -122,7 +122,7 @@ impl Wires {
     }
 }
 
-/// True if a port is ACTIVE and its peer is not known.
+/// True if a port is ACTIVE, but its peer is not known.
 fn is_open(port: &FoundPort) -> bool {
     port.peer.is_none() && port.info.is_some_and(|info| info.state == Some(PortState::Active))
 }

@@ -28,7 +28,7 @@ use crate::smp::{self, Smp};
 /// The traps that are taken and not repressed yet.
 #[derive(Debug, Default)]
 pub struct Traps {
-    /// Answers to them, in order, each with the time at which its trap came.
+    /// Responses that repress traps, in order, each with the arrival time of its trap.
     represses: Vec<(Time, Datagram)>,
 }
 
@@ -37,15 +37,15 @@ pub struct Traps {
 pub struct Ctx<'a> {
     /// The time of the input.
     pub now: Time,
-    /// How the manager behaves.
+    /// The settings of the manager.
     pub config: &'a Config,
-    /// True if the manager is the master: other managers ignore traps.
+    /// True if the manager is the master. Other managers ignore traps.
     pub is_master: bool,
     /// The port of a better manager that waits for the subnet.
     pub waiting: Option<Guid>,
     /// The plan in force.
     pub plan: Option<&'a Plan>,
-    /// The fabric, and how its agents are reached.
+    /// The fabric, with the directed routes to its agents.
     pub inventory: Option<&'a Inventory>,
     /// The M_Key of the agent that sent the trap.
     pub m_key: SecretKey,
@@ -62,7 +62,7 @@ pub enum In {
     Babbles {
         /// The LID of the source.
         lid: Lid,
-        /// The port of its node that its traps name.
+        /// The port that the node's traps name.
         port: Option<u8>,
     },
 }
@@ -74,7 +74,7 @@ pub enum Effect {
     Drop,
     /// Report this event.
     Event(Event),
-    /// Hand a trap to other programs.
+    /// Hand a trap on to other programs.
     Taken(Box<Datagram>),
     /// Find out which link of a switch changed its state; sweep if that is not possible.
     Probe {
@@ -85,7 +85,7 @@ pub enum Effect {
     },
     /// Sweep.
     Sweep(SweepReason),
-    /// Send these answers to traps.
+    /// Send these responses to traps.
     Repress(Vec<Datagram>),
     /// Disable the port of a source that babbles.
     Disable {
@@ -93,7 +93,7 @@ pub enum Effect {
         lid: Lid,
         /// The port.
         what: String,
-        /// The Set that disables it.
+        /// The Set that disables the port.
         set: Box<Smp>,
     },
     /// Report that the port of a babbling source is not disabled.
@@ -108,9 +108,9 @@ pub enum Effect {
 /// Longest time after which a trap that causes a repair is repressed. A switch repeats a trap after the SubnetTimeOut
 /// of its port, by default 18 (1 s), and never sooner than after some tens of milliseconds.
 const REPRESS_WITHIN: Duration = Duration::from_millis(5);
-/// A port of a switch changed its link state. Source: IBA vol 1 §14.2.5.1.
+/// Trap number: the link state of a port of a switch has changed. Source: IBA vol 1 §14.2.5.1.
 const LINK_STATE: u16 = 128;
-/// Capabilities, the description or something else of a port changed. Source: IBA vol 1 §14.2.5.1.
+/// Trap number: capabilities, the description or another property of a port has changed. Source: IBA vol 1 §14.2.5.1.
 const LOCAL_CHANGE: u16 = 144;
 
 impl Traps {
@@ -166,8 +166,8 @@ fn is_known(ctx: &Ctx<'_>, notice: &Notice) -> bool {
     }
 }
 
-/// Returns true if a trap only says that the manager's own port began or ceased to show IsSM. The manager itself caused
-/// the change, or finds it with the next light sweep. An earlier copy of the trap may come after a restart.
+/// Returns true if a trap only says that the local port began or ceased to show IsSM. The manager itself caused the
+/// change, or finds it in the next light sweep. After a restart, an earlier copy of the trap may arrive.
 fn is_own_is_sm(ctx: &Ctx<'_>, notice: &Notice, change: &LocalChange) -> bool {
     let own = ctx.inventory.and_then(|known| known.fabric.port(known.local));
     let rest = |mask: CapabilityMask| mask.without(CapabilityMask::IS_SM);
@@ -178,9 +178,9 @@ fn is_own_is_sm(ctx: &Ctx<'_>, notice: &Notice, change: &LocalChange) -> bool {
     })
 }
 
-/// Returns true if a trap only says that there is a better manager, and this is the manager that already waits for the
-/// subnet. That manager sends the trap at each of its polls. If each trap caused a sweep, the change of tables for
-/// which that manager waits would begin again each time.
+/// Returns true if a trap only says that there is a better manager, and that manager already waits for the subnet. It
+/// sends the trap at each of its polls. If each trap caused a sweep, the change of tables for which that manager waits
+/// would begin again each time.
 fn is_waiting(ctx: &Ctx<'_>, notice: &Notice, change: &LocalChange) -> bool {
     let says_only_so = change.other_local_changes && change.changes == smp::SM_PRIORITY;
     let lids = || {

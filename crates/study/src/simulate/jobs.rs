@@ -1,4 +1,4 @@
-//! Several workloads at once, each on its hosts.
+//! Several workloads at once, each on its own hosts.
 
 use selvedge_api::SimulatedJob;
 use selvedge_sim::Seed;
@@ -12,17 +12,17 @@ use crate::error::StudyError;
 /// One of several workloads at once.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The job as the answer names it.
+    /// Name of the job in the answer.
     pub name: String,
-    /// Its traffic.
+    /// Traffic of the job.
     pub traffic: JobTraffic,
     /// Hosts that take part.
     pub ranks: u32,
-    /// Which hosts these are.
+    /// How the hosts of the job are chosen.
     pub placement: Placement,
-    /// Its service level; `None`: that of the routing.
+    /// Service level of the job; `None`: that of the routing.
     pub sl: Option<u8>,
-    /// Its load; `None`: that of the question's pace.
+    /// Load of the job; `None`: that of the question's pace.
     pub load: Option<f64>,
 }
 

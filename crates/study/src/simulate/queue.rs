@@ -1,4 +1,4 @@
-//! Measures the cost of an event, here and in the bare event queue.
+//! Measures the cost of an event, in the simulation and in the bare event queue.
 
 use selvedge_dataplane::Simulation;
 use selvedge_workload::Traffic;
@@ -11,9 +11,9 @@ use crate::watch::Reporter;
 /// The cost of an event, in ns of processor time; `None` where it is not measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EventCost {
-    /// In the simulation.
+    /// Cost in the simulation.
     pub here: Option<f64>,
-    /// In the bare queue.
+    /// Cost in the bare queue.
     pub queue: Option<f64>,
 }
 

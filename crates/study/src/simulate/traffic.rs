@@ -23,7 +23,7 @@ pub enum Traffic {
     Program {
         /// The program.
         schedule: Arc<Schedule>,
-        /// The name of its source, for the answer.
+        /// Name of the program's source, for the answer.
         name: String,
     },
     /// Several workloads at once, each on its hosts.
@@ -33,7 +33,7 @@ pub enum Traffic {
 /// How fast patterns send.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// How messages follow each other.
+    /// How the times of messages are chosen.
     pub arrivals: Arrivals,
     /// What hosts want to send, as a fraction of their links' payload rate.
     pub load: f64,
@@ -44,7 +44,7 @@ pub struct Pace {
 /// Traffic on the hosts of a network, with its names.
 pub(super) struct Named {
     pub(super) workload: Workload,
-    /// The pattern, the collective, or where the program comes from.
+    /// The pattern, the collective, or the source of the program.
     pub(super) traffic: String,
     pub(super) arrivals: String,
     pub(super) message_bytes: u32,

@@ -1,4 +1,4 @@
-//! A request, and what its answer is worth.
+//! A request of the sampler, and how its answer is evaluated.
 
 use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid};
@@ -8,12 +8,12 @@ use crate::clock::Slot;
 use crate::group::{ALL_PORTS, Group, Row};
 use crate::io::{SampleKey, Why};
 
-/// What is asked of an agent.
+/// The subject of a request to an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// ClassPortInfo.
     Abilities,
-    /// The sum of all ports of a switch. If `decides`, it says whether the ports are asked too.
+    /// The sum of all ports of a switch. If `decides`, the sum decides whether the ports are asked too.
     Sum {
         /// The counters.
         group: Group,
@@ -38,16 +38,16 @@ pub(super) struct Ask {
     pub class: u8,
     /// The slot.
     pub slot: Slot,
-    /// What is asked.
+    /// The subject of the request.
     pub what: What,
-    /// The LID that was asked, and when first; `None` before it is sent.
+    /// The LID that was asked, and when it was first asked; `None` before the request is sent.
     pub sent: Option<(Lid, Time)>,
 }
 
-/// What an answer says.
+/// The meaning of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// What the agent can do.
+    /// The abilities of the agent.
     Abilities(ClassPortInfo),
     /// Counters.
     Counters(Row),

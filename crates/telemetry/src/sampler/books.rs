@@ -1,6 +1,6 @@
-//! The books of a sampler: totals of all ports, and what still has no sample in the slots in progress.
+//! The books of a sampler: the totals of all ports, and the ports that still have no sample in the slots in progress.
 //!
-//! They know nothing of requests: the sampler asks, and writes down here what the answers say.
+//! The books know nothing of requests: the sampler sends them, and records the answers here.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -21,10 +21,10 @@ use crate::inventory::{End, Inventory};
 use crate::io::{How, Out, Sample, SampleKey, Why};
 use crate::{Assignment, Event, Metric, PortSet};
 
-/// What a sample says beside the totals.
+/// The data of a sample besides its totals.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
-    /// How the values are known.
+    /// How the values were obtained.
     pub how: How,
     /// Round trip in microseconds.
     pub rtt_us: u32,
@@ -57,7 +57,7 @@ impl Books {
         }
     }
 
-    /// Returns the index of a node, which gets one if it is new.
+    /// Returns the index of a node. A new node gets an index.
     pub(super) fn index(&mut self, guid: Guid) -> u32 {
         let next = self.nodes.len();
         // A fabric has fewer than 2^32 nodes, because each has a LID or a port with one.
@@ -104,7 +104,7 @@ impl Books {
         self.node_mut(node).held.insert(place, held);
     }
 
-    /// Takes another inventory. Ports that are not up in it have no sample in the slots in progress.
+    /// Replaces the inventory. Ports that are not up in the new one get no sample in the slots in progress.
     pub(super) fn take_inventory(&mut self, inventory: Arc<Inventory>) {
         for node in self.nodes() {
             let guid = self.node(node).guid;
@@ -127,7 +127,7 @@ impl Books {
         self.inventory = inventory;
     }
 
-    /// Opens the slot of a class at a node: says what is down, and notes which ports need a sample.
+    /// Opens the slot of a class at a node: reports the ports that are down, and records which ports need a sample.
     pub(super) fn open(&mut self, now: Time, (class, of): (u8, &SamplingClass), node: u32, out: &mut Vec<Out>) {
         let guid = self.node(node).guid;
         for group in of.groups.iter().copied() {
@@ -174,7 +174,7 @@ impl Books {
         Choice::of(&ctx, guid, entry, group)
     }
 
-    /// Takes a reading, and hands out the samples that follow from it.
+    /// Records a reading, and hands out the samples that follow from it.
     pub(super) fn read(&mut self, now: Time, ask: Ask, (port, group): (u8, Group), row: &Row, out: &mut Vec<Out>) {
         let node = self.node(ask.node).guid;
         let key = SampleKey { node, port, group };
@@ -220,8 +220,8 @@ impl Books {
         }
     }
 
-    /// Returns the most words that the port can have sent since its last reading: twice what its rate allows, and a
-    /// second more, because readings have no exact time.
+    /// Returns the largest number of words that the port can have sent since its last reading: twice what its rate
+    /// allows, plus one second, because readings have no exact time.
     fn most(&self, now: Time, node: u32, key: SampleKey) -> Option<u64> {
         let held = self.node(node).held.get(&(key.port, key.group))?;
         let since_start = held.read_at.or(held.derived_at).map(|at| now.since(at));
@@ -250,10 +250,10 @@ impl Books {
         out.extend(event(full, Event::Full { key, counters: full }));
     }
 
-    /// Gives the port at the other end its sample, if it waits for one. `key` is the port that was read, with the step
-    /// before; `grown` is its growth since then. If it was not read in that step, or the other end was not in step, it
-    /// is not known how much of that growth the other end has already. Then nothing is added: its next own reading
-    /// makes up for it.
+    /// Gives the port at the other end its sample, if it waits for one. `key` is the port that was read, with its
+    /// previous step; `grown` is its growth since then. If the two ports did not have their last values from the same
+    /// step, it is unknown how much of that growth the other end already has. Then nothing is added, and the other
+    /// end's next own reading adds the difference.
     fn derive(
         &mut self,
         now: Time,
@@ -308,7 +308,7 @@ impl Books {
         self.report(now, class, key, told, out);
     }
 
-    /// Hands out the sample of a port that waits for one.
+    /// Hands out the sample of a port, if the port waits for one.
     pub(super) fn report(&mut self, now: Time, class: u8, key: SampleKey, told: Told, out: &mut Vec<Out>) {
         let Some(node) = self.by_guid.get(&key.node).copied() else {
             return;
@@ -360,7 +360,8 @@ impl Books {
         })
     }
 
-    /// Notes that a port has no sample in the slot of a class, and neither has a port that waits for it.
+    /// Records that a port has no sample in the slot of a class, and that the port at the other end of its link has
+    /// none either, if it waits for this one.
     pub(super) fn miss(&mut self, node: u32, class: u8, group: Group, port: u8, why: Why) {
         let guid = self.node(node).guid;
         self.node_mut(node).unread.entry(group).or_default().insert(port);
@@ -395,15 +396,15 @@ impl Books {
         ports.len()
     }
 
-    /// Notes that the ports of a node that are read themselves have no sample in the slot of a class.
+    /// Records that those ports of a node that are read themselves have no sample in the slot of a class.
     pub(super) fn miss_read(&mut self, node: u32, class: u8, why: Why) {
         for (group, ports) in self.node(node).read_in(class) {
             ports.iter().for_each(|port| self.miss(node, class, group, port, why));
         }
     }
 
-    /// Takes ports off the list without a sample, because their agent does not have the group; and ports at the other
-    /// ends that wait for them.
+    /// Removes ports that wait for a sample, because their agent does not have the group. Also removes the ports at the
+    /// other ends of their links that wait for them.
     pub(super) fn forget(&mut self, node: u32, class: u8, group: Group, ports: PortSet) {
         let guid = self.node(node).guid;
         for port in ports.iter() {
@@ -437,7 +438,7 @@ impl Books {
         Some((*self.by_guid.get(&peer.node)?, peer))
     }
 
-    /// Returns the LID of the agent that is asked: of the port, or of any port that is up for the node as a whole.
+    /// Returns the LID of the agent to ask: that of the port or, for the node as a whole, that of any port that is up.
     pub(super) fn lid(&self, node: u32, what: What) -> Option<Lid> {
         let entry = self.inventory.nodes.get(&self.node(node).guid)?;
         let port = match what {
@@ -457,7 +458,7 @@ impl Books {
     }
 }
 
-/// Returns what the other end of the link counted, for the counters that both ends count.
+/// Returns the counts of the other end of the link, for the counters that both ends count.
 fn mirror(group: Group, row: &Row) -> Row {
     core::array::from_fn(|i| mirror_place(group, i).map_or(0, |place| row[place]))
 }

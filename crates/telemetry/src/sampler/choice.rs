@@ -1,4 +1,4 @@
-//! Which ports of a node are read in a slot, which are derived, and which are known to be down.
+//! Decides which ports of a node are read in a slot, which are derived, and which are known to be down.
 
 use core::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::config::{Ends, SamplingClass};
 use crate::inventory::{End, Inventory, NodeEntry, PortEntry};
 use crate::{Assignment, Group, PortSet};
 
-/// What the choice is made from.
+/// The data that the choice depends on.
 pub(super) struct Ctx<'a> {
     pub inventory: &'a Inventory,
     pub assignment: &'a Assignment,
@@ -51,7 +51,7 @@ impl Choice {
 }
 
 impl Ctx<'_> {
-    /// True if the other end is read instead of this one.
+    /// True if the other end of the link is read instead of this one.
     fn is_left_to_peer(&self, end: End, port: &PortEntry, group: Group) -> bool {
         let Ends::One { both_after_error } = self.class.ends else {
             return false;
@@ -77,7 +77,8 @@ impl Ctx<'_> {
         }
     }
 
-    /// True if `one` is read rather than `other`: switches first, because they are always on; then the lower end.
+    /// True if `one` is read rather than `other`: switches are preferred because they are always on; otherwise the
+    /// lower end is read.
     fn prefers(&self, one: End, other: End) -> bool {
         let is_switch = |end: End| {
             let node = self.inventory.nodes.get(&end.node);

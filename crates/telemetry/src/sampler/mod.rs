@@ -1,7 +1,7 @@
 //! The sampler: reads the counters of all ports in slots aligned to the wall clock.
 //!
-//! `handle` is the only way in; it reads no clock and does no I/O. `traffic` holds requests; `books` hold totals and
-//! what still has no sample; `choice` says what is read, `ask` what an answer is worth.
+//! `handle` is the only entry point; it reads no clock and does no I/O. `traffic` holds requests; `books` hold totals
+//! and the ports that still have no sample; `choice` decides which ports are read, and `ask` evaluates answers.
 
 mod ask;
 mod books;
@@ -45,8 +45,8 @@ impl Sampler {
         }
     }
 
-    /// Continues the totals of a sample that was kept over a restart. To be called before the first input, with the
-    /// last sample of each port, group and class, in the order in which they were handed out.
+    /// Continues the totals of a sample that was stored before a restart. Call it before the first input, with the last
+    /// sample of each port, group and class, in the order in which they were handed out.
     pub fn resume(&mut self, sample: &Sample) {
         self.books.resume(sample);
     }
@@ -115,7 +115,7 @@ impl Sampler {
         }
     }
 
-    /// Ends a slot that is not complete: what is not read by now is missing in it.
+    /// Ends a slot that is not complete: ports that have not been read by now are missing in it.
     fn cut_off(&mut self, now: Time, class: u8, out: &mut Vec<Out>) {
         let Some((slot, _)) = self.books.rounds.slot(class) else {
             return;
@@ -173,7 +173,7 @@ impl Sampler {
         }
     }
 
-    /// Queues the requests of a class to a node that said what its agent can do.
+    /// Queues the requests of a class to a node with known abilities.
     fn ask_class(&mut self, now: Time, node: u32, class: u8) {
         for wanted in self.config.classes[usize::from(class)].groups.clone() {
             self.ask_group(now, node, class, wanted);
@@ -285,7 +285,7 @@ impl Sampler {
         }
     }
 
-    /// The abilities of an agent are known: queues what waited for them, in all classes.
+    /// Records the abilities of an agent, and queues the requests that waited for them, in all classes.
     fn learn(&mut self, now: Time, node: u32, abilities: Abilities) {
         self.books.node_mut(node).abilities = abilities;
         for class in self.books.rounds.classes() {
@@ -293,8 +293,8 @@ impl Sampler {
         }
     }
 
-    /// The agent does not have a group: no port of it is asked again. Without PortCountersExtended, PortCounters are
-    /// asked for instead.
+    /// Handles that the agent does not have a group: none of its ports is asked for it again. Instead of
+    /// PortCountersExtended, PortCounters are requested.
     fn unsupported(&mut self, now: Time, ask: Ask, group: Group, out: &mut Vec<Out>) {
         let at = self.books.node_mut(ask.node);
         if at.refuse(group) {
@@ -341,7 +341,8 @@ impl Sampler {
 
     // ---- failures
 
-    /// A request has no answer. If the agent answered another one meanwhile, only this port is at fault.
+    /// Handles a request without an answer. If the agent answered another request in the meantime, only this port is at
+    /// fault.
     fn failed(&mut self, now: Time, ask: Ask, out: &mut Vec<Out>) {
         let (first, longest) = (self.config.back_off, self.config.back_off_max);
         let at = self.books.node_mut(ask.node);
@@ -370,7 +371,7 @@ impl Sampler {
         }
     }
 
-    /// An answer is missing or useless, although the agent may answer others.
+    /// Handles a missing or useless answer of an agent that may answer other requests.
     fn unanswered(&mut self, now: Time, ask: Ask, why: Why) {
         match ask.what {
             What::Port { port, group } => self.books.miss(ask.node, ask.class, group, port, why),
@@ -394,7 +395,7 @@ impl Sampler {
         }
     }
 
-    /// Asks an agent at its new LID what it can do.
+    /// Requests the abilities of an agent at its new LID.
     fn ask_again(&mut self, ask: Ask) {
         self.push(ask.node, ask.class, ask.what);
     }

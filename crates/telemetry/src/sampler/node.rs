@@ -1,4 +1,4 @@
-//! What the sampler knows of one node: its agent, the totals of its ports, and what is still to be read.
+//! The sampler's knowledge of one node: its agent, the totals of its ports, and the ports that must still be read.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -13,14 +13,14 @@ use crate::clock::{Slot, Wall};
 use crate::group::{Group, Row};
 use crate::{Metric, PortSet};
 
-/// What the agent of a node can do.
+/// The abilities of a node's agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Abilities {
     /// Not asked yet, or asked without an answer.
     Unknown,
     /// The request is under way.
     Asked,
-    /// As the agent says.
+    /// The abilities that the agent states.
     Known {
         /// CapabilityMask.
         mask: u16,
@@ -29,16 +29,16 @@ pub(super) enum Abilities {
     },
 }
 
-/// Totals of a port and group, and when they were read.
+/// Totals of a port and group, with the time of their reading.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held {
     /// The totals.
     pub account: Account,
     /// The last reading of this sampler.
     pub read_at: Option<Time>,
-    /// When a sampler before a restart handed out the last sample.
+    /// When an earlier process handed out the last sample.
     pub resumed_at: Option<Wall>,
-    /// The last time that values of the other end were taken.
+    /// When values of the other end were last taken over.
     pub derived_at: Option<Time>,
     /// The last sample that was read or derived.
     pub step: Option<Step>,
@@ -51,9 +51,9 @@ const SKEW_MAX: Duration = Duration::from_millis(20);
 /// A sample that was read or derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Step {
-    /// Its class and slot.
+    /// Class and slot of the step.
     pub slot: (u8, Slot),
-    /// When it was known; `None`: before a restart.
+    /// When the values were known; `None`: before a restart.
     pub known_at: Option<Time>,
     /// True if the port itself was read, so that its totals have everything it counted until then.
     pub is_read: bool,
@@ -62,11 +62,11 @@ pub(super) struct Step {
 /// Whether an agent answers for all ports at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SumSupport {
-    /// As its ClassPortInfo says.
+    /// As stated in the agent's ClassPortInfo.
     AsSaid,
     /// A request for the sum failed. It is not known yet whether the agent answers about single ports.
     Doubtful,
-    /// Requests for the sum fail, those about single ports do not.
+    /// Requests for the sum fail, but requests for single ports do not.
     Failed,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Sum {
 }
 
 impl Step {
-    /// True if the samples of both ends of a link are of one moment.
+    /// True if the samples of both ends of a link are from the same step.
     pub(super) fn is_with(self, other: Self) -> bool {
         let skew = self
             .known_at
@@ -91,12 +91,12 @@ impl Step {
     }
 }
 
-/// What the sampler knows of one node.
+/// The sampler's knowledge of one node.
 #[derive(Debug)]
 pub(super) struct Node {
     /// The node.
     pub guid: Guid,
-    /// What its agent can do.
+    /// Abilities of the agent.
     pub abilities: Abilities,
     /// Groups that the agent refused, a bit each.
     refused: u32,
@@ -112,14 +112,14 @@ pub(super) struct Node {
     pub held: BTreeMap<(u8, Group), Held>,
     /// The last growth of an error counter, by port.
     pub error_at: BTreeMap<u8, Time>,
-    /// Ports about which the last request failed. What they counted may be in the sum of all ports already, so the sum
-    /// says nothing about them.
+    /// Ports for which the last request failed. The sum of all ports may already include their counts, so the sum says
+    /// nothing about them.
     pub unread: BTreeMap<Group, PortSet>,
     /// Sums of all ports.
     pub sums: BTreeMap<Group, Sum>,
     /// Ports without a sample in the current slot, by class and group.
     pub pending: BTreeMap<(u8, Group), PortSet>,
-    /// Those of them that get a sample when the other end of their link is read.
+    /// Ports that get a sample when the other end of their link is read.
     pub derived: BTreeMap<(u8, Group), PortSet>,
     /// True if the last inventory has the node.
     pub is_present: bool,
@@ -179,7 +179,7 @@ impl Node {
         says_so && self.sum != SumSupport::Failed
     }
 
-    /// True if the sum of all ports says whether the port has new errors.
+    /// True if the sum of all ports shows whether the port has new errors.
     pub(super) fn is_in_sum(&self, port: u8, group: Group) -> bool {
         let is_unread = self.unread.get(&group).is_some_and(|ports| ports.contains(port));
         self.held.contains_key(&(port, group)) && !is_unread

@@ -1,4 +1,4 @@
-//! Slots in progress: one a class at most.
+//! Slots in progress: at most one per class.
 
 use selvedge_sim::Time;
 
@@ -9,11 +9,11 @@ use crate::io::{How, Missing, SampleKey, SlotReport, Why};
 /// A slot in progress.
 #[derive(Debug)]
 pub(super) struct Round {
-    /// What became of it so far.
+    /// The results of the slot so far.
     pub report: SlotReport,
     /// Ports and groups without a sample.
     pub open: u32,
-    /// When it began.
+    /// When the slot began.
     pub began: Time,
 }
 
@@ -56,7 +56,7 @@ impl Rounds {
         (0..self.0.len()).map(|class| class as u8)
     }
 
-    /// Says what begins in a class.
+    /// Returns what begins in a class.
     pub(super) fn tick(&mut self, class: u8, wall: Wall) -> Tick {
         self.0[usize::from(class)].slots.tick(wall)
     }
@@ -68,7 +68,7 @@ impl Rounds {
         }
     }
 
-    /// Begins a slot, and returns the one before if it is not complete.
+    /// Begins a slot. Returns the previous one if it is not complete.
     pub(super) fn begin(&mut self, now: Time, class: u8, slot: Slot, skipped: u64) -> Option<Round> {
         let report = SlotReport {
             class,

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use selvedge_sim::Time;
 
-/// How long something that does not answer is left alone: the pause doubles with each failure.
+/// How long an agent or port that does not answer is left alone. The pause doubles with each failure.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Silence {
     failures: u32,
@@ -30,17 +30,17 @@ impl Silence {
         Some(pause)
     }
 
-    /// Ends the silence; true if there was one.
+    /// Ends the silence. Returns true if there was one.
     pub(super) fn end(&mut self) -> bool {
         core::mem::take(self).failures > 0
     }
 
-    /// True if it is not to be asked yet.
+    /// True if the pause is not over, so that no request may be sent.
     pub(super) fn is_paused(&self, now: Time) -> bool {
         now < self.until
     }
 
-    /// True since its first failure until it answers.
+    /// True from the first failure until the next answer.
     pub(super) const fn is_silent(&self) -> bool {
         self.failures > 0
     }

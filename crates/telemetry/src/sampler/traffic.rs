@@ -25,9 +25,9 @@ struct Lane {
 pub(super) struct Sending {
     /// The request.
     pub datagram: Datagram,
-    /// How long the layer below may wait.
+    /// How long the layer below may wait for the answer.
     pub timeout: Duration,
-    /// What is asked; `None`: a repeat.
+    /// The request; `None` for a repeat.
     pub first: Option<Ask>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Sending {
 pub(super) struct Traffic {
     exchange: Exchange<Ask>,
     lanes: Vec<Lane>,
-    /// Nodes with a request to send and room for it.
+    /// Nodes that have a request to send, and room for it.
     ready: VecDeque<u32>,
     node_window: u8,
     sl: Sl,
@@ -134,13 +134,13 @@ impl Traffic {
         self.ended(ask)
     }
 
-    /// Handles a request that the layer below returned; returns it if it has failed.
+    /// Handles a request that the layer below returned. Returns it if it has failed.
     pub(super) fn returned(&mut self, mad: &Mad) -> Option<Ask> {
         let ask = self.exchange.returned(mad);
         self.ended(ask)
     }
 
-    /// Returns a request that has failed. To be called until it returns `None`.
+    /// Returns a request that has failed. Call it until it returns `None`.
     pub(super) fn expired(&mut self, now: Time) -> Option<Ask> {
         let ask = self.exchange.expired(now);
         self.ended(ask)

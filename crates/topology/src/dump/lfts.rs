@@ -32,7 +32,7 @@ pub fn read_lfts(file: &str, bytes: &[u8], fabric: &Fabric, known: Option<&Lids>
 struct Current {
     line: usize,
     guid: Guid,
-    /// Its switch; `None`: not in the fabric.
+    /// Switch of the table; `None`: it is not in the fabric.
     switch: Option<SwitchIdx>,
     /// Egress ports by LID.
     rows: Vec<Option<Row<u8>>>,

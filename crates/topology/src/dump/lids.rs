@@ -19,7 +19,7 @@ pub struct KnownLids {
     rows: BTreeMap<Guid, Row<LidRange>>,
 }
 
-/// Reads `0xguid 0xmin 0xmax` lines, one per port, blank lines between.
+/// Reads lines of the form `0xguid 0xmin 0xmax`, one per port, with blank lines between them.
 pub fn read_guid2lid(file: &str, bytes: &[u8]) -> Result<KnownLids, DumpError> {
     let mut rows: BTreeMap<Guid, Row<LidRange>> = BTreeMap::new();
     for (at, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
@@ -82,7 +82,7 @@ impl KnownLids {
         shared_lids(ranges).into_iter().map(warning).collect()
     }
 
-    /// Returns the GUIDs that no port of the fabric has, as one warning.
+    /// Returns one warning about all GUIDs that no port of the fabric has.
     #[must_use]
     pub fn strangers(&self, fabric: &Fabric) -> Option<DumpWarning> {
         let unknown = self.rows.iter().filter(|(guid, _)| fabric.find_port(**guid).is_none());

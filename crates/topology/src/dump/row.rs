@@ -3,7 +3,7 @@
 use super::DumpError;
 use crate::Place;
 
-/// The value of a key, and its line.
+/// The value of a key, with its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row<V> {
     pub value: V,

@@ -1,4 +1,4 @@
-//! One copy of a switch network: switches, cables between them, and hosts per switch.
+//! One copy of a switch network: switches, cables between them, and numbers of hosts.
 
 use crate::SpecError;
 use crate::generate::{Recipe, Size};
@@ -6,9 +6,9 @@ use crate::generate::{Recipe, Size};
 /// A switch of a plane.
 #[derive(Clone, Debug)]
 pub struct PlaneSwitch {
-    /// The part of its description after `S-` or `S-P0-`.
+    /// The part of the switch's description after `S-` or `S-P0-`.
     pub name: String,
-    /// Number of its hosts.
+    /// Number of hosts of the switch.
     pub hosts: u32,
 }
 
@@ -26,9 +26,9 @@ pub struct PlaneCable {
 pub struct Plane {
     /// Port count of every switch, including ports to hosts and unused ones, 1–254.
     pub ports: u8,
-    /// Its switches. Hosts are numbered in this order.
+    /// Switches of the plane. Hosts are numbered in this order.
     pub switches: Vec<PlaneSwitch>,
-    /// Its cables.
+    /// Cables of the plane.
     pub cables: Vec<PlaneCable>,
     /// Number of ports used so far, by switch.
     used: Vec<u32>,

@@ -2,7 +2,7 @@
 
 use selvedge_types::{Guid, LinkSpeed, LinkWidth, Rate};
 
-/// Returns the rate that `4xEDR` names; `None` unless both width and speed are known.
+/// Returns the rate that a text such as `4xEDR` names; `None` unless both width and speed are known.
 pub fn parse_rate(text: &str) -> Option<Rate> {
     read_rate(text).filter(|rate| rate.speed != LinkSpeed::Unknown)
 }
@@ -19,7 +19,7 @@ pub fn read_rate(text: &str) -> Option<Rate> {
     })
 }
 
-/// True for a text in the place of a rate: `4xXDR`, `?????`.
+/// True for a text where a rate is expected: `4xXDR`, `?????`.
 pub fn looks_like_rate(text: &str) -> bool {
     let after_lanes = text.trim_start_matches(|c: char| c.is_ascii_digit());
     text.starts_with("??") || (after_lanes.len() < text.len() && after_lanes.starts_with('x'))

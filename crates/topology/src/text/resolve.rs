@@ -8,10 +8,10 @@ use selvedge_types::{Guid, Lid, LidRange, LinkSpeed, LinkWidth, Lmc, NodeKind, P
 use super::scan::{Cable, Record, Scanned};
 use super::{FileError, Place, Warning, shorten};
 
-/// A port: index of its record, port number.
+/// A port: the index of its record, and its number.
 type End = (usize, u8);
 
-/// The other end of a port's cable, as stated by a line.
+/// The other end of a port's cable, as a line states it.
 #[derive(Clone, Copy, Debug)]
 struct Claim<'t> {
     to: End,
@@ -27,7 +27,7 @@ struct Resolver<'a, 't> {
     ids: BTreeMap<String, usize>,
     /// Claims of each port's own line.
     claims: BTreeMap<End, Claim<'t>>,
-    /// Data that only the other end's line has.
+    /// Data that only the line of the other end has.
     mentions: BTreeMap<End, Mention>,
     warnings: Vec<Warning>,
 }

@@ -15,21 +15,21 @@ use crate::generate::{NODES_MAX, PORTS_MAX};
 /// A node in the file.
 #[derive(Clone, Debug)]
 pub struct Record<'t> {
-    /// Line of its header.
+    /// Line of the header.
     pub line: usize,
     /// Kind of node.
     pub kind: NodeKind,
-    /// Its id in port lines.
+    /// Id of the node in port lines.
     pub id: Cow<'t, str>,
     /// Number of external ports, 1–254.
     pub ports: u8,
     /// NodeDescription.
     pub description: &'t str,
-    /// Its GUID.
+    /// GUID of the node.
     pub guid: Guid,
     /// GUID of a switch's management port.
     pub management_guid: Option<Guid>,
-    /// GUID of its system.
+    /// GUID of the node's system.
     pub system_guid: Option<Guid>,
     /// Vendor.
     pub vendor: u32,
@@ -39,18 +39,18 @@ pub struct Record<'t> {
     pub enhanced: Option<bool>,
     /// Switches: LID and LMC.
     pub lid: Option<(u64, u64)>,
-    /// Its port lines.
+    /// Port lines of the node.
     pub cables: Vec<Cable<'t>>,
 }
 
 /// A port line.
 #[derive(Clone, Debug)]
 pub struct Cable<'t> {
-    /// Its line.
+    /// Line of the port.
     pub line: usize,
     /// The port.
     pub port: u8,
-    /// Its GUID.
+    /// GUID of the port.
     pub guid: Option<Guid>,
     /// The other end; `None` if the line only defines an alias for the port.
     pub peer: Option<Peer<'t>>,
@@ -69,7 +69,7 @@ pub struct Cable<'t> {
 pub struct Peer<'t> {
     /// Id of the node, or alias of the port.
     pub id: Cow<'t, str>,
-    /// Its port; unused for an alias.
+    /// Port of the peer; unused for an alias.
     pub port: u32,
     /// GUID of that port.
     pub guid: Option<Guid>,
@@ -80,7 +80,7 @@ pub struct Peer<'t> {
 /// The contents of a file.
 #[derive(Debug, Default)]
 pub struct Scanned<'t> {
-    /// Its nodes, in order.
+    /// Nodes of the file, in order.
     pub records: Vec<Record<'t>>,
     /// Ports with aliases (`module@alias`): node by index, port.
     pub aliases: BTreeMap<String, (usize, u8)>,
@@ -133,7 +133,7 @@ fn header_kind(line: &str) -> Option<(NodeKind, &str)> {
 struct GuidCounter {
     base: u64,
     next: u64,
-    /// True if a line since the last node has set it.
+    /// True if a line since the last node has set the GUID.
     is_fresh: bool,
 }
 
@@ -147,7 +147,7 @@ impl GuidCounter {
     }
 }
 
-/// Assignments before a header, which belong to its node.
+/// Assignments before a header; they belong to its node.
 #[derive(Debug, Default)]
 struct Pending {
     vendor: u32,
@@ -171,7 +171,7 @@ struct Scanner<'a, 't> {
     extended_speeds: u64,
     /// Number of ports of all nodes so far.
     port_count: u64,
-    /// First ignored line, its text, and their number.
+    /// First ignored line, its text, and the number of ignored lines.
     ignored: Option<(usize, String, usize)>,
 }
 

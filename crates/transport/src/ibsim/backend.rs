@@ -14,8 +14,8 @@ pub struct AttachPoint {
 
 /// The fabric behind a server. It answers the requests that clients make before their first MAD.
 pub trait Backend {
-    /// Finds the port to attach to: by the node's id in its net file, then by its description; the default node if
-    /// `name` is empty. Clients truncate names to 31 bytes.
+    /// Finds the port to attach to: by the node's id in its net file, then by its description. Returns the default node
+    /// if `name` is empty. Clients truncate names to 31 bytes.
     fn find(&self, name: &str) -> Option<AttachPoint>;
 
     /// Returns the name of the node that `at` belongs to. Clients get it truncated to 31 bytes.

@@ -97,7 +97,7 @@ impl Outbox {
     }
 
     /// Sends the waiting packets. An error of kind `WouldBlock` or `ENOBUFS` means that there is not enough room; the
-    /// rest keeps waiting.
+    /// remaining packets keep waiting.
     pub(super) fn flush(&mut self, socket: &UnixDatagram) -> io::Result<()> {
         while self.waiting > 0 {
             let end = (self.first + self.waiting.min(BATCH)).min(WAITING_MAX);

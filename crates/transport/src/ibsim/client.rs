@@ -50,7 +50,7 @@ pub struct IbsimPort {
     node: String,
     local: LocalPort,
     is_sm: bool,
-    /// Its own queue pair besides QP1; 0: none.
+    /// Queue pair of this port besides QP1; 0: none.
     qp: u32,
     inbox: Inbox,
     outbox: Outbox,
@@ -159,7 +159,7 @@ impl IbsimPort {
         }
     }
 
-    /// Sends the waiting packets. False if there is not enough room.
+    /// Sends the waiting packets. Returns false if there is not enough room.
     fn transmit(&mut self) -> Result<bool, PortError> {
         match self.outbox.flush(&self.data) {
             Ok(()) => Ok(true),
@@ -168,7 +168,7 @@ impl IbsimPort {
         }
     }
 
-    /// Reads the packets that have arrived. False if there are none.
+    /// Reads the packets that have arrived. Returns false if there are none.
     fn fill(&mut self) -> Result<bool, PortError> {
         match self.inbox.fill(&self.data) {
             Ok(()) => Ok(true),

@@ -67,7 +67,7 @@ pub enum ServerError {
     /// SLV-PORT-0105: a socket cannot be created.
     #[error("SLV-PORT-0105: cannot bind abstract socket '{name}': {cause}; end its server or choose another name")]
     Bind {
-        /// Its name.
+        /// Name of the socket.
         name: String,
         /// The reason.
         cause: io::Error,
@@ -89,18 +89,18 @@ pub enum ServerError {
 pub enum ServerEvent {
     /// A client attached.
     Attached {
-        /// Its slot.
+        /// Slot of the client.
         slot: Slot,
-        /// The port that it is attached to.
+        /// The port to which the client is attached.
         at: AttachPoint,
         /// Name of that node.
         node: String,
     },
     /// A client left or died. If it was the last SM at its port, an [`ServerEvent::IsSm`] precedes this event.
     Detached {
-        /// Its slot.
+        /// Slot of the client.
         slot: Slot,
-        /// The port that it was attached to.
+        /// The port to which the client was attached.
         at: AttachPoint,
     },
     /// A port got its first client that is an SM, or lost its last one: PortInfo.CapabilityMask.IsSM of `at` changes.
@@ -114,9 +114,9 @@ pub enum ServerEvent {
     },
     /// A client sent a datagram; it enters the fabric at `at`.
     Datagram {
-        /// Its slot.
+        /// Slot of the client.
         slot: Slot,
-        /// The port where it enters the fabric.
+        /// The port where the datagram enters the fabric.
         at: AttachPoint,
         /// Source queue pair.
         from_qp: u32,
@@ -154,7 +154,7 @@ pub struct Counters {
     pub late: u64,
     /// Datagrams dropped because the client has stopped reading.
     pub dropped_full: u64,
-    /// Datagrams without a client to deliver them to.
+    /// Number of datagrams for which there was no client.
     pub dropped_unwanted: u64,
     /// Control messages and packets that could not be decoded.
     pub malformed: u64,

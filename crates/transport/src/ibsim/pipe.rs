@@ -15,7 +15,7 @@ use crate::poll::PollSet;
 /// Direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Way {
-    /// From the client into the fabric.
+    /// From the client to the fabric.
     Up,
     /// From the fabric to the client.
     Down,

@@ -17,7 +17,7 @@ pub const CONTROL_DATA_LEN: usize = 64;
 pub const PACKET_LEN: usize = 32 + MAD_LEN;
 /// Length of a node's name in [`Connect`], in bytes; the last byte is always NUL.
 pub const NODE_NAME_LEN: usize = 32;
-/// Most P_Keys in one answer.
+/// Largest number of P_Keys in one answer.
 pub const PKEYS_MAX: usize = CONTROL_DATA_LEN / 2;
 /// Packet status of a request without a response. Source: Linux ETIMEDOUT.
 pub const STATUS_TIMED_OUT: u32 = 110;
@@ -216,10 +216,10 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// Encoded length in bytes.
+    /// Length of the encoded value in bytes.
     pub const LEN: usize = 12 + NODE_NAME_LEN;
 
-    /// Decodes it. Invalid UTF-8 is replaced.
+    /// Decodes the value. Invalid UTF-8 is replaced.
     #[must_use]
     pub fn parse(data: &[u8; CONTROL_DATA_LEN]) -> Self {
         let name = &data[12..12 + NODE_NAME_LEN];
@@ -232,7 +232,7 @@ impl Connect {
         }
     }
 
-    /// Encodes it.
+    /// Encodes the value.
     #[must_use]
     pub fn emit(&self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
@@ -323,9 +323,9 @@ pub fn emit_pkeys(keys: &[PKey]) -> [u8; CONTROL_DATA_LEN] {
 /// One end of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// Its LID. As the source of a client's packet, 0 means the client's own LID.
+    /// LID of the port. As the source of a client's packet, 0 means the client's own LID.
     pub lid: Lid,
-    /// Its queue pair.
+    /// Queue pair of the port.
     pub qp: u32,
 }
 
@@ -339,7 +339,7 @@ impl From<Address> for End {
 }
 
 impl From<End> for Address {
-    /// Packets have no service level, so it is 0.
+    /// Converts an end to an address with service level 0, because packets of this protocol have none.
     fn from(end: End) -> Self {
         Self {
             qp: end.qp,

@@ -22,7 +22,7 @@ use crate::outstanding::Outstanding;
 use crate::poll::PollSet;
 use crate::{OWN_TRANSACTION_BITS, is_answer, wants_answer};
 
-/// Most packets and control messages read from one socket before the next socket.
+/// Largest number of packets and control messages that are read from one socket before the next socket.
 const BURST: usize = 64;
 
 /// How often the server checks whether silent clients still exist.
@@ -182,7 +182,8 @@ impl IbsimServer {
         true
     }
 
-    /// Returns a request to its client at once as unanswered, for fabrics that know that it cannot be delivered.
+    /// Returns a request to its client at once as unanswered. Fabrics use this if they know that a request cannot be
+    /// delivered.
     pub fn give_back(&mut self, transaction: TransactionId) {
         if let Some(waiting) = self.outstanding.take(transaction.0) {
             self.hand_back(&waiting);
@@ -211,7 +212,7 @@ impl IbsimServer {
 
     // ---- control ----
 
-    /// Answers one control message; false if there is none.
+    /// Answers one control message. Returns false if there is none.
     fn serve_control(&mut self, backend: &dyn Backend, events: &mut Vec<ServerEvent>) -> bool {
         let mut bytes = [0; CONTROL_LEN + 1];
         let Ok((length, from)) = self.control.recv_from(&mut bytes) else {

@@ -24,15 +24,15 @@ const BACKLOG_MAX: usize = 1_024;
 /// An attached client.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
-    /// The suffix of its socket names.
+    /// Suffix of the client's socket names.
     pub(super) id: u32,
-    /// Its queue pair besides 0 and 1; 0 if none.
+    /// Queue pair of the client besides 0 and 1; 0 if none.
     pub(super) qp: u32,
-    /// True if it is an SM.
+    /// True if the client is a subnet manager.
     pub(super) is_sm: bool,
-    /// The port that it is attached to.
+    /// The port to which the client is attached.
     pub(super) at: AttachPoint,
-    /// Name of its data socket.
+    /// Name of the client's data socket.
     pub(super) data_name: String,
 }
 
@@ -47,14 +47,14 @@ pub(super) enum Sent {
     Dead,
 }
 
-/// A data socket and the client behind it.
+/// A data socket, with the client behind it.
 pub(super) struct Place {
     /// `<base>:out<slot>`.
     pub(super) socket: UnixDatagram,
     /// The address to which the socket is connected while the slot is free. Linux refuses writes of other sockets to a
     /// connected socket (EPERM). A detached client thus gets an error, and its packets do not fill an unread queue.
     parking: SocketAddr,
-    /// Its client; `None` if the slot is free.
+    /// Client of the slot; `None` if the slot is free.
     pub(super) client: Option<Client>,
     backlog: Backlog,
 }
@@ -64,7 +64,7 @@ pub(super) struct Place {
 /// floods the client loses only its own packets.
 #[derive(Default)]
 struct Backlog {
-    /// Directed-route SMPs: the responses to a manager.
+    /// Directed-route SMPs: responses to a manager.
     directed: VecDeque<[u8; PACKET_LEN]>,
     /// All other packets, by the LID of the sender.
     by_lid: Turns<Lid, [u8; PACKET_LEN]>,

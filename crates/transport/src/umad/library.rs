@@ -103,20 +103,20 @@ pub struct Umad {
 /// A channel adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaInfo {
-    /// Its name, as in `mlx5_0`.
+    /// Name of the adapter, such as `mlx5_0`.
     pub name: String,
     /// GUID of the node.
     pub node_guid: Guid,
-    /// Its ports.
+    /// Ports of the adapter.
     pub ports: Vec<CaPort>,
 }
 
 /// A port of a channel adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaPort {
-    /// Its number; 0 on switches.
+    /// Number of the port; 0 on switches.
     pub number: PortNum,
-    /// Its GUID.
+    /// GUID of the port.
     pub guid: Guid,
     /// Port state as in PortInfo: 1 down, 2 init, 3 armed, 4 active.
     pub state: u8,
@@ -353,7 +353,7 @@ impl Umad {
         }))
     }
 
-    /// Waits at most `timeout_ms` for a datagram. True if there is one.
+    /// Waits at most `timeout_ms` for a datagram. Returns true if there is one.
     pub(super) fn poll(&self, fd: c_int, timeout_ms: c_int) -> io::Result<bool> {
         // SAFETY: two integers.
         let result = unsafe { (self.poll)(fd, timeout_ms) };

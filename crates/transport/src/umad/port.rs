@@ -18,7 +18,7 @@ const ADVICE_ACCESS: &str = "run as root or as a user who may open /dev/infiniba
 const SMP_METHODS: [u8; 3] = [0x01, 0x02, 0x05]; // Get, Set, Trap
 const SA_METHODS: [u8; 6] = [0x01, 0x02, 0x12, 0x13, 0x14, 0x15]; // Get, Set, GetTable, GetTraceTable, GetMulti, Delete
 
-/// Each class with its version and a manager's methods.
+/// Each class, with its version and the methods that a manager receives.
 const CLASSES: [(Class, u8, &[u8]); 4] = [
     (Class::SubnDirected, 1, &SMP_METHODS),
     (Class::SubnLid, 1, &SMP_METHODS),

@@ -1,4 +1,4 @@
-//! Next hops towards every host in one array.
+//! Next hops towards every host, in one array.
 
 use selvedge_sim::Par;
 
@@ -13,7 +13,7 @@ const ARRIVED: u32 = u32::MAX - 1;
 /// Marks a host that no path reaches, because its link is down.
 pub const UNLINKED: u32 = u32::MAX;
 
-/// Positions of the hosts and next hops towards them.
+/// Positions of the hosts, and the next hops towards them.
 #[derive(Debug)]
 pub struct Routes {
     /// Number of switches.
@@ -22,7 +22,7 @@ pub struct Routes {
     pub channels: usize,
     /// The switch that each channel enters.
     pub to: Vec<u32>,
-    /// The switch that each host is attached to.
+    /// By host: the switch that it is attached to.
     pub at: Vec<u32>,
     /// Hosts of each connected part of the fabric, in order.
     pub parts: Vec<Vec<u32>>,
@@ -39,7 +39,7 @@ pub struct Routes {
 pub struct Leaf {
     /// Index of the switch.
     pub switch: u32,
-    /// Number of its hosts.
+    /// Number of the leaf's hosts.
     pub hosts: u32,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Possible {
 /// A switch on the search path.
 struct Visit {
     switch: u32,
-    /// The cable by which it was reached. A parallel cable counts as a path back.
+    /// The cable by which the switch was reached. A parallel cable counts as a path back.
     by: u32,
     /// The next channel to examine.
     next: u32,
@@ -32,7 +32,7 @@ struct Visit {
 struct Search<'a> {
     net: &'a Net,
     cables: &'a [u32],
-    /// By switch: its number in order of discovery, and the lowest number that it has a path back to.
+    /// By switch: its number in order of discovery, and the lowest number of a switch to which it has a path back.
     met: Vec<u32>,
     back: Vec<u32>,
     clock: u32,

@@ -39,13 +39,14 @@ pub struct RouteTurns {
     switches: usize,
     /// Port count of the largest switch, including port 0.
     stride: usize,
-    /// By cell (switch × stride + port): the cell of the port at the other end. [`NOWHERE`]: no switch there.
+    /// By cell (switch × stride + port): the cell of the port at the other end of the cable; [`NOWHERE`] if no switch
+    /// is there.
     beyond: Vec<u32>,
     /// 64-bit words of a cell.
     words: usize,
     /// By lane and egress cell: the ports by which packets leave the next switch.
     bits: Vec<Vec<u64>>,
-    /// Those of `bits` that routes make under every mix of old and new entries. `None`: all of them.
+    /// The bits of `bits` that routes set under every mix of old and new entries. `None`: all of them.
     sure: Option<Vec<Vec<u64>>>,
     /// The lane of each service level, if lanes are distinguished.
     lane_of: [u8; Sl::COUNT],

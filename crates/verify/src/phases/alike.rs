@@ -57,7 +57,7 @@ fn go_as_others(subject: Subject<'_>, past: &Past, comers: &BTreeSet<PortRef>) -
         .all(|&turn| *ends.entry(turn.1).or_insert_with(|| alike.ends(turn.1, past)) || alike.stands(turn))
 }
 
-/// From one channel to another, at a service level.
+/// A turn from one channel to another, at a service level.
 type Turn = (u32, u32, Sl);
 
 struct Alike<'a> {

@@ -1,4 +1,4 @@
-//! Judges the transition of a change set: its effect on the traffic of the fabric that it is for.
+//! Judges the transition of a change set: its effect on the traffic of its fabric.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LostLink, Op, Plan, ServiceLevels, SlToVl, Tables};
@@ -23,9 +23,9 @@ pub enum Passage {
     /// host can meet packets of recently changed entries.
     #[default]
     Still,
-    /// Proved by the dependencies that it adds to the existing ones.
+    /// The transition was proved by the dependencies that it adds to the existing ones.
     Quick(QuickProof),
-    /// Proved step by step.
+    /// The transition was proved step by step.
     Proved(Box<TransitionProof>),
     /// The tables in force, or steps that were just taken, can by themselves deadlock or loop. The change set only
     /// removes entries until packets have drained, and from then on the transition has no fault.
@@ -192,7 +192,7 @@ pub struct Past {
     pub steps: Vec<PhaseStep>,
     /// Time since the last step was acknowledged, in nanoseconds.
     pub age_ns: u64,
-    /// Links that have gone down since then.
+    /// Links that have gone down since the tables were in force.
     pub lost: Vec<LostLink>,
 }
 

@@ -80,11 +80,12 @@ pub type Writes = [Entry];
 pub struct Made {
     /// The turn.
     pub turn: Turn,
-    /// Smallest class of traffic that makes it.
+    /// The smallest class of traffic that makes the turn.
     pub traffic: Traffic,
-    /// First step in which it exists.
+    /// First step in which the turn exists.
     pub since: u32,
-    /// Step before which a wait has ended it, or the number of steps if no wait has.
+    /// The first step in which the turn no longer exists, because a wait comes before that step. The number of steps if
+    /// there is none.
     pub until: u32,
 }
 
@@ -115,7 +116,7 @@ pub struct Drift<'a> {
     /// True until the first wait: packets in `strays` may exist.
     is_first_window: bool,
     sl: Sl,
-    /// The lane on all hops, if there is only one.
+    /// The lane on all hops, if it is the same on all.
     only: Option<u8>,
     span: (u32, u32),
     /// Turns found.
@@ -279,7 +280,7 @@ impl<'a> Drift<'a> {
         }
     }
 
-    /// The hosts of a switch and its port 0 send by an entry.
+    /// Lets the hosts of a switch and its port 0 send by an entry.
     fn send(&mut self, switch: usize, entry: u8) {
         let Way::Channel(channel) = self.net.way(switch, entry) else {
             return;

@@ -261,7 +261,7 @@ fn prove_trial(
 /// Figures of [`prove_quickly`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct QuickProof {
-    /// LIDs that change an entry.
+    /// Number of LIDs with an entry that changes.
     pub lids: u64,
     /// Existing dependencies of all traffic.
     pub standing: u64,

@@ -22,9 +22,9 @@ pub enum Links {
 /// A directed cable between two switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// Switch it leaves.
+    /// Switch where the channel begins.
     pub src: u32,
-    /// Switch it enters.
+    /// Switch where the channel ends.
     pub dst: u32,
     /// Egress port at `src`.
     pub out: u8,
@@ -37,11 +37,11 @@ pub struct Channel {
 pub struct Host {
     /// The host port. If no agent answers behind the link, the switch port.
     pub at: PortRef,
-    /// Port of the switch that it is attached to.
+    /// Switch port that the host is attached to.
     pub port: u8,
 }
 
-/// Where an entry leads.
+/// The next hop of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// Over this channel, which carries packets.
@@ -230,7 +230,7 @@ impl Net {
         }
     }
 
-    /// True if both were read from the same cabling.
+    /// True if both values were read from the same cabling.
     pub fn is_cabled_like(&self, other: &Self) -> bool {
         self.switches == other.switches && self.channels == other.channels
     }

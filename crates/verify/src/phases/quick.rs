@@ -177,7 +177,7 @@ impl<'a> Added<'a> {
         found
     }
 
-    /// The sources of a switch send by a written entry.
+    /// Lets the sources of a switch send by a written entry.
     fn send(&mut self, switch: usize, entry: u8) {
         let Way::Channel(channel) = self.net.way(switch, entry) else {
             return;

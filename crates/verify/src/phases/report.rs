@@ -28,7 +28,7 @@ pub enum Era {
 pub struct MixedStep {
     /// The packet, the lane that it occupies and the lane that it waits for.
     pub step: Step,
-    /// When its packets used the entries.
+    /// When the packets used the entries that make this dependency.
     pub era: Era,
 }
 
@@ -65,7 +65,7 @@ pub enum PhaseFault {
         lid: Lid,
         /// One entry.
         one: u8,
-        /// The other.
+        /// The other egress port.
         other: u8,
     },
     /// SLV-JUDGE-0043: a step writes to a switch that does not exist.
@@ -95,7 +95,7 @@ impl PhaseFault {
 pub struct PhaseFinding {
     /// The fault's code.
     pub code: &'static str,
-    /// Its severity.
+    /// Severity of the finding.
     pub severity: Severity,
     /// The first step with the fault, from 1. 0: the tables in force have it already.
     pub step: u32,
@@ -124,18 +124,18 @@ impl PhaseFinding {
 /// Figures of one step of a proposal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StepFigures {
-    /// Its number, from 1.
+    /// Number of the step, from 1.
     pub step: u32,
-    /// Entries it changes.
+    /// Number of entries that the step changes.
     pub entries: u64,
     /// Dependencies that may exist in the step, all traffic.
     pub turns: u64,
-    /// Those of `turns` that come only from packets in flight since earlier steps.
+    /// Turns that come only from packets in flight since earlier steps; they are part of `turns`.
     pub ghosts: u64,
     /// Pairs of a source and a LID with a path before and after the transition that may lose packets in this step. A
     /// better order of writes could avoid this.
     pub live_dropped: Sources,
-    /// Pairs without a path before, with a path after, and possibly still without one in this step.
+    /// Pairs without a path before the transition and with a path after it, that may have none in this step.
     pub waiting: Sources,
     /// Some of `live_dropped`: a LID, and an affected switch.
     pub live_examples: Vec<Dropped>,
@@ -146,7 +146,7 @@ pub struct StepFigures {
 pub struct Dropped {
     /// The LID.
     pub lid: Lid,
-    /// The switch that they are attached to.
+    /// The switch that the sources are attached to.
     pub switch: Place,
 }
 
@@ -164,9 +164,9 @@ pub struct TransitionFigures {
     pub turns_max: u64,
     /// Largest number of dependencies from packets in flight since earlier steps, in any step.
     pub ghosts_max: u64,
-    /// Steps with a declared wait before them that is long enough.
+    /// Steps that come after a declared wait of sufficient length.
     pub waits: Vec<u32>,
-    /// Those of `waits` that may be left out, all together.
+    /// Waits of `waits` that may be left out, all together.
     pub waits_spare: Vec<u32>,
     /// Steps with a declared wait before them that is shorter than the drain bound. Such a wait counts as none.
     pub waits_short: Vec<u32>,

@@ -223,7 +223,7 @@ pub fn chunks(lids: usize, par: Par) -> (usize, usize) {
 }
 
 impl PartialEq for StandingTurns {
-    /// Two values are equal if they have the same counts of turns on the same cables.
+    /// True if two values have the same counts of turns on the same cables.
     fn eq(&self, other: &Self) -> bool {
         self.net.is_cabled_like(&other.net) && self.counts == other.counts
     }

@@ -23,7 +23,7 @@ pub type Entry = (u32, u32, u8);
 pub struct LidPlan {
     /// The LID.
     pub lid: Lid,
-    /// Its owner.
+    /// Owner of the LID.
     pub owner: Owner,
     /// Entries by (step, switch).
     pub writes: Vec<Entry>,
@@ -52,7 +52,7 @@ pub struct Trial<'a> {
     pub net: Net,
     /// Positions of the bits of turns.
     pub layout: Layout,
-    /// Lanes before and after.
+    /// Lanes before and after the transition.
     pub rules: LaneRules<'a>,
     /// LIDs that change, ascending.
     pub plans: Vec<LidPlan>,

@@ -38,7 +38,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// A row of bits for each channel.
+    /// Returns a layout with a row of bits for each channel.
     pub fn new(net: &Net) -> Self {
         let (mut rows, mut base) = (vec![0], Vec::new());
         let mut end = 0;

@@ -17,7 +17,7 @@ use super::{PhaseStep, Write};
 
 /// An end of a link between switches.
 type End = (SwitchIdx, u8);
-/// Blocks that differ from their first contents.
+/// LFT blocks that differ from their original contents.
 type Written<'a> = BTreeMap<(SwitchIdx, usize), &'a [u8; BLOCK_LIDS]>;
 
 /// Links between switches that are trained but carry no packets yet, and entries that have no effect yet.
@@ -109,7 +109,7 @@ impl Wake {
         behind.chain(above)
     }
 
-    /// Returns the tables as they act on packets: entries without effect drop.
+    /// Returns the tables as they act on packets: entries without effect count as missing.
     #[must_use]
     pub fn in_force(&self, tables: &Tables) -> Tables {
         let mut masked = tables.clone();
@@ -119,7 +119,7 @@ impl Wake {
         masked
     }
 
-    /// Returns the steps of a change set as they act on packets. `tables` is what the switches have now.
+    /// Returns the steps of a change set, as they act on packets. `tables` is what the switches have now.
     #[must_use]
     pub fn steps(&self, fabric: &Fabric, tables: &Tables, changes: &ChangeSet) -> Vec<PhaseStep> {
         let (mut asleep, mut tops) = (self.asleep.clone(), self.tops.clone());

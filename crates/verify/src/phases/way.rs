@@ -87,14 +87,14 @@ pub fn lifetimes_after(
     most
 }
 
-/// Entries of one LID, which do not change during the wait.
+/// Entries of one LID. They do not change during the wait.
 struct Rest<'a> {
     net: &'a Net,
     column: Vec<u8>,
     round: u32,
     /// By channel: the round in which packets of current sources reach it.
     marked: Vec<u32>,
-    /// By channel: the round, and how many unknown dependencies packets on it still make.
+    /// By channel: the round, and the number of unknown dependencies that packets on it still make.
     known: Vec<(u32, u32)>,
     path: Vec<u32>,
 }
@@ -172,7 +172,7 @@ impl<'a> Rest<'a> {
         most
     }
 
-    /// Returns how many unknown dependencies packets on a channel make from there on.
+    /// Returns the number of unknown dependencies that packets on a channel still make from there on.
     fn behind(&mut self, channel: u32) -> u32 {
         let mut at = channel;
         self.path.clear();

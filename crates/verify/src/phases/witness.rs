@@ -17,7 +17,7 @@ use crate::finding::{Hop, Place, Step, Traffic};
 pub struct Finder<'a> {
     /// The trial.
     pub trial: &'a Trial<'a>,
-    /// Its waits.
+    /// The waits of the trial.
     pub waits: &'a [bool],
 }
 

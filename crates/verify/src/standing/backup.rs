@@ -16,7 +16,7 @@ use crate::judged::{Judged, proved};
 use crate::phases::{Passage, QuickProof};
 use crate::verdict::Verdict;
 
-/// A written block, and the number of entries that change in it.
+/// A written block, with the number of entries that change in it.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     switch: u16,
@@ -46,7 +46,7 @@ pub struct Backup {
 }
 
 impl Backup {
-    /// Returns the state that it was judged for.
+    /// Returns the state that the backup was judged for.
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
@@ -65,7 +65,7 @@ impl Backup {
             .map(|of| (SwitchIdx(of.switch.into()), usize::from(of.block)))
     }
 
-    /// Returns its memory in bytes.
+    /// Returns the memory of the backup, in bytes.
     #[must_use]
     pub fn memory(&self) -> usize {
         size_of::<Self>()

@@ -47,7 +47,7 @@ impl CopyTurns {
         }
     }
 
-    /// Returns the union of both.
+    /// Returns the union of two sets of turns.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let all: BTreeSet<_> = self.turns.iter().chain(&other.turns).copied().collect();

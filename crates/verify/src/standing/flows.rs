@@ -13,11 +13,11 @@ use crate::standing::shape::{Goal, NOWHERE, Shape};
 /// Number of LIDs that make a dependency, by kind of sender and destination.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// LIDs with packets from hosts that make it.
+    /// Number of LIDs to which packets from hosts make this turn.
     pub from_hosts: u16,
     /// LIDs of hosts (and LIDs without a live owner) with packets from any switch or host that make it.
     pub to_hosts: u16,
-    /// LIDs of switches with packets from any switch or host that make it.
+    /// Number of LIDs of switches to which packets from any switch or host make this turn.
     pub to_switches: u16,
 }
 
@@ -81,7 +81,7 @@ impl Greatest {
 enum End {
     Owner,
     Lost,
-    /// Dropped, as expected.
+    /// The packet is dropped, as expected.
     Nobody,
 }
 
@@ -203,7 +203,7 @@ impl Sums {
         }
     }
 
-    /// Adds or removes the contribution of one (switch, LID) where packets end.
+    /// Adds or removes the contribution of one (switch, LID) at which packets end.
     pub fn end(&mut self, shape: &Shape, at: (usize, u8), goal: Goal, pairs: u64, sign: Sign) {
         let is_base = shape.counts_pairs(goal);
         match end_of(shape, at, goal) {
@@ -213,7 +213,7 @@ impl Sums {
         }
     }
 
-    /// Adds or removes one (switch, LID) where packets end.
+    /// Adds or removes one (switch, LID) at which packets end without being delivered.
     pub fn dead_end(&mut self, shape: &Shape, at: (usize, u8), goal: Goal, sign: Sign) {
         if end_of(shape, at, goal) == End::Lost {
             sign.apply(&mut self.dead_ends, 1);
@@ -288,7 +288,7 @@ pub struct Flows {
 pub struct Coming {
     /// First row of the block, and the switch; `None`: empty.
     of: Option<(usize, usize)>,
-    /// Number of LIDs asked for so far.
+    /// Number of LIDs that were requested so far.
     asked: u32,
     /// Indexes of links on which packets to any LID of the block enter. Filled only after [`Coming::MANY`] requests.
     links: Vec<u32>,
@@ -307,7 +307,7 @@ struct Spot {
     tile: usize,
     column: usize,
     goal: Goal,
-    /// First vertex of its lane.
+    /// First vertex of the LID's lane.
     lane: usize,
 }
 
@@ -357,12 +357,12 @@ impl Flows {
         (entry, cell, self.next[cell])
     }
 
-    /// Removes an entry: its packets are dropped here until [`Self::attach`].
+    /// Removes an entry: until [`Self::attach`], its packets are dropped at this switch.
     pub fn detach(&mut self, switch: u16, lid: u16) {
         self.replace(switch, lid, NO_PATH);
     }
 
-    /// Adds an entry. False, with nothing changed, if its packets would loop.
+    /// Adds an entry. Returns false, with nothing changed, if its packets would loop.
     pub fn attach(&mut self, switch: u16, lid: u16, entry: u8) -> bool {
         if self.is_used(lid) {
             let spot = self.spot(lid);
@@ -394,7 +394,7 @@ impl Flows {
         self.flow(spot, switch, Sign::Add);
     }
 
-    /// Adds or removes the contribution of an entry, from its switch on.
+    /// Adds or removes the contribution of an entry, from its switch onwards.
     fn flow(&mut self, spot: Spot, switch: usize, sign: Sign) {
         let (entry, cell, next) = self.read(spot, switch);
         let pairs = self.pairs[spot.tile + switch][spot.column];

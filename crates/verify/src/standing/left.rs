@@ -18,9 +18,9 @@ use super::shape::Arc;
 pub struct Replaced {
     /// The entry.
     pub entry: Entry,
-    /// The phase that wrote it; 0: it existed before.
+    /// The phase that wrote the entry; 0 if it existed before.
     pub since: u16,
-    /// The phase that replaced it.
+    /// The phase that replaced the entry.
     pub until: u16,
     /// True if the link of the replaced entry has been down since. Packets that waited for the link were discarded, so
     /// no packet waits for it because of this entry. Packets that had crossed the link may still be in flight beyond
@@ -29,7 +29,7 @@ pub struct Replaced {
 }
 
 impl From<Entry> for Replaced {
-    /// A replaced entry with no known times.
+    /// Returns a replaced entry with no known times.
     fn from(entry: Entry) -> Self {
         Self {
             entry,

@@ -73,31 +73,31 @@ pub struct Entry {
     pub switch: SwitchIdx,
     /// The LID.
     pub lid: Lid,
-    /// Its egress port from now on; 255: drop.
+    /// The new egress port; 255: drop.
     pub egress: u8,
 }
 
-/// A link between switches that is lost or returns, in both directions.
+/// A link between switches that goes down or comes up, in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkChange {
-    /// One of its ends.
+    /// The switch at one end of the link.
     pub switch: SwitchIdx,
-    /// The port there.
+    /// The port at this end.
     pub port: PortNum,
-    /// True if packets can cross it from now on.
+    /// True if packets can cross the link from now on.
     pub is_up: bool,
 }
 
 /// Changes that happen together. States between the first and the last of them are not judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Links. The last of several changes of one link counts.
+    /// Changed links. The last of several changes of one link counts.
     pub links: Vec<LinkChange>,
-    /// Entries. The last of several changes of one entry counts.
+    /// Changed entries. The last of several changes of one entry counts.
     pub entries: Vec<Entry>,
 }
 
-/// What is proved about the current tables.
+/// What the standing proof shows about the current tables.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Proof {
     /// Pairs (switch, LID) for which packets are dropped or delivered to a wrong port, whether a host sends such
@@ -144,7 +144,7 @@ pub struct Standing {
     flows: Flows,
     /// Dependencies in traffic of hosts and agents, and in all traffic.
     graphs: [Edges; 2],
-    /// Pairs of hosts on one switch. They load no link.
+    /// Number of pairs of hosts on one switch. They load no link.
     near: u64,
     /// Number of directed links that are up.
     up: usize,
@@ -289,7 +289,7 @@ impl Standing {
         }
     }
 
-    /// Returns what is proved now. With several lanes this reads the load of every channel; with one lane it costs
+    /// Returns the current proof. With several lanes this reads the load of every channel; with one lane it costs
     /// almost nothing.
     #[must_use]
     pub fn proof(&self) -> Proof {

@@ -31,7 +31,7 @@ pub struct Order {
     place: Vec<u64>,
     /// Number of unused places directly before each vertex.
     room: Vec<u64>,
-    /// Edges that were against the order at the last check. All others follow it.
+    /// Edges that were against the order at the last check. All other edges follow it.
     against: BTreeSet<(u32, u32)>,
     /// Number of the search that visited each vertex last.
     met: Vec<u32>,
@@ -242,7 +242,7 @@ impl Order {
         true
     }
 
-    /// Moves vertices, in their order, to before another.
+    /// Moves vertices, in their order, to places directly before another vertex.
     fn move_before(&mut self, other: u32, moved: &[u32]) {
         // Half of the gap stays free before the other vertex, because later vertices may have to go there too.
         let parts = 2 * moved.len() as u64;

@@ -17,21 +17,21 @@ use super::shape::Shape;
 /// Dependencies that packets in flight may make, beyond the existing ones.
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
-    /// The replaced entries that they were computed for.
+    /// The replaced entries for which the dependencies were computed.
     replaced: Vec<Replaced>,
-    /// Their LIDs, each once.
+    /// LIDs of these entries, each once.
     lids: Vec<Lid>,
     /// The dependencies: vertex and egress port, each once.
     turns: Vec<(u32, u8)>,
 }
 
 impl Prepared {
-    /// True if these were computed for the packets in flight now.
+    /// True if the dependencies were computed for the packets in flight now.
     pub(super) fn is_for(&self, under_way: &[Replaced]) -> bool {
         self.replaced == under_way
     }
 
-    /// Returns how many of its LIDs are not in `lids`, which is sorted.
+    /// Returns how many of the prepared LIDs are not in `lids`, which is sorted.
     pub(super) fn others(&self, lids: &[Lid]) -> u64 {
         let others = self.lids.iter().filter(|lid| lids.binary_search(lid).is_err());
         others.count() as u64

@@ -52,7 +52,7 @@ struct Column<'s> {
     /// By switch: the column that visited it last, and the walk within that column.
     met: Vec<(u32, u32)>,
     column: u32,
-    /// Switches, each after the one that it points at: cell, switch, next.
+    /// Switches, each after the one that its entry leads to: cell, switch, next.
     order: Vec<(u32, u16, u16)>,
     path: Vec<(u32, u16, u16)>,
 }

@@ -71,7 +71,7 @@ pub(super) fn is_quiet(fabric: &Fabric, op: &Op) -> bool {
     fabric.switch_index(*node).is_some() && *settings == quiet(fabric.node(*node).switch_settings)
 }
 
-/// A written block: its index among all, the step, and its new contents.
+/// A written block: its index among all blocks, the step, and the new contents.
 type Written<'a> = (usize, usize, &'a [u8; BLOCK_LIDS]);
 
 /// Returns the indexes at which two blocks differ. Most entries are equal, so eight are compared at once.
@@ -285,9 +285,9 @@ pub(super) struct Mix<'a> {
     least: u8,
     /// By switch: the entry written last, its value before and after, and the step.
     written: Noted<(u8, u8, usize)>,
-    /// By switch: the phase since which its entry is in force, if it was replaced recently.
+    /// By switch: the phase since which its entry is in force, if the entry was replaced recently.
     pub(super) begun: Noted<u16>,
-    /// By cell: the senders with packets that may be on the channel, and since which phase.
+    /// By cell: the senders with packets that may be on the channel, and the phase since which they may be there.
     pub(super) senders: Noted<(u8, u16)>,
     /// Switches with a channel to them that has new packets or new senders.
     reached: Vec<u32>,

@@ -8,12 +8,12 @@ use selvedge_types::{Idx, PortNum};
 
 use super::Standing;
 
-/// A turn: packets that leave a switch by a port, and the next switch by another. One channel waits for the other.
+/// A turn: packets that leave a switch by one port, and the next switch by another. One channel waits for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The first switch.
     pub switch: SwitchIdx,
-    /// The port there.
+    /// The port of this switch.
     pub port: PortNum,
     /// The port of the next switch.
     pub onward: PortNum,

@@ -14,15 +14,15 @@ pub const NOWHERE: u16 = u16::MAX;
 /// A directed link: the cells of its ports, and the switch that it leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arc {
-    /// Cell of its egress port.
+    /// Cell of the egress port.
     pub cell: u32,
-    /// Its egress port.
+    /// The egress port.
     pub port: u8,
-    /// Switch it leaves.
+    /// Switch where the link begins.
     pub src: u16,
-    /// Switch it enters.
+    /// Switch where the link ends.
     pub dst: u16,
-    /// Cell of its ingress port: the egress cell of the opposite direction.
+    /// Cell of the ingress port: the egress cell of the opposite direction.
     pub back: u32,
 }
 
@@ -35,20 +35,21 @@ pub enum Goal {
     Host {
         /// The switch.
         switch: u16,
-        /// Its port.
+        /// Port of the host.
         port: u8,
-        /// True for the first LID of its port, on which host pairs are counted.
+        /// True for the first LID of the port, on which host pairs are counted.
         is_base: bool,
     },
     /// Port 0 of a switch.
     Switch(u16),
     /// A port that packets cannot reach. They are dropped, and this is allowed.
     Dead,
-    /// No owner, but switches have entries for it. Packets are lost wherever these lead, and this is allowed.
+    /// The LID has no owner, but switches have entries for it. Packets to it are lost wherever the entries lead, and
+    /// this is allowed.
     Stray,
 }
 
-/// Everything that does not change with entries and links.
+/// The part of the state that does not change with entries and links.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Number of switches.
@@ -61,11 +62,11 @@ pub struct Shape {
     pub arcs: Vec<Arc>,
     /// Index in `arcs` of each cell's link; `u32::MAX`: none.
     pub arc_of: Vec<u32>,
-    /// The switch behind each cell that has a cable to one, up or not; [`NOWHERE`]: none.
+    /// By cell: the switch behind it, if it has a cable to one, up or not; [`NOWHERE`] otherwise.
     pub far: Vec<u16>,
-    /// The cell at the other end of each cell's cable to a switch; `u32::MAX`: none.
+    /// By cell: the cell at the other end of its cable to a switch; `u32::MAX` if there is none.
     pub opposite: Vec<u32>,
-    /// For each switch the index in `entering` of the first link that enters it, and the total count at the end.
+    /// By switch: the index in `entering` of the first link that enters it. At the end: the total number.
     pub entering_from: Vec<u32>,
     /// All of `arcs`, by switch entered.
     pub entering: Vec<Arc>,
@@ -106,7 +107,7 @@ impl Shape {
         self.switches * self.cells
     }
 
-    /// Returns the switch behind a cell that has a cable to one.
+    /// Returns the switch behind a cell that has a cable to a switch.
     #[inline]
     pub fn behind(&self, cell: usize) -> u16 {
         self.far[cell]

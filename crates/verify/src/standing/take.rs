@@ -43,10 +43,10 @@ pub(super) fn last(steps: &[Vec<Entry>]) -> Vec<Entry> {
 pub(super) struct Taken {
     /// The proof of the transition.
     pub way: QuickProof,
-    /// What is proved now.
+    /// The current proof.
     pub proof: Proof,
     undo: Vec<Change>,
-    /// Switches that are gone because of it.
+    /// Switches that are gone because of the change set.
     pub gone: Vec<u16>,
 }
 

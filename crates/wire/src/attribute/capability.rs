@@ -13,19 +13,19 @@ impl CapabilityMask {
     pub const NOTICE: Self = Self(1 << 2);
     /// Sends traps.
     pub const TRAP: Self = Self(1 << 3);
-    /// Supports inter-packet delay values beyond the mandatory ones (IsOptionalIPDSupported).
+    /// The port supports inter-packet delay values beyond the mandatory ones (IsOptionalIPDSupported).
     pub const OPTIONAL_IPD: Self = Self(1 << 4);
     /// Supports automatic path migration.
     pub const AUTOMATIC_MIGRATION: Self = Self(1 << 5);
     /// Has an SLtoVLMappingTable.
     pub const SL_MAPPING: Self = Self(1 << 6);
-    /// Keeps its M_Key in non-volatile memory.
+    /// The port keeps its M_Key in non-volatile memory.
     pub const M_KEY_NVRAM: Self = Self(1 << 7);
-    /// Keeps its P_Keys in non-volatile memory.
+    /// The port keeps its P_Keys in non-volatile memory.
     pub const P_KEY_NVRAM: Self = Self(1 << 8);
     /// Has LedInfo.
     pub const LED_INFO: Self = Self(1 << 9);
-    /// Its own subnet manager is disabled.
+    /// The subnet manager of the port is disabled.
     pub const SM_DISABLED: Self = Self(1 << 10);
     /// Has a system image GUID.
     pub const SYSTEM_IMAGE_GUID: Self = Self(1 << 11);
@@ -49,15 +49,15 @@ impl CapabilityMask {
     pub const VENDOR_CLASS: Self = Self(1 << 20);
     /// Traps may carry a directed route.
     pub const DR_NOTICE: Self = Self(1 << 21);
-    /// Sends trap 144 when this mask changes.
+    /// The port sends trap 144 when this mask changes.
     pub const CAPABILITY_MASK_NOTICE: Self = Self(1 << 22);
     /// Supports boot management.
     pub const BOOT_MANAGEMENT: Self = Self(1 << 23);
-    /// Measures the round-trip latency of its link.
+    /// The port measures the round-trip latency of its link.
     pub const LINK_ROUND_TRIP: Self = Self(1 << 24);
     /// Supports ClientReregister.
     pub const CLIENT_REREGISTRATION: Self = Self(1 << 25);
-    /// Sends trap 144 for other local changes.
+    /// The port sends trap 144 for other local changes.
     pub const OTHER_LOCAL_CHANGES: Self = Self(1 << 26);
     /// Has LinkSpeedWidthPairsTable.
     pub const SPEED_WIDTH_PAIRS: Self = Self(1 << 27);

@@ -83,9 +83,9 @@ pub struct ClassPortInfo {
     pub capabilities2: u32,
     /// Longest response time: 4.096 µs · 2^value.
     pub resp_time: Bits<5>,
-    /// Where to send requests instead. LID and GID 0: no redirection.
+    /// Address to which requests must be sent instead. LID and GID 0: no redirection.
     pub redirect: ClassAddress,
-    /// Where the agent sends traps.
+    /// Address to which the agent sends traps.
     pub trap: ClassAddress,
     /// Hop limit of traps.
     pub trap_hop_limit: u8,

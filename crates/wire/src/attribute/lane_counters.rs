@@ -33,11 +33,11 @@ pub trait CounterBlock: GmpAttribute {
     fn row(&self) -> [u32; 16];
 }
 
-/// Which row of counters an attribute holds.
+/// The row of counters that an attribute holds.
 pub trait CounterRow: Copy + Eq + fmt::Debug {
-    /// Its attribute id.
+    /// Id of the attribute.
     const ID: AttributeId;
-    /// Its name in the standard.
+    /// Name of the attribute in the standard.
     const NAME: &'static str;
     /// Width of each counter, 16 or 32 bits.
     const BITS: u32;

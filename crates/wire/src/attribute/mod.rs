@@ -136,24 +136,24 @@ impl AttributeId {
 
 /// An attribute of the subnet management class: 64 data bytes.
 pub trait Attribute: Sized + core::fmt::Display {
-    /// Its attribute id.
+    /// Id of the attribute.
     const ID: AttributeId;
 
-    /// Decodes it.
+    /// Decodes the attribute.
     fn parse(data: &SmpData) -> Result<Self, DecodeError>;
 
-    /// Encodes it.
+    /// Encodes the attribute.
     fn emit(&self) -> SmpData;
 }
 
 /// An attribute of the performance management class: up to 192 data bytes; unused ones are 0.
 pub trait GmpAttribute: Sized + core::fmt::Display {
-    /// Its attribute id.
+    /// Id of the attribute.
     const ID: AttributeId;
 
-    /// Decodes it.
+    /// Decodes the attribute.
     fn parse(data: &GmpData) -> Result<Self, DecodeError>;
 
-    /// Encodes it.
+    /// Encodes the attribute.
     fn emit(&self) -> GmpData;
 }

@@ -26,7 +26,7 @@ pub struct NodeInfo {
     pub kind: NodeKind,
     /// Number of external ports; 255 is refused.
     pub port_count: u8,
-    /// GUID of the system the node belongs to; 0 if it has none.
+    /// GUID of the system to which the node belongs; 0 if there is none.
     pub system_guid: Guid,
     /// GUID of the node.
     pub node_guid: Guid,

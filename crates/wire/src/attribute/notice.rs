@@ -97,9 +97,9 @@ pub const PRODUCER_CLASS_MANAGER: u32 = 4;
 pub struct Notice {
     /// Urgency.
     pub kind: NoticeType,
-    /// Its definer, and its number.
+    /// Definer and number of the notice.
     pub source: NoticeSource,
-    /// LID of the port that sent it.
+    /// LID of the port that sent the notice.
     pub issuer_lid: Lid,
     /// Toggles with every new entry of a notice queue.
     pub toggle: bool,

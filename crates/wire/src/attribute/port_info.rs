@@ -56,7 +56,7 @@ pub struct PortInfo {
     pub lid: Lid,
     /// LID of the master subnet manager.
     pub sm_lid: Lid,
-    /// Capabilities of the port; of a switch only port 0 has them.
+    /// Capabilities of the port. On a switch only port 0 has them.
     pub capabilities: CapabilityMask,
     /// Vendor's diagnostic code; 0 is "good".
     pub diag_code: u16,

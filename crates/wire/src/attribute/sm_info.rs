@@ -109,7 +109,7 @@ impl fmt::Display for SmControl {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SmInfo {
-    /// GUID of the port that it runs on.
+    /// GUID of the port at which the manager runs.
     pub guid: Guid,
     /// SM_Key, which authenticates a manager. A response contains 0 unless the request contained the key.
     pub sm_key: u64,

@@ -33,7 +33,7 @@ pub struct SwitchInfo {
     pub linear_top: Lid,
     /// Port for LIDs that are not in the random table.
     pub default_port: u8,
-    /// Port for multicast packets without an entry, unless they arrived by it.
+    /// Port for multicast packets without an entry. A packet that arrived by this port is not sent back.
     pub default_mcast_primary: u8,
     /// Port for multicast packets without an entry that arrived by the primary port.
     pub default_mcast_not_primary: u8,

@@ -100,13 +100,13 @@ pub struct BadMKey {
     pub lid: Lid,
     /// DrSLID of the SMP.
     pub dr_slid: Lid,
-    /// Its method.
+    /// Method of the SMP.
     pub method: u8,
-    /// Its attribute.
+    /// Attribute of the SMP.
     pub attribute: u16,
-    /// Its modifier.
+    /// Attribute modifier of the SMP.
     pub modifier: u32,
-    /// The M_Key in it.
+    /// M_Key of the SMP.
     pub m_key: u64,
     /// True if the SMP had a directed route.
     pub directed: bool,
@@ -114,7 +114,7 @@ pub struct BadMKey {
     pub truncated: bool,
     /// Number of hops of the route, 6 bits.
     pub hop_count: u8,
-    /// The return path of the SMP, from byte 0 on.
+    /// Return path of the SMP, from byte 0 on.
     pub return_path: [u8; 30],
 }
 
@@ -162,12 +162,12 @@ pub struct SwitchBadPKey {
     pub dgid: Gid,
     /// The switch.
     pub switch: Lid,
-    /// Its port.
+    /// Port of the switch.
     pub port: u8,
 }
 
 impl Trap {
-    /// Returns its number.
+    /// Returns the number of the trap.
     #[must_use]
     pub const fn number(&self) -> u16 {
         match self {
@@ -188,7 +188,7 @@ impl Trap {
         }
     }
 
-    /// Returns the type that the standard defines for it. Source: IBA vol 1 §14.2.5.1.
+    /// Returns the type that the standard defines for the trap. Source: IBA vol 1 §14.2.5.1.
     #[must_use]
     pub const fn kind(&self) -> NoticeType {
         match self.number() {

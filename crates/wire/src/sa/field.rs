@@ -22,7 +22,7 @@ pub enum Show {
     Secret,
 }
 
-/// How a query field selects rows.
+/// How a field of a query selects rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matching {
     /// The row has the same bits.
@@ -37,17 +37,17 @@ pub enum Matching {
 /// Named bits of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name in the standard.
+    /// Name of the field in the standard.
     pub name: &'static str,
     /// Offset of its first bit from the beginning of the record; bit 0 is the highest of byte 0.
     pub at: u16,
     /// Number of bits: at most 64, or a multiple of 8 that starts at a byte boundary.
     pub bits: u16,
-    /// Number of its bit in the component mask, if it has one.
+    /// Number of the field's bit in the component mask, if it has one.
     pub component: u8,
-    /// How it selects rows.
+    /// How the field selects rows.
     pub matching: Matching,
-    /// How it is printed.
+    /// How the field is printed.
     pub show: Show,
 }
 
@@ -96,7 +96,7 @@ impl Field {
         }
     }
 
-    /// Returns its bit in a component mask; 0 if it is not a component.
+    /// Returns the field's bit in a component mask; 0 if the field is not a component.
     #[must_use]
     pub const fn mask(self) -> u64 {
         match self.component {
@@ -105,7 +105,7 @@ impl Field {
         }
     }
 
-    /// Returns the index of its first byte, and the index after its last.
+    /// Returns the index of the field's first byte, and the index after its last.
     #[must_use]
     pub const fn bytes(self) -> (usize, usize) {
         (self.at as usize / 8, (self.at + self.bits).div_ceil(8) as usize)
@@ -155,7 +155,7 @@ impl Field {
         }
     }
 
-    /// Returns its bytes. If the field shares bytes with others, returns those whole bytes.
+    /// Returns the bytes of the field. If the field shares bytes with others, returns those whole bytes.
     #[must_use]
     #[inline]
     pub fn slice(self, data: &SaData) -> &[u8] {
@@ -163,7 +163,7 @@ impl Field {
         data.get(first..end).unwrap_or_default()
     }
 
-    /// Returns its 16 bytes, for a GID or key.
+    /// Returns the 16 bytes of a GID or key.
     #[must_use]
     #[inline]
     pub fn wide(self, data: &SaData) -> [u8; 16] {
@@ -171,7 +171,7 @@ impl Field {
         core::array::from_fn(|i| data.get(first + i).copied().unwrap_or(0))
     }
 
-    /// Writes bytes from its beginning on; bytes that do not fit are dropped.
+    /// Writes bytes from the beginning of the field on; bytes that do not fit are dropped.
     #[inline]
     pub fn put(self, data: &mut SaData, bytes: &[u8]) {
         let (first, end) = self.bytes();
@@ -180,7 +180,7 @@ impl Field {
         }
     }
 
-    /// Sets its bits in `mask`.
+    /// Sets the field's bits in `mask`.
     pub fn cover(self, mask: &mut SaData) {
         let (first, end) = self.bytes();
         if self.bits > 64 {

@@ -134,7 +134,7 @@ impl RmppStatus {
 pub struct Rmpp {
     /// Always 1.
     pub version: u8,
-    /// Its type.
+    /// Type of the segment.
     pub kind: RmppKind,
     /// Longest time until the other side responds: 4.096 µs · 2^value; 31: no value.
     pub response_time: u8,

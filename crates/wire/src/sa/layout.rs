@@ -10,13 +10,13 @@ use crate::{AttributeId, Gid, Mad};
 /// Name, size and fields of a record.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Its attribute id.
+    /// Id of the attribute.
     pub id: AttributeId,
-    /// Its name in the standard.
+    /// Name of the record in the standard.
     pub name: &'static str,
     /// Length in bytes, without the padding between records.
     pub len: usize,
-    /// Its fields, in order.
+    /// Fields of the record, in order.
     pub fields: &'static [Field],
 }
 
@@ -34,7 +34,7 @@ impl Layout {
         self.len.div_ceil(8) as u16
     }
 
-    /// Returns the same distance in bytes.
+    /// Returns the distance between two records, in bytes.
     #[must_use]
     pub const fn stride(&self) -> usize {
         self.len.div_ceil(8) * 8
@@ -134,13 +134,13 @@ impl Record {
         Some(Self::new(layout, mad.sa_data()))
     }
 
-    /// Returns its field table.
+    /// Returns the field table of the record.
     #[must_use]
     pub const fn layout(&self) -> &'static Layout {
         self.layout
     }
 
-    /// Returns its bytes; bytes after its end are 0.
+    /// Returns the bytes of the record; bytes after its end are 0.
     #[must_use]
     pub const fn data(&self) -> &SaData {
         &self.data

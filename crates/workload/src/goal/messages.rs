@@ -17,7 +17,7 @@ pub struct Messages {
     /// Line and rank of each operation.
     ops: Vec<(usize, u32)>,
     channels: BTreeMap<Channel, Ends>,
-    /// Dependencies: a moment, and one before it.
+    /// Dependencies: a moment, and an earlier one for which it waits.
     waits: Vec<(u32, u32)>,
 }
 
@@ -39,7 +39,7 @@ const fn end(op: u32) -> u32 {
     2 * op + 1
 }
 
-/// Sends and receives of a channel, each with its bytes.
+/// Sends and receives of a channel, each with its number of bytes.
 #[derive(Default)]
 struct Ends {
     sends: Vec<(u32, u32)>,

@@ -35,7 +35,7 @@ pub(in crate::checkers) type Block = (NodeIdx, u32);
 #[derive(Clone, Copy, Debug)]
 struct Lie {
     since: Time,
-    /// When the manager that wrote it was last unable to reach the switch.
+    /// When the manager that wrote the block was last unable to reach the switch.
     apart: Time,
     by: ManagerId,
 }
@@ -43,25 +43,25 @@ struct Lie {
 /// Blocks with contents that may differ from what their switches acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(in crate::checkers) struct Blocks {
-    /// Switches with lying agents now: they acknowledge blocks and do not take them.
+    /// Switches with lying agents: they acknowledge blocks without storing them.
     liars: BTreeSet<NodeIdx>,
     lies: BTreeMap<Block, Lie>,
     /// Times at which a Set corrected a block that a switch had acknowledged but not stored. Until then the switch
     /// forwarded by entries that no manager knew.
     lies_ended: Vec<Time>,
-    /// When a block was last acknowledged and not taken.
+    /// When a block was last acknowledged but not stored.
     lied: Option<Time>,
     /// Blocks with contents that no manager knows, and the rule for each.
     strays: BTreeMap<Block, Rule>,
 }
 
 impl Blocks {
-    /// Sets the switches with lying agents from now on.
+    /// Sets the switches that have lying agents from now on.
     pub fn set_liars(&mut self, liars: &BTreeSet<NodeIdx>) {
         self.liars.clone_from(liars);
     }
 
-    /// A block was read: it is known again.
+    /// Records that a block was read, so that its contents are known again.
     pub fn note_read(&mut self, change: &Change) {
         if let Change::Read { node, modifier, .. } = *change {
             self.lies.remove(&(node, modifier));
@@ -132,7 +132,7 @@ impl Blocks {
         false
     }
 
-    /// True if a switch lies still, or has lied since then.
+    /// True if a switch still lies, or has lied since this time.
     pub fn lied_since(&self, then: Time) -> bool {
         !self.lies.is_empty() || is_since(self.lied, then)
     }
@@ -142,12 +142,12 @@ impl Blocks {
         self.lies_ended.contains(&at)
     }
 
-    /// True if the content of a block is unknown for this reason.
+    /// True if the contents of any block are unknown for this reason.
     pub fn is_any_stray(&self, why: Rule) -> bool {
         self.strays.values().any(|rule| *rule == why)
     }
 
-    /// Blocks that their switches acknowledged and do not hold.
+    /// Returns the blocks that their switches acknowledged but do not hold.
     pub fn lies(&self) -> impl Iterator<Item = Block> {
         self.lies.keys().copied()
     }
@@ -169,7 +169,7 @@ impl Blocks {
         lies.any(|(&(node, _), lie)| reader(lie, node, scene).is_some())
     }
 
-    /// A manager that rests while a switch does not hold a block of it must read the block back in time.
+    /// Fails if an idle manager does not read back, in time, a block that its switch does not hold.
     pub fn read_back_in_time(
         &mut self,
         scene: &Scene<'_>,
@@ -208,7 +208,7 @@ impl Blocks {
     }
 }
 
-/// The manager that wrote a block which its switch does not hold, if it is master and can reach the switch.
+/// Returns the manager that wrote a block which its switch does not hold, if it is master and can reach the switch.
 fn reader<'a>(lie: &Lie, node: NodeIdx, scene: &Scene<'a>) -> Option<&'a Life> {
     let life = scene.life(lie.by).filter(|life| life.sm.role() == Role::Master)?;
     let (at, own) = (scene.emulator.port_of(life.client)?, scene.chassis().port_at(node, 0)?);

@@ -29,10 +29,10 @@ pub(in crate::checkers) struct MovedCables {
     far: Vec<Option<PortIdx>>,
     /// When a cable was last moved, by each of its present ports.
     at: BTreeMap<PortIdx, Time>,
-    /// When a manager last received a trap of a node.
+    /// When a manager last received a trap from a node.
     told: BTreeMap<NodeIdx, Time>,
-    /// When a block last went to a wrong switch over a moved cable and the manager could not know it, and until when
-    /// the manager could not know it.
+    /// When a block last went to a wrong switch over a moved cable without the manager being able to know, and until
+    /// when it could not know.
     unheard: Option<(Time, Time)>,
 }
 
@@ -85,9 +85,9 @@ impl MovedCables {
         self.unheard.is_some_and(is_out)
     }
 
-    /// Returns the time at which the switches at the moved cable repeat their traps. `None` if a trap has arrived since
-    /// the move, or if that time is over. A trap may be missing because the medium lost it, because its route led over
-    /// that cable, or because an earlier trap is not repressed yet.
+    /// Returns until when the switches at the moved cable repeat their traps; `None` if a trap has arrived since the
+    /// move, or if that time is over. A trap may be missing because the medium lost it, because its route led over that
+    /// cable, or because an earlier trap is not repressed yet.
     fn unheard_until(&self, now: Time, chassis: &Chassis, astray: &Astray) -> Option<Time> {
         let moved = *self.at.get(&astray.port)?;
         let near = chassis.wire(astray.port).node();

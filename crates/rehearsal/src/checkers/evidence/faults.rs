@@ -9,25 +9,25 @@ use selvedge_sim::Time;
 use crate::digest::Digest;
 use crate::subnet::{is_up, ports_of};
 
-/// How long after the last flipped bit a wrong value may be in flight, or in a manager.
+/// How long after the last flipped bit a wrong value may still be in flight, or in a manager.
 const CORRUPT_ECHO: Duration = Duration::from_secs(1);
-/// How long after nodes stop being hidden a manager may still miss them: the next light sweep finds them.
+/// How long a manager may still miss nodes that are no longer hidden: the next light sweep finds them.
 const BLIND_ECHO: Duration = Duration::from_secs(12);
 
-/// Faults so far.
+/// The faults so far.
 #[derive(Clone, Debug)]
 pub(in crate::checkers) struct Faults {
     /// Digest of trained links, their peers and powered nodes.
     shape: u64,
-    /// When that last changed.
+    /// When this digest last changed.
     disturbed: Option<Time>,
-    /// Whether two nodes show one GUID, and when that was last so.
+    /// Whether two nodes show one GUID now, and when they last did.
     has_clones: bool,
     cloned: Option<Time>,
-    /// Whether bits are flipped, and when they last were.
+    /// Whether bits are flipped now, and when they last were.
     is_corrupting: bool,
     corrupted: Option<Time>,
-    /// Number of nodes that are hidden from management, and when there last were some.
+    /// Number of nodes that are hidden from management, and when any node last was.
     hidden: u32,
     blind: Option<Time>,
 }
@@ -46,7 +46,7 @@ impl Faults {
         }
     }
 
-    /// A fault is about to strike.
+    /// Called when a fault is about to strike.
     pub fn strikes(&mut self, now: Time, fault: &Fault) {
         match fault {
             Fault::Corrupt(ratio, _) => self.set_corrupting(now, ratio.numerator > 0),
@@ -57,7 +57,7 @@ impl Faults {
         }
     }
 
-    /// Bits are flipped from now on, or no longer.
+    /// Records that bits are flipped from now on, or no longer.
     pub const fn set_corrupting(&mut self, now: Time, is_corrupting: bool) {
         self.is_corrupting = is_corrupting;
         self.corrupted = Some(now);
@@ -71,7 +71,7 @@ impl Faults {
         };
     }
 
-    /// The hardware changed other than by a Set. Returns true if trained links or powered nodes changed.
+    /// Called when the hardware changed other than by a Set. Returns true if trained links or powered nodes changed.
     pub fn happened(&mut self, now: Time, chassis: &Chassis) -> bool {
         let shape = shape(chassis);
         let is_disturbed = std::mem::replace(&mut self.shape, shape) != shape;
@@ -99,27 +99,27 @@ impl Faults {
         self.corrupted.is_some()
     }
 
-    /// True if bits are flipped, or were since then.
+    /// True if bits are flipped now, or were since this time.
     pub fn corrupted_since(&self, then: Time) -> bool {
         self.is_corrupting || is_since(self.corrupted, then)
     }
 
-    /// True if what managers read at that time may come from a flipped bit.
+    /// True if values that managers read at that time may come from a flipped bit.
     pub fn echoes_flipped_bits(&self, then: Time) -> bool {
         self.is_corrupting || self.corrupted.is_some_and(|at| at + CORRUPT_ECHO >= then)
     }
 
-    /// True if links or nodes have changed since then.
+    /// True if links or nodes have changed since this time.
     pub fn disturbed_since(&self, then: Time) -> bool {
         is_since(self.disturbed, then)
     }
 
-    /// True if two nodes show one GUID, or did since then.
+    /// True if two nodes show one GUID now, or did since this time.
     pub fn cloned_since(&self, then: Time) -> bool {
         self.has_clones || is_since(self.cloned, then)
     }
 
-    /// When two nodes last showed one GUID.
+    /// Returns when two nodes last showed one GUID.
     pub const fn cloned(&self) -> Option<Time> {
         self.cloned
     }
@@ -135,7 +135,7 @@ pub(super) fn is_since(last: Option<Time>, then: Time) -> bool {
     last.is_some_and(|last| last >= then)
 }
 
-/// Digest of trained links, their peers and powered nodes.
+/// Returns a digest of trained links, their peers and powered nodes.
 fn shape(chassis: &Chassis) -> u64 {
     let mut digest = Digest::default();
     for node in chassis.fabric().nodes().indices() {

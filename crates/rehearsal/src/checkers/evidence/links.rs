@@ -8,7 +8,7 @@ use selvedge_wire::{AttributeId, Class, Mad, Method, PortInfo};
 
 use crate::checkers::seen::{Scene, Seen};
 
-/// Links by process of a manager, since it started.
+/// The known links of each process of a manager, since that process started.
 #[derive(Clone, Debug, Default)]
 pub(in crate::checkers) struct Links {
     heard: BTreeMap<ClientId, Heard>,
@@ -48,12 +48,12 @@ impl Links {
     }
 }
 
-/// Links as one process of a manager has seen them, by port.
+/// Links as one process of a manager knows them, by port.
 #[derive(Clone, Debug)]
 struct Heard {
     /// The port at the other end of the cable, if an answer came through it.
     through: Vec<Option<PortIdx>>,
-    /// A request to the node behind the link, or its answer, was lost.
+    /// By port: whether a request to the node behind the link, or its answer, was lost.
     is_cut_off: Vec<bool>,
     /// True if the last request for the port's PortInfo, or its answer, was lost. Then the manager does not know that
     /// the link is up, and sends nothing through it.
@@ -70,7 +70,7 @@ impl Heard {
         }
     }
 
-    /// An answer came: every link on its route lets MADs pass.
+    /// Records an answer: every link on its route lets MADs pass.
     fn answer(&mut self, chassis: &Chassis, at: PortIdx, mad: &Mad) {
         let end = along(chassis, at, mad, |from, to| {
             self.through[from.0 as usize] = Some(to);
@@ -81,7 +81,7 @@ impl Heard {
         }
     }
 
-    /// A request or its answer was lost.
+    /// Records that a request or its answer was lost.
     fn lost(&mut self, chassis: &Chassis, at: PortIdx, mad: &Mad) {
         let mut last = None;
         let end = along(chassis, at, mad, |from, to| last = Some((from, to)));
@@ -94,7 +94,7 @@ impl Heard {
     }
 
     /// True if the medium let no answer through a port's link since the manager started: it lost the MADs through the
-    /// link, or the PortInfo that shows the link up.
+    /// link, or the PortInfo that shows that the link is up.
     fn is_unseen(&self, chassis: &Chassis, port: PortIdx) -> bool {
         let Some(far) = chassis.wire(port).peer() else {
             return false;

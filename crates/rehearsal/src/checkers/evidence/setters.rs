@@ -1,4 +1,5 @@
-//! Managers with Sets that agents took, and when: a manager that has not swept since does not know the other's Sets.
+//! Managers with Sets that agents executed, and the times. A manager that has not swept since does not know the other's
+//! Sets.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +7,20 @@ use selvedge_sim::Time;
 
 use crate::manager::ManagerId;
 
-/// Managers by their Sets.
+/// Managers with Sets that agents executed.
 #[derive(Clone, Debug, Default)]
 pub(in crate::checkers) struct Setters {
-    /// When a Set of each manager was last taken.
+    /// When an agent last executed a Set of each manager.
     last_set: BTreeMap<ManagerId, Time>,
     /// The manager that sent the last taken Set, and when that last changed to another manager.
     master: Option<ManagerId>,
     master_changed: Option<Time>,
-    /// When a Set was last taken that an earlier process of its manager had sent.
+    /// When an agent last executed a Set that an earlier process of its manager had sent.
     bequeathed: Option<Time>,
 }
 
 impl Setters {
-    /// A Set of a manager was taken.
+    /// Called when a Set of a manager was taken.
     pub fn note(&mut self, now: Time, manager: ManagerId) {
         self.last_set.insert(manager, now);
         let before = self.master.replace(manager);
@@ -28,18 +29,18 @@ impl Setters {
         }
     }
 
-    /// A Set was taken that an earlier process of its manager had sent.
+    /// Records that an agent executed a Set that an earlier process of its manager had sent.
     pub const fn note_bequeathed(&mut self, now: Time) {
         self.bequeathed = Some(now);
     }
 
-    /// When a Set of another manager was last taken.
+    /// Returns when an agent last executed a Set of another manager.
     pub fn last_of_others(&self, manager: ManagerId) -> Option<Time> {
         let others = self.last_set.iter().filter(|(id, _)| **id != manager);
         others.map(|(_, at)| *at).max()
     }
 
-    /// When a Set of an earlier process of a manager was last taken.
+    /// Returns when an agent last executed a Set of an earlier process of a manager.
     pub const fn bequeathed(&self) -> Option<Time> {
         self.bequeathed
     }

@@ -14,14 +14,14 @@ use crate::checkers::names::port_name;
 use crate::checkers::rules::Rule;
 use crate::subnet::ports_of;
 
-/// A port that got other LIDs than it had.
+/// A port that got LIDs other than those it had.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moved {
     port: PortIdx,
     guid: Guid,
     before: LidRange,
     now: LidRange,
-    /// The port held its LIDs until now: it did not boot in between.
+    /// True if the port held its LIDs until now: it did not boot in between.
     kept: bool,
 }
 
@@ -44,8 +44,7 @@ impl Moved {
     }
 
     /// True if a port cannot keep its base LID with this LMC, because the LIDs of a port must begin at a multiple of
-    /// their number. If other ports hold the rest of its new LIDs, the port may get only the first of its new LIDs for
-    /// now.
+    /// their number. If other ports hold some of its new LIDs, the port may get only the first of them for now.
     pub const fn must_begin_elsewhere(self, lmc: Lmc) -> bool {
         !self.before.base.0.is_multiple_of(lmc.lids())
     }
@@ -71,18 +70,17 @@ pub(super) struct LidBook {
     by_guid: BTreeMap<Guid, LidRange>,
     /// LIDs that each port of the chassis held last, whatever GUID it showed.
     by_port: BTreeMap<PortIdx, LidRange>,
-    /// How often the node had booted then: a node that boots loses its LIDs.
+    /// How often the node had booted when the port last held LIDs. A node that boots loses its LIDs.
     boots: BTreeMap<Guid, u32>,
     /// GUIDs that two nodes ever showed.
     cloned: BTreeSet<Guid>,
-    /// Ports that lost their LIDs to a port with a larger LMC than before: the LIDs of a port are consecutive, so the
-    /// growing range of that port took the place of theirs.
+    /// Ports that lost their LIDs to a port with a larger LMC than before. The LIDs of a port are consecutive, so the
+    /// growing range of that port replaced theirs.
     overgrown: BTreeSet<Guid>,
-    /// LIDs that ports held before an excused Set gave them others.
+    /// LIDs that ports held before an excused Set gave them other LIDs.
     own: BTreeMap<Guid, LidRange>,
     /// All LIDs that ports held before Sets gave them other LIDs, with the time of the last such Set. If a port was
-    /// changed twice, it has several such LIDs, and a manager that has read only the first of them may give it these
-    /// again.
+    /// changed twice, it has several entries, and a manager that has read only the first LIDs may restore them.
     left: BTreeMap<Guid, Vec<(LidRange, Time)>>,
 }
 
@@ -161,7 +159,7 @@ impl LidBook {
         (new, first)
     }
 
-    /// LIDs that the port with this GUID held last.
+    /// Returns the LIDs that the port with this GUID held last.
     pub fn held_last(&self, guid: Guid) -> Option<LidRange> {
         self.by_guid.get(&guid).copied()
     }
@@ -178,7 +176,7 @@ impl LidBook {
         self.own.entry(moved.guid).or_insert(moved.before);
     }
 
-    /// A Set has given a port other LIDs.
+    /// Records that a Set has given a port other LIDs.
     pub fn note_left(&mut self, moved: &Moved, now: Time) {
         let left = self.left.entry(moved.guid).or_default();
         left.retain(|(range, _)| *range != moved.before);
@@ -209,7 +207,7 @@ impl LidBook {
         !moved.kept && others.any(|(guid, range)| overlaps(range) && had_it(guid))
     }
 
-    /// The rule that excuses other LIDs of a port, if one does.
+    /// Returns the rule that excuses other LIDs of a port, if there is one.
     pub fn excuse(&mut self, chassis: &Chassis, moved: &Moved, knew: bool) -> Option<Rule> {
         if self.cloned.contains(&moved.guid) {
             return Some(Rule::ClonedGuid);

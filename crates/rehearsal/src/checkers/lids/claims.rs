@@ -16,11 +16,11 @@ pub(super) type Key = (ManagerId, Guid, LidRange);
 /// Why a manager's belief about a port's LIDs is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Doubt {
-    /// They were first stored while bits were flipped, and may come from a flipped bit.
+    /// The LIDs were first stored while bits were flipped, and may result from a flipped bit.
     Misread,
-    /// The port had lost them before the manager swept: it chose them by chance.
+    /// The port had lost the LIDs before the manager swept, so the manager chose these by chance.
     Guessed,
-    /// The manager assigned others before the port had held these.
+    /// The manager assigned other LIDs before the port had held these.
     Dropped,
     /// Another manager gave these LIDs to the port. This manager believes that the port holds other LIDs, and has not
     /// read the port since.
@@ -108,7 +108,7 @@ impl Claims {
         other.is_some() || before.is_none()
     }
 
-    /// A program has set these LIDs, and must keep them for the port.
+    /// Records that a program has set these LIDs, and must keep them for the port.
     pub fn keep(&mut self, key: Key) {
         self.of(key).stored = Some(None);
     }

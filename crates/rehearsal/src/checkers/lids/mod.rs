@@ -31,7 +31,7 @@ pub(super) struct LidsStay {
     book: LidBook,
     /// LIDs that managers believe to be held by ports.
     claims: Claims,
-    /// The last Set gave a port other LIDs.
+    /// True if the last Set gave a port other LIDs.
     is_renumbered: bool,
 }
 
@@ -113,7 +113,7 @@ impl LidsStay {
         found.judge(Checker::Lids, excuse, || moved.violation(chassis))
     }
 
-    /// A port gets no LIDs that its manager had not stored for it.
+    /// Fails if a port gets LIDs that its manager had not stored for it.
     fn stored_before(
         &self,
         chassis: &Chassis,

@@ -21,11 +21,11 @@ pub(super) struct Circle {
 /// A dependency in a cycle that present entries no longer make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ghost {
-    /// The channel in which its packets wait.
+    /// The channel in which the packets of the ghost wait.
     pub channel: u32,
-    /// When it became a ghost.
+    /// When the edge became a ghost.
     pub since: Time,
-    /// The place (LID, then switch) of the entry that last made it.
+    /// The place (LID, then switch) of the entry that last made the edge.
     pub place: usize,
 }
 
@@ -35,17 +35,17 @@ pub(super) struct Channels {
     stride: usize,
     /// The edge that packets to a LID at a switch make, by LID, then switch.
     edges: Vec<u32>,
-    /// How many places make an edge.
+    /// By edge: the number of places that make it.
     uses: Vec<u16>,
-    /// From when until when an edge is a ghost.
+    /// By edge: the time from which, and until which, it is a ghost.
     ghosts: Vec<(Time, Time)>,
-    /// The place that made the edge last.
+    /// By edge: the place that made it last.
     makers: Vec<usize>,
     /// When the last ghost ends.
     haunted: Time,
     /// Edges added since the last check.
     new: Vec<u32>,
-    /// Number of the search that last visited a channel, and the channel that it came from.
+    /// Number of the search that last visited each channel, and the channel from which that search came.
     visited: Vec<(u32, u32)>,
     visit: u32,
 }

@@ -7,7 +7,7 @@ use selvedge_types::Lid;
 use super::layout::Switches;
 use super::waits::Haunt;
 
-/// The effect of one change.
+/// The effects of one change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delta {
     /// LIDs with packets that loop now and did not before, each with the switches of the loop.
@@ -18,17 +18,17 @@ pub(super) struct Delta {
     pub lost: Vec<(Lid, Switches)>,
     /// LIDs that some switches reach now and did not before.
     pub gained: Vec<(Lid, Switches)>,
-    /// Changed entries by which packets arrived before.
+    /// Changed entries that led packets to their destination before.
     pub changed: Vec<Changed>,
 }
 
-/// A changed entry by which packets arrived before.
+/// A changed entry that led packets to their destination before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Changed {
     pub lid: Lid,
     /// The switch, by position.
     pub at: u8,
-    /// The port by which packets left before.
+    /// The port by which packets left before the change.
     pub was: u8,
     /// Switches from which packets arrived before.
     pub from: Switches,

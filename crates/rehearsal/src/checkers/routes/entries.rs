@@ -1,4 +1,4 @@
-//! Entries of linear tables as switches forward by them.
+//! Entries of linear tables, as switches use them.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::links::{Far, Links};
 pub(super) struct Entries {
     pub layout: Layout,
     pub links: Links,
-    /// By switch, then LID.
+    /// The entries, by switch, then LID.
     rows: Vec<Vec<u8>>,
 }
 
@@ -56,13 +56,13 @@ impl Entries {
         row.filter(move |(_, entry)| **entry == num).map(|(lid, _)| lid)
     }
 
-    /// The port by which a switch sends packets to a LID.
+    /// Returns the port by which a switch sends packets to a LID.
     pub fn entry(&self, at: usize, lid: Lid) -> u8 {
         let row = self.rows.get(at);
         row.and_then(|row| row.get(lid.index())).copied().unwrap_or(NO_PATH)
     }
 
-    /// Where packets to a LID go from a switch.
+    /// Returns where packets to a LID go from a switch.
     pub fn next(&self, at: usize, lid: Lid) -> Far {
         match self.entry(at, lid) {
             NO_PATH => Far::Dead,
@@ -73,7 +73,7 @@ impl Entries {
         }
     }
 
-    /// The switches and ports that packets to `lid` pass from a switch on; `None` if they go in circles.
+    /// Returns the switches and ports that packets to `lid` pass, beginning at a switch; `None` if they loop.
     pub fn way(&self, lid: Lid, from: u8) -> Option<Vec<(u8, u8)>> {
         let mut way = Vec::new();
         let mut at = usize::from(from);

@@ -22,9 +22,9 @@ pub(super) struct Followed {
     /// Switches from which packets arrive.
     delivered: Vec<Switches>,
     circles: Vec<bool>,
-    /// Whether port 0 of a switch holds the LID.
+    /// By LID: whether port 0 of a switch holds it.
     of_switch: Vec<bool>,
-    /// Where packets go, by LID, then switch.
+    /// The end of the route, by LID, then switch.
     ways: Vec<(u8, Far)>,
     /// Egress and far end of each switch before the last change of the LID.
     before: Vec<(u8, Far)>,
@@ -37,13 +37,13 @@ impl Followed {
         self.delivered.get(lid.index()).copied().unwrap_or(0)
     }
 
-    /// LIDs to which packets go in circles.
+    /// Returns the LIDs to which packets loop.
     pub fn circles(&self) -> impl Iterator<Item = Lid> + '_ {
         let circles = (0_u16..).zip(&self.circles).filter(|(_, circle)| **circle);
         circles.map(|(lid, _)| Lid(lid))
     }
 
-    /// LIDs of switches.
+    /// Returns LIDs of switches.
     pub fn of_switches(&self) -> impl Iterator<Item = u16> + '_ {
         let of_switch = (0..).zip(&self.of_switch).filter(|(_, of_switch)| **of_switch);
         of_switch.map(|(lid, _)| lid)
@@ -152,7 +152,7 @@ impl Followed {
         passed
     }
 
-    /// Records where packets go, and the changed entries by which packets arrived before.
+    /// Records where packets go, and the changed entries that led packets to their destination before.
     fn note_ways(&mut self, entries: &Entries, lid: Lid, complete: Switches, delta: &mut Delta) {
         let count = entries.layout.switches().len();
         let base = lid.index() * count;
@@ -207,7 +207,7 @@ fn mark(entries: &Entries, lid: Lid, start: usize, end: u8, state: &mut [u8]) {
     }
 }
 
-/// Returns the switches of the loop that includes one of them.
+/// Returns the switches of the loop that includes this switch.
 fn circle_through(entries: &Entries, lid: Lid, first: usize) -> Vec<NodeIdx> {
     let mut circle = Vec::new();
     let mut at = first;

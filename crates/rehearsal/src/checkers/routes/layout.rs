@@ -34,7 +34,7 @@ impl Layout {
         }
     }
 
-    /// All switches, by position.
+    /// Returns all switches, by position.
     pub fn switches(&self) -> &[NodeIdx] {
         &self.switches
     }
@@ -48,17 +48,17 @@ impl Layout {
         self.switches.len() * self.stride
     }
 
-    /// The switch at a position.
+    /// Returns the switch at a position.
     pub fn switch(&self, position: usize) -> Option<NodeIdx> {
         self.switches.get(position).copied()
     }
 
-    /// The position of a switch.
+    /// Returns the position of a switch.
     pub fn position(&self, node: NodeIdx) -> Option<u8> {
         self.position.get(node.0 as usize).copied().flatten()
     }
 
-    /// The port with a number.
+    /// Returns the port with a number.
     pub fn port(&self, chassis: &Chassis, number: usize) -> Option<PortIdx> {
         let (switch, port) = (number / self.stride, number % self.stride);
         chassis.port_at(self.switch(switch)?, u8::try_from(port).ok()?)

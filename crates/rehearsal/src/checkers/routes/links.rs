@@ -8,7 +8,7 @@ use super::layout::{Layout, Switches};
 /// The peer of a switch port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Far {
-    /// Nothing: no packet leaves by this port.
+    /// Dead end: no packet leaves by this port.
     #[default]
     Dead,
     /// Another switch, by position, and the port by which it is entered.
@@ -20,11 +20,11 @@ pub(super) enum Far {
 /// A port with another far end than before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Relinked {
-    /// Its number.
+    /// Number of the port.
     pub port: usize,
-    /// It led to a switch: packets that waited to leave by it are dropped.
+    /// True if the port led to a switch, so that packets that waited to leave by it are dropped.
     pub is_discarded: bool,
-    /// It leads to another switch, or enters it by another port, than when it last led to a switch.
+    /// True if the port leads to another switch, or enters it by another port, than before.
     pub is_elsewhere: bool,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// All ports without a far end.
+    /// Returns links of which no port has a far end.
     pub fn new(layout: &Layout) -> Self {
         Self {
             far: vec![Far::Dead; layout.ports()],

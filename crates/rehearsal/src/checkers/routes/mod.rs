@@ -37,7 +37,7 @@ use crate::manager::Manager;
 /// A route that a Set took away.
 #[derive(Clone, Debug)]
 struct Interrupted {
-    /// Its switches, by position, and the ports by which packets left them.
+    /// The switches on the route, by position, and the ports by which packets left them.
     way: Vec<(u8, u8)>,
     by: NodeIdx,
 }
@@ -51,7 +51,7 @@ pub(super) struct RoutesStay {
     interrupted: BTreeMap<(Lid, u8), Interrupted>,
     /// Time for which packets to a port that can be reached went in circles; counted for programs only.
     looping: Duration,
-    /// Time of the last check, and whether packets looped then.
+    /// Time of the last check, and whether packets looped at that time.
     last: Option<(Time, bool)>,
 }
 
@@ -81,7 +81,7 @@ impl RoutesStay {
         }
     }
 
-    /// Time for which packets to a port that can be reached went in circles; counted for programs only.
+    /// Returns how long packets to a reachable port looped; counted for programs only.
     pub const fn looping(&self) -> Duration {
         self.looping
     }
@@ -104,7 +104,7 @@ impl RoutesStay {
         }
     }
 
-    /// Adds the time since the last check if packets looped then.
+    /// Adds the time since the last check, if packets looped at that check.
     fn clock_circles(&mut self, now: Time) {
         if let Some((since, true)) = self.last {
             self.looping += now.since(since);

@@ -25,7 +25,7 @@ struct Version {
     linear: u32,
 }
 
-/// How all switches forward.
+/// The entries and links by which all switches forward.
 #[derive(Clone, Debug)]
 pub(super) struct Picture {
     /// Version counters of each node, as last read.
@@ -51,12 +51,12 @@ impl Picture {
         }
     }
 
-    /// Sets the blocks that are in doubt from now on.
+    /// Sets the blocks with doubtful contents from now on.
     pub fn set_doubts(&mut self, doubts: Doubts) {
         self.waits.set_doubts(doubts);
     }
 
-    /// Updates this value by the changes since the last call.
+    /// Updates this value with the changes since the last call.
     pub fn mend(&mut self, now: Time, chassis: &Chassis) -> Delta {
         self.stale.clear();
         let (mut links, mut lids) = (false, false);
@@ -119,7 +119,7 @@ impl Picture {
         self.entries.links.with_hosts()
     }
 
-    /// The switches and ports that packets to `lid` pass from a switch on; `None` if they do not arrive.
+    /// Returns the switches and ports that packets to `lid` pass, beginning at a switch; `None` if they do not arrive.
     pub fn way(&self, lid: Lid, from: u8) -> Option<Vec<(u8, u8)>> {
         let way = self.entries.way(lid, from)?;
         (self.delivered(lid) & 1 << from != 0).then_some(way)
@@ -146,22 +146,22 @@ impl Picture {
         self.waits.any_cycle(&self.entries, chassis, switches)
     }
 
-    /// The port by which a switch sends packets to a LID.
+    /// Returns the port by which a switch sends packets to a LID.
     pub fn entry(&self, at: u8, lid: Lid) -> u8 {
         self.entries.entry(at.into(), lid)
     }
 
-    /// All switches, by position.
+    /// Returns all switches, by position.
     pub fn switches(&self) -> &[NodeIdx] {
         self.entries.layout.switches()
     }
 
-    /// The switch at a position.
+    /// Returns the switch at a position.
     pub fn switch(&self, position: usize) -> Option<NodeIdx> {
         self.entries.layout.switch(position)
     }
 
-    /// The position of a switch.
+    /// Returns the position of a switch.
     pub fn position(&self, node: NodeIdx) -> Option<u8> {
         self.entries.layout.position(node)
     }

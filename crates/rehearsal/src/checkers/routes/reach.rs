@@ -9,14 +9,14 @@ use selvedge_types::Lid;
 use super::layout::{Layout, Switches};
 use crate::subnet::{Subnets, is_up};
 
-/// Holders of LIDs, and the switches around them.
+/// The holders of LIDs, and the switches from which they can be reached.
 #[derive(Clone, Debug)]
 pub(super) struct Reach {
     /// First and last LID of each end port as last read, by port.
     held: Vec<(u16, u16)>,
     /// By port: the switches from which it can be reached, over links that are up.
     reach: Vec<Switches>,
-    /// By LID: switches from which a port that holds it can be reached.
+    /// By LID: the switches from which a port that holds it can be reached.
     of_somebody: Vec<Switches>,
 }
 

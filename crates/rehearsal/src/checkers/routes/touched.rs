@@ -1,4 +1,4 @@
-//! Routes of which every entry is as planned stay as they are.
+//! Checks that routes stay unchanged if each of their entries is as planned.
 
 use selvedge_chassis::Chassis;
 use selvedge_types::Lid;
@@ -13,7 +13,7 @@ use crate::checkers::rules::{Checker, Rule};
 use crate::checkers::seen::Scene;
 use crate::manager::{AcceptedPlan, Manager};
 
-/// Fails if a Set changed a live route of which every entry was as its manager's plan has it.
+/// Fails if a Set changed a live route although every entry of the route was as its manager's plan has it.
 pub(super) fn untouched_stay(
     scene: &Scene<'_>,
     picture: &Picture,
@@ -37,7 +37,7 @@ pub(super) fn untouched_stay(
     Ok(())
 }
 
-/// The violation, if a changed entry took part in a route that was as planned.
+/// Returns the violation, if a changed entry took part in a route that was as planned.
 fn touched(chassis: &Chassis, accepted: &AcceptedPlan, picture: &Picture, changed: Changed) -> Option<Violation> {
     let (lid, at) = (changed.lid, changed.at);
     let planned = |at: u8, lid: Lid| {

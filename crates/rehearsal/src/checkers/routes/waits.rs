@@ -18,18 +18,18 @@ use crate::checkers::rules::Rule;
 /// A block of a switch, by position.
 pub(super) type Place = (u8, usize);
 
-/// Packets that may wait for a channel although no present entry leads to it.
+/// Packets that may wait for a channel although no current entry leads to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Haunt {
-    /// The port at which the channel begins in which they wait.
+    /// The port at which the channel begins in which the packets wait.
     pub at: PortIdx,
-    /// When the last entry that sent them on changed.
+    /// When the last entry that forwarded the packets changed.
     pub since: Time,
-    /// The LID they are for.
+    /// The LID of the packets.
     pub lid: Lid,
 }
 
-/// Blocks that differ from what managers believe.
+/// Blocks with contents other than managers believe.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Doubts {
     /// Blocks that switches acknowledged and do not hold.
@@ -38,7 +38,7 @@ pub(super) struct Doubts {
     pub strays: BTreeMap<Place, Rule>,
 }
 
-/// Channels, and which entries made their ghosts.
+/// Channels, and the entries that made their ghosts.
 #[derive(Clone, Debug)]
 pub(super) struct Waits {
     channels: Channels,
@@ -47,7 +47,7 @@ pub(super) struct Waits {
     of_liars: Vec<Time>,
     /// Times at which ghosts began that entries of unknown blocks had made, and why the block is unknown.
     of_strays: Vec<(Time, Rule)>,
-    /// When dependencies of former entries become ghosts; `None`: they do not.
+    /// When dependencies of former entries become ghosts; `None` if they do not.
     since: Option<Time>,
     /// How long packets may wait in each switch, by position.
     lifetimes: Vec<Duration>,
@@ -65,7 +65,7 @@ impl Waits {
         }
     }
 
-    /// Sets the blocks that are in doubt from now on.
+    /// Sets the blocks with doubtful contents from now on.
     pub fn set_doubts(&mut self, doubts: Doubts) {
         self.doubts = doubts;
     }
@@ -79,7 +79,7 @@ impl Waits {
         self.lifetimes.extend(lifetimes);
     }
 
-    /// A port has another far end than before; `before`: all far ends before.
+    /// Called when a port has another far end than before; `before`: all far ends before.
     pub fn relink(&mut self, layout: &Layout, relinked: Relinked, before: &[Far]) {
         if relinked.is_discarded {
             let (switch, port) = (relinked.port / layout.stride(), relinked.port % layout.stride());
@@ -123,7 +123,7 @@ impl Waits {
         }
     }
 
-    /// Records whether the entries that made a ghost were in doubt.
+    /// Records whether the entries that made a ghost were doubtful.
     fn note_makers(&mut self, since: Time, ends: [Option<u8>; 2], lid: Lid) {
         let block = lid.index() / BLOCK_LIDS;
         let mut ends = ends.iter().flatten();
@@ -157,12 +157,12 @@ impl Waits {
         Some(ports_of(layout, chassis, &cycle))
     }
 
-    /// True if an entry of a lying switch made a ghost that began then.
+    /// True if an entry of a lying switch made a ghost that began at this time.
     pub fn is_of_liar(&self, at: Time) -> bool {
         self.of_liars.contains(&at)
     }
 
-    /// Why no manager knew of the entries that made ghosts which began at these times.
+    /// Returns why no manager knew the entries that made the ghosts which began at these times.
     pub fn stray_at(&self, since: &[Time]) -> Option<Rule> {
         let mut of_strays = self.of_strays.iter().filter(|(at, _)| since.contains(at));
         of_strays.next().map(|(_, rule)| *rule)

@@ -19,7 +19,7 @@ const ANSWER_MAX: Duration = Duration::from_millis(1_074);
 pub(super) struct Answers(Vec<(Question, Time)>);
 
 impl Answers {
-    /// A question has arrived at an administrator. It counts if that is a master's.
+    /// Records a request that arrived at an administrator. It counts only if the administrator is that of a master.
     pub fn note_asked(&mut self, scene: &Scene<'_>, question: Question) {
         let life = scene.life(question.of);
         if life.is_some_and(|life| life.sm.role() == Role::Master) {
@@ -27,7 +27,7 @@ impl Answers {
         }
     }
 
-    /// A question is answered, whether or not the answer arrives at the host.
+    /// Records the answer to a request, whether or not the answer arrives at the host.
     pub fn note_answered(&mut self, number: u64) {
         self.0.retain(|(question, _)| question.number != number);
     }
@@ -37,7 +37,7 @@ impl Answers {
         self.0.retain(|(question, _)| question.of != id);
     }
 
-    /// Fails if a question has waited too long.
+    /// Fails if a request has waited too long.
     pub fn in_time(&self, scene: &Scene<'_>) -> Result<(), Violation> {
         let late = |(_, since): &&(Question, Time)| scene.now.since(*since) > ANSWER_MAX;
         match self.0.iter().find(late) {

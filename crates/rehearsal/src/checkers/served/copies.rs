@@ -24,7 +24,7 @@ impl Hosts<'_> {
         Ok(())
     }
 
-    /// Checks the copies of packets of one member.
+    /// Checks the copies of one member's packets.
     fn copies_from(&self, number: usize, server: usize, (what, group): (What, u128)) -> Result<(), Violation> {
         let host = &self.served.hosts[number];
         // `registered` finds a group that the administrator does not know.
@@ -66,8 +66,9 @@ impl Hosts<'_> {
         }
     }
 
-    /// True if a master reports that no tree joins a member with the others, and its routes may make that impossible.
-    /// Some engines guarantee that a tree fits their routes, but tables that a manager found and kept do not.
+    /// True if a master reports that no tree connects a member with the others, and its routes may make such a tree
+    /// impossible. Some engines guarantee that a tree fits their routes, but tables that a manager found and kept do
+    /// not.
     fn is_left_apart(&self, server: usize, member: (Lid, Guid)) -> bool {
         let id = self.served.desks[server].id;
         let Some(life) = self

@@ -28,7 +28,7 @@ use crate::clients::served::{Desk, Served};
 use crate::clients::ways::{is_active, is_planned};
 use crate::manager::ManagerId;
 
-/// Checks that hosts are served. Its state: questions without an answer.
+/// Checks that hosts are served. Its state: the requests without an answer.
 #[derive(Debug, Default)]
 pub(super) struct HostsServed(Answers);
 
@@ -53,7 +53,7 @@ impl Check for HostsServed {
     }
 }
 
-/// Hosts and their administrators at one instant, for questions about them.
+/// Hosts and their administrators at one instant, as input for checks.
 #[derive(Clone, Copy)]
 pub(crate) struct Hosts<'a> {
     pub(super) scene: Scene<'a>,
@@ -142,7 +142,7 @@ impl<'a> Hosts<'a> {
         Some(format!("the plan in force does not know {name}"))
     }
 
-    /// LID of a multicast group and port GUIDs of its members, as an administrator knows them.
+    /// Returns the LID of a multicast group, and the port GUIDs of its members, as an administrator knows them.
     fn members(&self, server: usize, group: u128) -> Option<(Lid, BTreeSet<Guid>)> {
         let mgid = Gid(group.to_be_bytes());
         let groups = self.administrator(self.served.desks[server].id)?.groups();
@@ -150,7 +150,7 @@ impl<'a> Hosts<'a> {
         Some((group.mlid, group.members.iter().map(|member| member.guid).collect()))
     }
 
-    /// The GUID by which an administrator knows a port: the one that its manager read where the port's LID is.
+    /// Returns the GUID by which an administrator knows a port: the GUID that its manager read at the port's LID.
     fn seen_as(&self, server: usize, port: PortIdx) -> Option<Guid> {
         let (fabric, plan) = self.in_force(self.served.desks[server].id)?;
         let at = plan.lids.owner(self.lid(port))?;
@@ -161,7 +161,7 @@ impl<'a> Hosts<'a> {
         self.scene.chassis()
     }
 
-    /// The base LID that a port holds.
+    /// Returns the base LID that a port holds.
     fn lid(&self, port: PortIdx) -> Lid {
         self.chassis().port(port).settings().lids.base
     }

@@ -1,4 +1,4 @@
-//! Paths in answers to hosts are paths of the plan in force, and lead to the other host.
+//! Checks that paths in answers to hosts are paths of the plan in force, and lead to the other host.
 
 use selvedge_wire::Status;
 use selvedge_wire::sa::records;

@@ -1,4 +1,4 @@
-//! Registrations that hosts have confirmed are known to the administrators of their masters.
+//! Checks that the administrators of masters know the registrations that hosts have confirmed.
 
 use selvedge_types::Guid;
 

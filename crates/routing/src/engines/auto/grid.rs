@@ -38,12 +38,12 @@ pub struct Grid {
     pub sides: Vec<Side>,
     /// Places without a switch.
     pub switches_missing: u64,
-    /// Places without a link, between switches that are there. Parallel links count once.
+    /// Missing links between switches that are present. Parallel links count once.
     pub links_missing: u64,
 }
 
 impl Grid {
-    /// True if every side is two long, and there are three or more.
+    /// True if every side has length two, and there are three or more sides.
     #[must_use]
     pub fn is_hypercube(&self) -> bool {
         self.sides.len() > 2 && self.sides.iter().all(|side| side.length == 2)
@@ -73,7 +73,7 @@ impl fmt::Display for Grid {
     }
 }
 
-/// The grid that the switches of one part form, if they do.
+/// Returns the grid that the switches of one part form, if they form one.
 pub(crate) fn recognise(graph: &Graph, part: usize) -> Option<Grid> {
     let members: Vec<usize> = (0..graph.switches()).filter(|&s| graph.component(s) == part).collect();
     let degree = members.iter().map(|&s| graph.neighbours(s).len()).max()?;
@@ -90,7 +90,7 @@ pub(crate) fn recognise(graph: &Graph, part: usize) -> Option<Grid> {
     places.grid(graph)
 }
 
-/// Links of a part by number, parallel ones as one.
+/// Links of a part, by number. Parallel links count as one.
 struct Edges {
     /// Number of the link between two switches, the lower first.
     of: BTreeMap<(u32, u32), usize>,
@@ -109,7 +109,7 @@ impl Edges {
         Self { of, count }
     }
 
-    /// Number of a link, and whether it is taken from its higher end.
+    /// Returns the number of a link, and whether the step begins at its higher end.
     fn step(&self, from: u32, to: u32) -> (usize, bool) {
         let at = self.of.get(&(from.min(to), from.max(to)));
         // Both are neighbours, or the caller would not ask.
@@ -129,7 +129,7 @@ impl Parallel {
         }
     }
 
-    /// The class of a link, and whether the link runs against it.
+    /// Returns the class of a link, and whether the link runs against the direction of the class.
     fn find(&mut self, edge: usize) -> (usize, bool) {
         let (mut at, mut turned) = (edge, false);
         while self.parent[at].0 != at {
@@ -156,7 +156,8 @@ impl Parallel {
     }
 }
 
-/// Joins opposite sides of squares; gives the pairs of steps that go straight on: into a switch and out of it.
+/// The pairs of steps that go straight on through a switch: into it, and out of it. Found by joining opposite sides of
+/// squares.
 type Straight = Vec<((u32, u32), (u32, u32))>;
 
 fn squares(graph: &Graph, members: &[usize], edges: &Edges, parallel: &mut Parallel) -> Option<Straight> {
@@ -242,7 +243,7 @@ fn dimensions(edges: &Edges, parallel: &mut Parallel) -> Option<Dimensions> {
     Some((main.len(), (0..edges.count).map(of).collect()))
 }
 
-/// Coordinates of the switches that links of known dimension lead to.
+/// Coordinates of the switches, as far as links of known dimension lead to them.
 struct Places {
     sides: Vec<Side>,
     at: BTreeMap<u32, Vec<i64>>,
@@ -311,7 +312,7 @@ const fn gcd(a: u64, b: u64) -> u64 {
 }
 
 impl Places {
-    /// Gives switches with only stray links the place beside all their neighbours, where there is just one.
+    /// Places switches that have only stray links: next to all their neighbours, if exactly one place is possible.
     fn complete(&mut self, graph: &Graph, members: &[usize]) {
         let mut taken: BTreeSet<Vec<i64>> = self.at.values().cloned().collect();
         loop {
@@ -338,7 +339,7 @@ impl Places {
         }
     }
 
-    /// Checks places and links; the grid if nothing contradicts it and little is missing.
+    /// Checks places and links. Returns the grid if nothing contradicts it and little is missing.
     fn grid(&self, graph: &Graph) -> Option<Grid> {
         let mut taken = BTreeSet::new();
         if !self.at.values().all(|place| taken.insert(place)) {
@@ -378,7 +379,7 @@ impl Places {
         self.beside(a).any(|place| place == b)
     }
 
-    /// Places one step away.
+    /// Returns the places that are one step away.
     fn beside<'a>(&'a self, place: &'a [i64]) -> impl Iterator<Item = Vec<i64>> + 'a {
         let steps = self.sides.iter().enumerate().flat_map(|(d, side)| {
             let (length, x) = (i64::from(side.length), place[d]);

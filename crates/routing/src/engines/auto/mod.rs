@@ -35,7 +35,7 @@ pub enum Topology {
 pub struct Irregular {
     /// Switches.
     pub switches: usize,
-    /// Links between them.
+    /// Links between the switches.
     pub links: usize,
     /// Fewest neighbours of a switch.
     pub neighbours_min: usize,
@@ -43,14 +43,14 @@ pub struct Irregular {
     pub neighbours_max: usize,
     /// Most links on a shortest path; of paths from up to 64 switches.
     pub hops_max: u32,
-    /// Links on all these paths together.
+    /// Number of links on all these paths together.
     pub hops_sum: u64,
-    /// Number of these paths.
+    /// Number of shortest paths.
     pub ways: u64,
 }
 
 impl Irregular {
-    /// Mean links on a shortest path between switches; 0 without one.
+    /// Returns the mean number of links on a shortest path between switches; 0 if there is no path.
     #[must_use]
     pub fn hops_mean(&self) -> f64 {
         self.hops_sum as f64 / self.ways.max(1) as f64
@@ -77,14 +77,14 @@ impl fmt::Display for Topology {
     }
 }
 
-/// Why `auto` took an engine.
+/// The reasons for which `auto` chose an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// `fat-tree` accepts the fabric.
     Tree,
-    /// `fat-tree` refused it.
+    /// `fat-tree` refused the fabric.
     NoTree {
-        /// Its message.
+        /// Message of the refusal.
         why: String,
     },
     /// `fat-tree` accepts it, but hosts would have no route to the agents of some switches.
@@ -145,7 +145,7 @@ impl RoutingEngine for Auto {
     }
 }
 
-/// The result of `fat-tree`, as a reason for or against it.
+/// Returns the result of `fat-tree` as a reason for or against it.
 fn reason(tried: &Result<Made, EngineError>, notes: &[Note]) -> Reason {
     match tried {
         Err(error) => Reason::NoTree { why: error.to_string() },
@@ -156,7 +156,7 @@ fn reason(tried: &Result<Made, EngineError>, notes: &[Note]) -> Reason {
     }
 }
 
-/// The tree that was seen, if one was.
+/// Returns the shape of the tree that was found, if any.
 fn shape(notes: &[Note]) -> Option<TreeShape> {
     notes.iter().find_map(|note| match note {
         Note::Tree { shape } => Some(*shape),
@@ -165,7 +165,7 @@ fn shape(notes: &[Note]) -> Option<TreeShape> {
 }
 
 impl Reason {
-    /// The engine to take.
+    /// Returns the engine to take.
     #[must_use]
     pub const fn engine(&self) -> Engine {
         match self {
@@ -175,7 +175,7 @@ impl Reason {
     }
 }
 
-/// The shape of the largest part of the fabric, given the notes of `fat-tree` about it.
+/// Returns the shape of the largest part of the fabric, given the notes of `fat-tree` about it.
 fn recognise(graph: &Graph, notes: &[Note]) -> Topology {
     if let Some(shape) = shape(notes) {
         return Topology::Tree(shape);

@@ -1,4 +1,4 @@
-//! Routes between the agents of upper switches that no path up, then down joins: the tops of a tree.
+//! Routes between the agents of upper switches that have no path up, then down, to each other: the tops of a tree.
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
@@ -64,7 +64,8 @@ impl FatTree {
         given.iter().for_each(|&(s, lid, egress)| tables.set(s, lid, egress));
     }
 
-    /// The egress from a switch to a leaf for the nth block of LIDs: the one of its table, or another one upwards.
+    /// Returns the egress from a switch to a leaf for the n-th block of LIDs: the egress in its table, or another one
+    /// upwards.
     fn way_to_leaf(&self, tables: &Tables, s: SwitchIdx, (leaf, lid): (SwitchIdx, Lid), nth: usize) -> u8 {
         let (shape, from) = (&self.rule.shape, s.to_usize());
         let (egress, slots) = (tables.get(s, lid), shape.up.get(from));

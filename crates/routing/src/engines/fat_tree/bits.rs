@@ -1,4 +1,4 @@
-//! Sets of switches, one per switch.
+//! Sets of switches, one for each switch.
 
 /// `rows` sets of numbers below `columns`.
 #[derive(Clone, Debug)]
@@ -28,12 +28,12 @@ impl BitSets {
         self.bits[row * self.words + column / 64] >> (column % 64) & 1 == 1
     }
 
-    /// A set's words.
+    /// Returns the words of a set.
     pub fn row(&self, row: usize) -> &[u64] {
         &self.bits[row * self.words..][..self.words]
     }
 
-    /// Adds all of set `from` to set `to`, another one.
+    /// Adds all elements of set `from` to a different set `to`.
     pub fn merge(&mut self, to: usize, from: usize) {
         let (low, high) = (to.min(from), to.max(from));
         let (head, tail) = self.bits.split_at_mut(high * self.words);
@@ -44,7 +44,7 @@ impl BitSets {
         }
     }
 
-    /// The union of some sets and numbers, in `into`.
+    /// Writes the union of some sets and numbers into `into`.
     pub fn gather(&self, into: &mut Vec<u64>, numbers: &[usize], sets: impl Iterator<Item = usize>) {
         into.clear();
         into.resize(self.words, 0);
@@ -56,7 +56,7 @@ impl BitSets {
         }
     }
 
-    /// Replaces a set; true if that changes it.
+    /// Replaces a set. Returns true if the set changes.
     pub fn replace(&mut self, row: usize, words: &[u64]) -> bool {
         let mine = &mut self.bits[row * self.words..][..self.words];
         let differs = mine != words;
@@ -66,7 +66,7 @@ impl BitSets {
         differs
     }
 
-    /// Adds all of a set of `other` to set `to`.
+    /// Adds all elements of a set of `other` to set `to`.
     pub fn merge_from(&mut self, to: usize, other: &Self, from: usize) {
         for (a, b) in self.bits[to * self.words..][..self.words]
             .iter_mut()

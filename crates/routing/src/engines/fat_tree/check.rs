@@ -11,7 +11,7 @@ use super::shape::NONE;
 pub(super) struct Unjoined {
     /// Pairs of upper switches without hosts.
     pub uppers: usize,
-    /// Pairs of which one switch has hosts.
+    /// Number of pairs without a path of which one switch has hosts.
     pub stranded: usize,
 }
 
@@ -94,7 +94,7 @@ pub(super) fn connect(rule: &mut Rule) -> Result<Unjoined, NotATree> {
     Ok(unjoined)
 }
 
-/// Whether routes over meeting leaves are free of deadlocks, see [`connect`].
+/// True if routes over meeting leaves are free of deadlocks; see [`connect`].
 fn is_safe(rule: &Rule) -> bool {
     let mut leaves: Vec<u32> = rule.meeting.iter().copied().filter(|&at| at != NONE).collect();
     leaves.sort_unstable();
@@ -103,14 +103,14 @@ fn is_safe(rule: &Rule) -> bool {
     leaves.iter().all(|&at| is_tree_above(rule, at as usize)) && (0..rule.net.real).all(climbs_from_top)
 }
 
-/// Whether a switch has a live link upwards.
+/// True if a switch has a live link upwards.
 fn has_upper(rule: &Rule, s: usize) -> bool {
     let level = &rule.shape.level;
     let mut links = rule.net.links.get(s).iter();
     links.any(|k| k.alive && level[k.peer as usize] > level[s])
 }
 
-/// Whether every switch above a leaf leads down to it by one neighbour only.
+/// True if every switch above a leaf leads down to it by one neighbour only.
 fn is_tree_above(rule: &Rule, leaf: usize) -> bool {
     let ways = |s: usize| {
         let links = rule.net.links.get(s).iter();
@@ -127,7 +127,8 @@ fn is_tree_above(rule: &Rule, leaf: usize) -> bool {
     above.into_iter().all(|s| ways(s) <= 1)
 }
 
-/// For each switch that does not reach its meeting leaf on the tree: the next switch on the route to one that does.
+/// For each switch that does not reach its meeting leaf by a path up, then down: returns the next switch on its route
+/// to a switch that does.
 fn climbs(rule: &Rule, part: &[usize], meeting: &[u32]) -> Vec<u32> {
     let mut climb = vec![NONE; rule.net.total()];
     let is_there = |s: usize| meeting[s] != NONE && rule.reach.has(s, meeting[s] as usize);
@@ -217,7 +218,7 @@ fn masks(rule: &Rule, part: &[usize]) -> BitSets {
     sets
 }
 
-/// The first leaf over which most of the missing pairs have a route.
+/// Returns the first leaf over which most of the missing pairs have a route.
 fn meeting_leaf(rule: &Rule, part: &[usize], p: usize, missing: &[(usize, usize)]) -> u32 {
     /// Pairs that are examined: enough to find a good leaf.
     const SAMPLE: usize = 20_000;

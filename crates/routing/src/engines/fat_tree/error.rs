@@ -1,8 +1,8 @@
-//! Why a fabric is no fat tree to this engine.
+//! The reasons for which this engine does not accept a fabric as a fat tree.
 
 use selvedge_types::Guid;
 
-/// Why the `fat-tree` engine made no tables. Another engine can route the fabric.
+/// The reasons for which the `fat-tree` engine makes no tables. Another engine can route the fabric.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotATree {
@@ -12,7 +12,7 @@ pub enum NotATree {
          hosts; name the roots if it is a tree, or use weave"
     )]
     LevelLinks {
-        /// Links between switches of one level.
+        /// Number of links between switches of one level.
         level_links: usize,
         /// All links between switches.
         links: usize,
@@ -23,9 +23,9 @@ pub enum NotATree {
          up, then down; use weave"
     )]
     Apart {
-        /// GUID of one.
+        /// GUID of one switch.
         from: Guid,
-        /// GUID of the other.
+        /// GUID of the other switch.
         to: Guid,
     },
     /// SLV-ROUTE-0013: a root is neither a switch nor attached to one.
@@ -39,7 +39,7 @@ pub enum NotATree {
     TooDeep {
         /// Levels found.
         levels: usize,
-        /// Most there may be.
+        /// Largest number that is allowed.
         most: usize,
     },
     /// SLV-ROUTE-0015: some hosts cannot reach the agents of some switches.
@@ -48,7 +48,7 @@ pub enum NotATree {
          that the tree allows, and packets to a switch's agent would be lost; use weave"
     )]
     Stranded {
-        /// Ordered pairs of switches.
+        /// Number of ordered pairs of switches.
         pairs: usize,
     },
     /// SLV-ROUTE-0016: the fabric is a fat tree, but not with the operator's lists of compute and I/O nodes.
@@ -65,7 +65,7 @@ pub enum NotATree {
 }
 
 impl NotATree {
-    /// What is wrong, without a code and without advice.
+    /// Returns the reason, without code and advice.
     pub(super) fn in_short(&self) -> String {
         match self {
             Self::LevelLinks { level_links, links } => {

@@ -16,7 +16,7 @@ enum Run {
     Unused,
     /// LIDs at leaves: their numbers follow each other, and no LID is at an earlier leaf than the one before it.
     Leaves { number: u32 },
-    /// Upper destinations that follow each other.
+    /// Consecutive destinations at upper switches.
     Uppers { first: u32 },
 }
 
@@ -28,7 +28,7 @@ struct Span {
     run: Run,
     /// By class: the number of the first LID modulo the period.
     offset: Vec<u32>,
-    /// By leaf, from that of the first LID: where its LIDs start.
+    /// By leaf, from the leaf of the first LID on: the index at which its LIDs start.
     starts: Vec<u8>,
 }
 
@@ -38,7 +38,7 @@ struct Block {
     /// Place of each LID's leaf in the order of leaves; only for LIDs at leaves.
     leaf: [u32; BLOCK_LIDS],
     number: [u32; BLOCK_LIDS],
-    /// With room for one more block, so that a whole one can be copied from any place.
+    /// The egress ports, with room for one more block, so that a whole block can be copied from any index.
     egress: [u8; 2 * BLOCK_LIDS],
 }
 
@@ -56,7 +56,7 @@ impl Draft {
     }
 }
 
-/// Where a switch is in its row: the piece, and its place among the switch's pieces.
+/// The current position of a switch in its row: the piece, and its index among the switch's pieces.
 #[derive(Clone, Copy)]
 struct Cursor {
     piece: Piece,
@@ -76,14 +76,15 @@ fn chunk(bytes: &[u8], at: usize) -> Option<&[u8; BLOCK_LIDS]> {
 }
 
 impl FatTree {
-    /// Writes every byte of `tiles` (all tiles of tables of this fabric, in order).
+    /// Writes every byte of `tiles`, which are all tiles of the tables of this fabric, in order.
     pub(super) fn write(
         &self,
         lids: &Lids,
         mut tiles: Vec<&mut [[u8; BLOCK_LIDS]]>,
         par: Par,
     ) -> Result<(), EngineError> {
-        /// Jobs: enough to share out, few since each looks up its places in the rows at first.
+        /// Number of jobs: enough to share the work, but few, because each job first looks up its positions in the
+        /// rows.
         const JOBS: usize = 16;
         let at_once = match par {
             Par::Sequential => tiles.len(),
@@ -190,7 +191,7 @@ impl FatTree {
         }
     }
 
-    /// The number of a LID at a leaf: offsets of one port (LMC) go by different positions.
+    /// Returns the number of a LID at a leaf. LIDs of one port (LMC) get numbers that lead to different positions.
     pub(super) fn number_of(&self, number: u32, offset: u32) -> u32 {
         let n = self.planes;
         number - number % n + (number % n + offset) % n
@@ -205,7 +206,7 @@ impl FatTree {
         }
     }
 
-    /// The target of a LID. Its number takes the offset of the LID from the base LID of its port into account.
+    /// Returns the target of a LID. Its number takes the offset of the LID from the base LID of its port into account.
     pub(super) fn target(&self, lids: &Lids, lid: Lid) -> Result<Target, EngineError> {
         let Some(port) = lids.owner(lid) else {
             return Ok(Target::Nowhere);

@@ -52,7 +52,7 @@ impl FatTree {
         (0..BLOCK_LIDS).map(|i| self.target(lids, of(i))).collect()
     }
 
-    /// Whether an entry of switch `s` still leads to a destination; `behind` returns the entries of other switches.
+    /// True if an entry of switch `s` still leads to a destination. `behind` returns the entries of other switches.
     fn is_right(&self, s: usize, target: Target, egress: u8, behind: impl Fn(u32) -> u8) -> bool {
         let rule = &self.rule;
         let Some(to) = self.switch_of(target).filter(|&to| to != s) else {
@@ -69,7 +69,7 @@ impl FatTree {
         peer == to || !rule.below.has(peer, to) || self.link_at(peer, behind(link.peer)).is_some()
     }
 
-    /// The switch at which a destination is.
+    /// Returns the switch at which a destination is.
     pub(super) fn switch_of(&self, target: Target) -> Option<usize> {
         match target {
             Target::Nowhere => None,
@@ -78,7 +78,7 @@ impl FatTree {
         }
     }
 
-    /// The live link to another switch at a port.
+    /// Returns the live link to another switch at a port.
     pub(super) fn link_at(&self, s: usize, port: u8) -> Option<&Link> {
         let links = self.rule.net.links.get(s);
         let found = links.binary_search_by_key(&port, |k| k.port).ok()?;

@@ -1,4 +1,4 @@
-//! Destinations on several lanes: the tables stay, a blocked packet holds up fewer others.
+//! Puts destinations on several lanes. The tables stay the same, and a blocked packet holds up fewer others.
 
 use selvedge_plan::{Lids, ServiceLevels};
 use selvedge_types::{Lid, Sl};
@@ -50,7 +50,7 @@ impl FatTree {
         sum + rest
     }
 
-    /// Parallel links upwards, by level.
+    /// Returns the number of parallel links upwards, by level.
     fn widths(&self) -> Vec<u32> {
         let shape = &self.rule.shape;
         let mut widths = vec![1; shape.power.len()];

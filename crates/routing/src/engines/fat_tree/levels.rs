@@ -16,7 +16,7 @@ const UNKNOWN: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub(super) struct Levels {
     pub level: Vec<u32>,
-    /// Links between switches of one level: no part of the tree.
+    /// Number of links between switches of one level; they are no part of the tree.
     pub level_links: usize,
     /// Number of levels.
     pub count: usize,
@@ -119,7 +119,7 @@ impl Levels {
     }
 }
 
-/// Gives each switch that has no level its distance to `start` as its level.
+/// Gives each switch that has no level a level: its distance from `start`.
 fn spread(net: &Net, start: Vec<usize>, level: &mut [u32]) {
     let mut queue = start;
     queue.retain(|&s| level[s] == UNKNOWN);

@@ -87,7 +87,7 @@ impl FatTree {
     }
 }
 
-/// LIDs of an end port: a switch has one.
+/// Returns the number of LIDs of an end port; a switch has one.
 fn lids_of(at: PortRef, lmc: Lmc) -> usize {
     if at.port == PortNum::MANAGEMENT {
         1
@@ -104,7 +104,8 @@ struct Groups {
 }
 
 impl Groups {
-    /// Returns the groups for a number of LIDs. `beside`: switches beside the lower end of a lost link to the top.
+    /// Returns the groups for a number of LIDs. `beside`: the number of switches beside the lower end of a lost link to
+    /// the top.
     fn new(lids: usize, beside: u32) -> Self {
         let blocks = lids as f64 / BLOCK_LIDS as f64;
         let planes = (blocks / f64::from(beside)).sqrt().ceil().max(1.0);
@@ -116,9 +117,9 @@ impl Groups {
     }
 }
 
-/// Parts of the tree that only its top level joins.
+/// Parts of the tree that are joined only by its top level.
 struct Pods {
-    /// By switch; [`NONE`] for the top level.
+    /// Pod of each switch; [`NONE`] at the top level.
     of: Vec<u32>,
     count: u32,
 }
@@ -155,7 +156,7 @@ struct Places<'t> {
 }
 
 impl Places<'_> {
-    /// The sort key of a target. The first number is the group of planes.
+    /// Returns the sort key of a target. The first number is the group of planes.
     fn key(&self, target: Target) -> Option<Vec<u32>> {
         match target {
             Target::Nowhere => None,
@@ -194,7 +195,7 @@ impl Places<'_> {
         (power[level + 1] / power[level].max(1)).max(1)
     }
 
-    /// Levels that have one above them.
+    /// Returns the levels that have a level above them.
     fn levels(&self) -> std::ops::Range<usize> {
         0..self.tree.shape.levels - 1
     }
@@ -230,7 +231,7 @@ impl Places<'_> {
         (positions.first().copied().unwrap_or(0), above)
     }
 
-    /// Parallel links between leaves and the level above.
+    /// Returns the number of parallel links between leaves and the level above.
     fn width(&self) -> u32 {
         let shape = &self.tree.rule.shape;
         let slots = shape.leaves.first().map(|&s| shape.up.get(s as usize));
@@ -239,7 +240,7 @@ impl Places<'_> {
     }
 }
 
-/// Place `at` of `of`, in a row of `groups`.
+/// Returns the position in a row of `groups` to which place `at` of `of` is scaled.
 fn scaled(at: u32, groups: u32, of: u32) -> u32 {
     let group = u64::from(at) * u64::from(groups) / u64::from(of.max(1));
     u32::try_from(group).unwrap_or(u32::MAX)

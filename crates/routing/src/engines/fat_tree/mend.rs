@@ -48,7 +48,7 @@ pub struct TreeMender {
     /// The neighbour behind each port, whether its link is live or not, at index switch × `stride` + port. [`NONE`] if
     /// the port leads to no switch.
     behind: Vec<u32>,
-    /// As `behind`, over live links only.
+    /// As `behind`, but counts live links only.
     live: Vec<u32>,
     stride: usize,
     /// Links of each switch, by neighbour.
@@ -57,17 +57,17 @@ pub struct TreeMender {
     facing: Lists<Facing>,
     /// Detours in force.
     turns: Turns,
-    /// By switch: true if it lost a link and has no live one left.
+    /// By switch: true if it lost a link and has no live link left.
     gone: Vec<bool>,
 }
 
 /// A port that faces a switch.
 #[derive(Clone, Copy, Debug)]
 struct Facing {
-    /// The switch that the port belongs to.
+    /// The switch of the port.
     peer: u32,
     port: u8,
-    /// True if this switch is above the one that its port faces.
+    /// True if this switch is above the switch that the port leads to.
     is_above: bool,
 }
 
@@ -78,23 +78,23 @@ pub struct Moved {
     pub switch: SwitchIdx,
     /// The LID.
     pub lid: Lid,
-    /// Its egress port from now on.
+    /// The new egress port.
     pub egress: u8,
-    /// Its egress port until now.
+    /// The former egress port.
     pub before: u8,
-    /// The place in the order of writing. An entry of step 1 or higher is written when all entries of lower steps are
-    /// in force. If it were written earlier, it would send packets back.
+    /// The step in which the entry is written. An entry of step 1 or higher is written when all entries of lower steps
+    /// are in force. If it were written earlier, it would send packets back.
     pub step: u8,
 }
 
 /// A turn that repairs may need: packets come down to a switch over one link, and go up again over another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LikelyTurn {
-    /// The switch above, from which they come down.
+    /// The upper switch from which the packets come down.
     pub from: SwitchIdx,
     /// The port of that switch.
     pub port: PortNum,
-    /// The port by which they go up again, at the switch where they turn.
+    /// The port by which the packets go up again, at the switch where they turn.
     pub onward: PortNum,
 }
 
@@ -103,7 +103,7 @@ pub struct LikelyTurn {
 type Group<'a> = (Option<Target>, &'a [(Lid, usize)]);
 
 impl TreeMender {
-    /// Ready for losses of links of `tree`.
+    /// Returns a mender that is ready for losses of links of `tree`.
     #[must_use]
     pub fn new(tree: FatTree) -> Self {
         let net = &tree.rule.net;
@@ -223,7 +223,7 @@ impl TreeMender {
         level[s] > level[other]
     }
 
-    /// A turn at switch `at`.
+    /// Returns a turn at switch `at`.
     fn arrow(&self, at: usize, from: usize, to: usize) -> Option<Arrow> {
         self.turns.arrow((self.tree.rule.shape.level[at], at), from, to)
     }
@@ -324,7 +324,7 @@ impl TreeMender {
         (peer != NONE).then_some(peer as usize)
     }
 
-    /// The neighbour behind an egress port, over a live link only.
+    /// Returns the neighbour behind an egress port, over a live link only.
     #[inline]
     fn live_peer(&self, s: usize, egress: u8) -> Option<usize> {
         if usize::from(egress) >= self.stride {
@@ -358,12 +358,12 @@ type Known = (usize, BTreeMap<(Arrow, bool, Care), bool>);
 struct Repair<'a> {
     mender: &'a mut TreeMender,
     tables: &'a mut Tables,
-    /// Whether packets of hosts to a LID leave a switch.
+    /// True if packets of hosts to a LID leave a switch.
     by_hosts: &'a dyn Fn(SwitchIdx, Lid) -> bool,
     moved: Vec<Moved>,
-    /// Number of entries of `moved` that are of earlier destinations.
+    /// Number of entries of `moved` that belong to earlier destinations.
     first: usize,
-    /// By switch: the round in which it was met.
+    /// By switch: the round in which it was reached.
     met: Vec<u32>,
     round: u32,
     /// Answers about arrows, each valid for a number of detours in force.
@@ -375,7 +375,7 @@ impl Repair<'_> {
         &self.mender.tree.rule
     }
 
-    /// Whether a path up, then down leads from a switch to another.
+    /// True if a path up, then down, leads from one switch to the other.
     fn has_way(&self, s: usize, to: usize) -> bool {
         self.rule().below.has(s, to) || self.rule().reach.has(s, to)
     }
@@ -484,7 +484,7 @@ impl Repair<'_> {
         (self.by_hosts)(SwitchIdx::from_usize(s), lid)
     }
 
-    /// The neighbour that an entry leads to.
+    /// Returns the neighbour to which an entry leads.
     fn next(&self, s: usize, lid: Lid) -> Option<usize> {
         self.mender.peer(s, self.tables.get(SwitchIdx::from_usize(s), lid))
     }
@@ -524,7 +524,7 @@ impl Repair<'_> {
         live.map(|k| (k.peer as usize, k.port))
     }
 
-    /// Whether a packet reaches switch `to` by the tables without passing a switch of `not_by`.
+    /// True if, by the tables, a packet reaches switch `to` without passing any switch of `not_by`.
     fn arrives(&self, from: usize, lid: Lid, not_by: &[usize], to: usize) -> bool {
         let mut at = from;
         for _ in 0..self.rule().net.real {

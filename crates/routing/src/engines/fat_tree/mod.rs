@@ -74,7 +74,7 @@ pub struct FatTreeOptions {
 pub struct ClosedForm;
 
 impl RoutingEngine for ClosedForm {
-    /// Detects the tree and writes its tables.
+    /// Detects the tree and writes the tables.
     fn route(&self, input: &Input<'_>, notes: &mut Vec<Note>) -> Result<Made, EngineError> {
         let (fabric, lids) = (input.fabric, input.lids);
         let mut options = input.options.fat_tree.clone();
@@ -145,7 +145,7 @@ pub struct FatTree {
     rule: Rule,
     targets: Targets,
     rows: Rows,
-    /// Positions above a leaf: LMC offsets of a host take one after another.
+    /// Number of positions above a leaf. The LMC offsets of a host use one position after another.
     planes: u32,
     shape: TreeShape,
 }
@@ -157,7 +157,7 @@ pub struct TreeShape {
     pub levels: usize,
     /// Switches of the lowest level.
     pub leaves: usize,
-    /// Links between switches of one level: no part of the tree, not used.
+    /// Number of links between switches of one level. They are no part of the tree, and are not used.
     pub level_links: usize,
     /// Hosts on upper switches.
     pub upper_hosts: usize,
@@ -183,7 +183,7 @@ impl fmt::Display for TreeShape {
 }
 
 impl FatTree {
-    /// Finds the tree in a fabric, or says why it is none.
+    /// Finds the tree in a fabric, or returns why the fabric is no tree.
     pub fn detect(fabric: &Fabric, options: &FatTreeOptions, par: Par) -> Result<Self, NotATree> {
         let net = Net::new(fabric, options.nominal.as_deref(), &options.hosts);
         let levels = Levels::find(fabric, &net, &options.roots)?;
@@ -221,7 +221,7 @@ impl FatTree {
     }
 
     /// As [`Self::detect`], but refuses a tree in which hosts cannot reach the agents of all switches. If the
-    /// operator's lists of hosts cause the refusal, or are why no tree is found at all, the error says so.
+    /// operator's lists of hosts cause the refusal, or prevent that a tree is found at all, the error says so.
     pub fn without_stranded(fabric: &Fabric, options: &FatTreeOptions, par: Par) -> Result<Self, NotATree> {
         let whole = |options: &FatTreeOptions| {
             let tree = Self::detect(fabric, options, par)?;

@@ -1,4 +1,4 @@
-//! The switches and links of a tree: those that are live, and those that are known to be missing.
+//! The switches and links of a tree: the live ones, and those that are known to be missing.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use crate::options::HostLists;
 /// One end of a link between two switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// The other switch.
+    /// The switch at the other end.
     pub peer: u32,
-    /// The port on this side.
+    /// The port at this end.
     pub port: u8,
-    /// False for a link that is known to belong here and is down.
+    /// False for a link that belongs to the tree but is down.
     pub alive: bool,
 }
 
@@ -30,17 +30,17 @@ pub(super) struct Host {
     pub compute: bool,
 }
 
-/// Switches `0..real` are those of the fabric; those after them are remembered ones that are gone.
+/// Switches `0..real` are those of the fabric. The remaining ones are known from earlier, but missing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Net {
     pub real: usize,
     pub guid: Vec<Guid>,
     pub links: Lists<Link>,
     pub hosts: Lists<Host>,
-    /// By switch: the number of compute nodes that should be attached, and never less than are attached now. It decides
-    /// which switches are leaves.
+    /// By switch: the number of compute nodes that should be attached; at least the number that is attached now. It
+    /// decides which switches are leaves.
     pub nominal_hosts: Vec<usize>,
-    /// Ports of hosts that belong here, ascending, and whether they are compute nodes'.
+    /// Ports of hosts that should be attached, ascending, each with a flag for compute nodes.
     pub nominal_ports: Vec<Vec<(u8, bool)>>,
 }
 
@@ -74,7 +74,7 @@ impl Net {
         net
     }
 
-    /// Number of switches, with those that are gone.
+    /// Returns the number of switches, including missing ones.
     pub fn total(&self) -> usize {
         self.guid.len()
     }

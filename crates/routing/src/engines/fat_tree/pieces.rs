@@ -1,4 +1,4 @@
-//! Connected pieces between two levels, and the position of every upper neighbour in them.
+//! Finds the connected pieces between two levels, and the position of every upper neighbour in them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::shape::by_level;
 pub(super) struct Union(Vec<usize>);
 
 impl Union {
-    /// Every element alone.
+    /// Returns sets in which every element is alone.
     pub fn new(count: usize) -> Self {
         Self((0..count).collect())
     }
@@ -23,7 +23,7 @@ impl Union {
         at
     }
 
-    /// Makes two sets one.
+    /// Merges two sets.
     pub fn join(&mut self, a: usize, b: usize) {
         let (a, b) = (self.find(a), self.find(b));
         self.0[a.max(b)] = a.min(b);
@@ -46,7 +46,7 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// Position of the upper neighbour `peer` of `s`, its `i`-th.
+    /// Returns the position of upper neighbour `peer` of `s`; it is the `i`-th such neighbour.
     pub fn slot_of(&self, s: usize, peer: u32, i: usize) -> usize {
         if self.complete[s] {
             self.slot[peer as usize] as usize
@@ -121,7 +121,7 @@ fn place(
     net: &Net,
     is_tree_up: &impl Fn(usize, u32) -> bool,
 ) {
-    /// A piece of which fewer than three quarters of the pairs are joined is no piece of a full tree.
+    /// Least fraction of joined pairs in a piece of a full tree.
     const FULL: (usize, usize) = (3, 4);
     let positions = families(pieces, top_key);
     for (id, piece) in pieces {
@@ -184,7 +184,7 @@ fn families(pieces: &BTreeMap<usize, Piece>, top_key: &[u32]) -> BTreeMap<usize,
     positions
 }
 
-/// Common keys take their place among the common ones; other keys fill free places.
+/// Returns the positions for keys: common keys get their usual positions, and the other keys get free ones.
 fn slots(keys: &[u32], common: &[u32]) -> (u32, Vec<u32>) {
     let known: Vec<Option<usize>> = keys.iter().map(|k| common.binary_search(k).ok()).collect();
     let mut taken = vec![false; common.len().max(keys.len())];

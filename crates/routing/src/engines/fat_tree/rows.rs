@@ -27,9 +27,9 @@ pub(super) const OWN: u32 = u32::MAX - 1;
 pub(super) struct Piece {
     pub from: u32,
     pub to: u32,
-    /// Where its pattern starts in [`Rows::patterns`]: the entry of number 0.
+    /// Where the pattern of the piece starts in [`Rows::patterns`]: the entry for number 0.
     pub pattern: u32,
-    /// Which period it has; [`SLOW`] if there is no pattern, [`OWN`] if the switch is the leaf.
+    /// The class of the period; [`SLOW`] if there is no pattern, [`OWN`] if the switch is the leaf.
     pub class: u32,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Piece {
 pub(super) struct Rows {
     pub pieces: Lists<Piece>,
     pub patterns: Vec<u8>,
-    /// By class.
+    /// The periods, by class.
     pub periods: Vec<u32>,
     /// Egress of every switch towards every upper destination, switch by switch, and [`OVERHANG`] bytes more.
     pub uppers: Vec<u8>,
@@ -103,7 +103,7 @@ impl Rows {
     }
 }
 
-/// Patterns found so far, each with its place and class.
+/// Patterns found so far, each with its position and class.
 #[derive(Default)]
 struct Known {
     constant: BTreeMap<u8, (u32, u32)>,
@@ -119,9 +119,10 @@ impl Known {
     }
 }
 
-/// By destination switch: the neighbours of one switch that lead there.
+/// By destination switch: the neighbours of one switch that lead to it.
 struct Leads {
-    /// The place of the neighbour below behind which a switch is, [`NO_NEIGHBOUR`] or [`SEVERAL`].
+    /// The index of the neighbour below through which the destination is reached; [`NO_NEIGHBOUR`] or [`SEVERAL`] if
+    /// there is not exactly one.
     down: Vec<u16>,
     /// The position of the upper neighbour that leads to the destination: of the only one that is above the
     /// destination, or else of the only one that reaches it. [`NO_NEIGHBOUR`], [`SEVERAL`] or [`SEVERAL_FAR`] if there
@@ -133,7 +134,7 @@ struct Leads {
 
 const NO_NEIGHBOUR: u16 = u16::MAX;
 const SEVERAL: u16 = u16::MAX - 1;
-/// Several positions from which the switch is reached, none of which is above it.
+/// There are several positions from which the switch is reached, but none of them is above it.
 const SEVERAL_FAR: u16 = u16::MAX - 2;
 
 impl Leads {

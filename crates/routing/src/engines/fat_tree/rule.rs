@@ -5,7 +5,7 @@
 //! the bundle that leads there. Link numbers count modulo the width of the bundle. In a full tree each downward link
 //! then carries one destination.
 //!
-//! If the position is a hole, or nothing behind it leads there, the packet takes another position. The search for it
+//! If the position is a hole, or does not lead to the destination, the packet takes another position. The search for it
 //! starts `1 + (q / n + place of the switch among its peers) mod (n - 1)` positions further on and takes the first good
 //! one. So only destinations that used the missing position change. Every switch starts its search at another position,
 //! so the routes that one destination loses are spread over all other positions. The same is done if one of several
@@ -18,7 +18,7 @@ use super::shape::{NONE, Shape, Slot, by_level};
 use super::targets::Upper;
 use selvedge_plan::NO_PATH;
 
-/// A local link that is to be taken as lost.
+/// The port of a local link that counts as lost.
 pub(super) type Lost = Option<u8>;
 
 /// A tree ready to be routed.
@@ -28,7 +28,7 @@ pub(super) struct Rule {
     pub shape: Shape,
     /// Switches below each switch, and itself, over live links.
     pub below: BitSets,
-    /// Switches that can be reached by going up (or not), then down (or not).
+    /// By switch: the switches that it can reach by a path up, then down.
     pub reach: BitSets,
     /// Switches below each switch behind bundles that have lost a link.
     pub frayed: BitSets,
@@ -37,15 +37,16 @@ pub(super) struct Rule {
     pub meeting: Vec<u32>,
     /// By switch: true for a destination that some switch reaches only over the meeting leaf.
     pub stranded: Vec<bool>,
-    /// For each switch that does not reach its meeting leaf on the tree: the neighbour that is nearer to that leaf.
+    /// For each switch that does not reach its meeting leaf by a path up, then down: the neighbour that is nearer to
+    /// that leaf.
     pub climb: Vec<u32>,
     /// By (switch, destination), sorted: the egress on routes from the meeting leaf to destinations that it does not
-    /// reach up, then down.
+    /// reach by a path up, then down.
     pub descent: Vec<((u32, u32), u8)>,
 }
 
 impl Rule {
-    /// Works out the sets of switches below each switch, and of those that it reaches.
+    /// Computes, for each switch, the set of switches below it and the set of switches that it reaches.
     pub fn new(net: Net, shape: Shape, levels: usize) -> Self {
         let total = net.total();
         let mut below = BitSets::new(total, total);
@@ -216,7 +217,7 @@ impl Rule {
         self.below.has(peer, to) || !self.shape.up.get(s).iter().any(beside)
     }
 
-    /// Product of the positions on the levels below a switch.
+    /// Returns the product of the positions on the levels below a switch.
     pub fn power(&self, s: usize) -> u32 {
         self.shape.power[self.shape.level[s] as usize]
     }
@@ -302,7 +303,7 @@ impl Rule {
         ports.find(|&port| port != NO_PATH).unwrap_or(NO_PATH)
     }
 
-    /// Parallel link `q` of a bundle, or the next one that is live.
+    /// Returns parallel link `q` of a bundle, or the next one that is live.
     #[inline]
     pub fn link(&self, slot: &Slot, q: u32, lost: Lost) -> u8 {
         match *self.shape.ports(slot) {
@@ -345,7 +346,8 @@ impl Rule {
         pick(&self.below).or_else(|| pick(&self.reach)).unwrap_or(NO_PATH)
     }
 
-    /// Egress towards the meeting leaf, over which switches reach each other that no path up, then down joins.
+    /// Returns the egress towards the meeting leaf, through which switches without a path up, then down, reach each
+    /// other.
     pub fn detour(&self, s: usize, to: usize, lost: Lost) -> u8 {
         // Parts that no link joins have no meeting leaf in common.
         if !self.stranded[to] || self.meeting[s] == NONE || self.meeting[s] != self.meeting[to] {
@@ -376,7 +378,7 @@ impl Rule {
         }
     }
 
-    /// First live link to a neighbour.
+    /// Returns the first live link to a neighbour.
     pub fn any_link(&self, s: usize, peer: u32, lost: Lost) -> u8 {
         let mut links = self.net.links.get(s).iter();
         let found = links.find(|k| k.alive && k.peer == peer && Some(k.port) != lost);

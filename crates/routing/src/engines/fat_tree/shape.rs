@@ -1,8 +1,9 @@
-//! The tree: which switches are above which, and in which position, with holes where a link or switch is missing.
+//! The shape of the tree: which switches are above which, in which position, with holes where a link or switch is
+//! missing.
 //!
-//! Consider two levels of a tree, and a connected piece of them. Every lower switch of the piece has a link to every
-//! upper switch. So a missing link is found even if no earlier state is known, as long as its piece stays connected. It
-//! is a hole in the positions, and the other positions do not change.
+//! Consider two levels of a tree, and a connected piece of them. In a full tree, every lower switch of the piece has a
+//! link to every upper switch. So a missing link is found even if no earlier state is known, as long as its piece stays
+//! connected. It is a hole in the positions, and the other positions do not change.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +22,10 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Slot {
     /// The neighbour; [`NONE`] in a hole.
     pub peer: u32,
-    /// Where its ports stand in [`Shape::ports`].
+    /// Index of its first port in [`Shape::ports`].
     first: u32,
     count: u32,
-    /// True if one of its links lives.
+    /// True if one of the links is live.
     pub live: bool,
 }
 
@@ -37,13 +38,14 @@ pub(super) struct Shape {
     /// Neighbours below each switch.
     pub down: Lists<Slot>,
     ports: Vec<u8>,
-    /// Position of a switch among those that share its upper neighbours.
+    /// By switch: its index among the switches with the same upper neighbours.
     pub index: Vec<u32>,
     /// By level: product of the numbers of positions above all lower levels.
     pub power: Vec<u32>,
     /// Leaves, ordered so that leaves with common upper switches stand together.
     pub leaves: Vec<u32>,
-    /// By switch: true for a useless upper switch: the switches below it reach the same leaves without it.
+    /// By switch: true for an upper switch that is not needed, because the switches below it reach the same leaves
+    /// without it.
     pub stray: Vec<bool>,
 }
 
@@ -247,7 +249,7 @@ fn strays(net: &Net, level: &[u32], count: usize) -> Vec<bool> {
     stray
 }
 
-/// All switches, lowest level first.
+/// Returns all switches, lowest level first.
 pub(super) fn by_level(level: &[u32], count: usize) -> Vec<usize> {
     let at = |l: usize| (0..level.len()).filter(move |&s| level[s] as usize == l);
     (0..count).flat_map(at).collect()

@@ -31,11 +31,11 @@ use relief::{Move, Source};
 /// because a host uses one of its LIDs at a time.
 struct Layer {
     lids: Vec<Lid>,
-    /// All LIDs of the same host port.
+    /// By destination: all LIDs of its host port.
     ranges: Vec<LidRange>,
     /// The switch of each destination.
     to: Vec<u32>,
-    /// By LID: which destination it is, or [`NOWHERE`].
+    /// By LID: its destination, or [`NOWHERE`].
     of: Vec<u32>,
 }
 
@@ -45,20 +45,20 @@ struct Spread<'a> {
     tables: &'a mut Tables,
     /// Host ports of each switch.
     hosts: Vec<u32>,
-    /// By switch and port: the switch it leads to, or [`NOWHERE`].
+    /// By switch and port: the switch that the port leads to, or [`NOWHERE`].
     peer: Vec<u32>,
     /// Ports of a switch in `peer` and `load`.
     stride: usize,
-    /// Switches that each switch has live links to.
+    /// By switch: the switches to which it has live links.
     near: Lists<u32>,
-    /// By switch and port: host pairs.
+    /// By switch and port: number of host pairs.
     load: Vec<u64>,
     /// Switches, lowest level first.
     order: Vec<usize>,
     layer: Layer,
     /// Working memory: the sources of one destination.
     sources: Vec<Source>,
-    /// Sources found so far, as a measure of work.
+    /// Number of sources found so far, as a measure of work.
     work: usize,
     /// Changes of entries that can be undone.
     moves: Vec<Move>,
@@ -69,13 +69,13 @@ struct Spread<'a> {
 struct Column<'a> {
     tile: &'a [[u8; BLOCK_LIDS]],
     place: usize,
-    /// As in [`Spread`].
+    /// As `peer` of [`Spread`].
     peer: &'a [u32],
     stride: usize,
 }
 
 impl Column<'_> {
-    /// The channel by which a switch sends, and the switch behind it; none at the destination's own switch.
+    /// Returns the channel by which a switch sends, and the switch at its end; none at the destination's own switch.
     #[inline]
     fn hop(&self, s: usize) -> Option<(usize, u32)> {
         let egress = usize::from(self.tile[s][self.place]);
@@ -206,7 +206,7 @@ impl<'a> Spread<'a> {
 
     /// Counts the loads.
     fn count(&mut self, par: Par) {
-        /// Jobs: enough to share out, few since each has loads of its own.
+        /// Number of jobs: enough to share the work, but few, because each job has loads of its own.
         const JOBS: usize = 8;
         let all = self.layer.to.len();
         let at_once = match par {
@@ -226,7 +226,7 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// The loads of all channels by packets for some destinations: packets first go up, then down.
+    /// Returns the loads of all channels by packets for some destinations; all packets go up, then down.
     fn loads(&self, destinations: std::ops::Range<usize>) -> Vec<u32> {
         let mut load = vec![0; self.peer.len()];
         let mut flow = self.hosts.clone();
@@ -253,7 +253,7 @@ impl<'a> Spread<'a> {
         load
     }
 
-    /// The entries of all switches for a destination.
+    /// Returns the entries of all switches for a destination.
     fn column(&self, d: usize) -> Column<'_> {
         let lid = self.layer.lids[d].index();
         Column {
@@ -268,14 +268,14 @@ impl<'a> Spread<'a> {
         self.tables.set(SwitchIdx::from_usize(s), self.layer.lids[d], egress);
     }
 
-    /// The channel by which switch `s` sends packets for destination `d`; none at its own switch.
+    /// Returns the channel by which switch `s` sends packets for destination `d`; none at the destination's own switch.
     fn channel(&self, d: usize, s: usize) -> Option<usize> {
         self.column(d).hop(s).map(|(channel, _)| channel)
     }
 
-    /// Returns the load that some link must carry in any case: for the leaf for which this is most, its hosts × the
-    /// destinations elsewhere, divided by its remaining links up. Channels with no more than this load are not
-    /// relieved, so that entries change only for the fullest channels.
+    /// Returns the load that some link must carry in any case. For a leaf this is its hosts × the destinations
+    /// elsewhere, divided by its remaining links up; the result is the largest value of all leaves. Channels with no
+    /// more than this load are not relieved, so that entries change only for the fullest channels.
     fn floor(&self) -> u64 {
         let leaves = || self.rule.shape.leaves.iter().map(|&leaf| leaf as usize);
         let of_leaf = |s: usize| {

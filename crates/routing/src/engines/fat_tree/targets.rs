@@ -11,9 +11,9 @@ use super::shape::{NONE, Shape};
 pub(super) enum Target {
     /// Not attached to a switch.
     Nowhere,
-    /// At a leaf: place of the leaf in the order of leaves, topological number, egress there.
+    /// At a leaf: index of the leaf in the order of leaves, topological number, egress at the leaf.
     Leaf { leaf: u32, number: u32, egress: u8 },
-    /// At an upper switch: which of the [`Uppers`].
+    /// At an upper switch: index in [`Uppers`].
     Upper { upper: u32 },
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Upper {
 /// Targets of all end ports.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Targets {
-    /// Where the ports of each node start.
+    /// By node: the index of its first port.
     first: Vec<u32>,
     target: Vec<Target>,
     pub uppers: Vec<Upper>,
@@ -87,7 +87,7 @@ impl Targets {
             .filter(|_| first + port.port.index() < end)
     }
 
-    /// Every end port with its target.
+    /// Returns every end port with its target.
     pub fn iter(&self) -> impl Iterator<Item = (PortRef, Target)> + '_ {
         let end = |node: usize| self.first.get(node + 1).map_or(self.target.len(), |&end| end as usize);
         let of_node = self
@@ -132,8 +132,8 @@ fn own_port(fabric: &Fabric, switch: u32) -> PortRef {
 /// Numbers the hosts of leaves: compute nodes on their own and other hosts on their own, so that both are balanced.
 struct Numbering {
     compute: bool,
-    /// For each port number its place among the hosts of a leaf, and the number of places of a leaf. `None`: hosts are
-    /// numbered one after another, because the leaves differ so much that with numbers by port few planes would carry
+    /// For each port number its index among the hosts of a leaf, and the number of indices of a leaf. `None`: hosts are
+    /// numbered consecutively, because the leaves differ so much that with numbers by port a few planes would carry
     /// most of the load.
     by_port: Option<(Vec<u32>, u32)>,
     /// Number of hosts of the leaves before.

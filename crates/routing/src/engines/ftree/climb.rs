@@ -18,7 +18,7 @@ pub(crate) struct Climb {
     tree: Tree,
     hops: Vec<u16>,
     egress: Vec<u8>,
-    /// A real destination; links inside a rank are not tried for one that is made up.
+    /// True for a real destination. For a dummy one, links inside a rank are not tried.
     real: bool,
 }
 
@@ -48,20 +48,20 @@ impl Climb {
         &self.tree
     }
 
-    /// A host behind a port of a switch.
+    /// Routes to a host behind a port of a switch.
     pub fn host(&mut self, switch: usize, egress: u8) {
         self.start(switch, 1, true);
         self.egress[switch] = egress;
         self.climb(step(switch, None, 1), true);
     }
 
-    /// A host that is missing: only the counters change.
+    /// Routes to a missing host: only the counters change.
     pub fn nobody(&mut self, switch: usize) {
         self.start(switch, 1, false);
         self.climb(step(switch, None, 1), true);
     }
 
-    /// The switch itself: nothing is counted upwards.
+    /// Routes to the switch itself: nothing is counted upwards.
     pub fn switch(&mut self, switch: usize) {
         self.start(switch, 0, true);
         self.egress[switch] = 0;
@@ -147,7 +147,7 @@ impl Climb {
         Some(self::step(to, Some(step.at), hops))
     }
 
-    /// Lets everything below come up, and switches beside it; true if that reaches a host.
+    /// Lets the paths of everything below, and of switches beside it, come up; returns true if that reaches a host.
     fn gather(&mut self, step: Step) -> bool {
         let mut made = self.tree.hosts_of(step.at).next().is_some();
         if step.hops >= HOPS_MAX || (self.tree.down[step.at].is_empty() && !made) {
@@ -175,7 +175,7 @@ impl Climb {
         made
     }
 
-    /// Least used groups first, by place among equals.
+    /// Sorts groups: the least used first, then by place.
     fn sort(&mut self, switch: usize, side: Side) {
         let Tree {
             groups,
@@ -194,7 +194,7 @@ impl Climb {
     }
 }
 
-/// Which groups are sorted, and by which counter.
+/// The groups to sort, and the counter that decides.
 enum Side {
     Up,
     Down,
@@ -202,7 +202,7 @@ enum Side {
     LevelDown,
 }
 
-/// The link with the smallest count, the first of equals. A group has at least one link.
+/// Returns the link with the smallest count, the first of equals. A group has at least one link.
 fn least(group: &Group, count: impl Fn(&super::tree::Link) -> u32) -> usize {
     let by_count = group.links.iter().map(count).enumerate();
     by_count.min_by_key(|&(i, count)| (count, i)).map_or(0, |(i, _)| i)

@@ -58,17 +58,17 @@ pub struct FtreeOptions {
     pub connect_roots: bool,
 }
 
-/// Why a fabric is no fat tree.
+/// The reasons for which a fabric is no fat tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoFatTree {
-    /// LIDs with an LMC: this engine routes one LID per port.
+    /// The LMC is not 0: this engine routes one LID per port.
     Lmc,
     /// Fewer than two switches or two hosts.
     TooSmall,
     /// All switches have hosts, and there is more than one: no level above the leaves.
     OneLevel,
-    /// Of all hosts none is a compute node.
+    /// None of the hosts is a compute node.
     NoComputeNodes,
     /// Number of levels out of range.
     Levels {
@@ -79,14 +79,14 @@ pub enum NoFatTree {
     MixedLeaves {
         /// The switch.
         switch: Guid,
-        /// Its rank.
+        /// Rank of the leaf.
         rank: u32,
         /// The rank of the leaves.
         leaves: u32,
     },
     /// Fewer than two leaves with compute nodes.
     OneLeaf,
-    /// More switches beside each other than places can distinguish.
+    /// There are more switches beside each other than places can distinguish.
     TooWide {
         /// The switch with neighbours that got no place.
         switch: Guid,
@@ -95,7 +95,7 @@ pub enum NoFatTree {
     Uneven {
         /// The switch that differs.
         switch: Guid,
-        /// The first switch of its rank.
+        /// The first switch of the same rank.
         like: Guid,
     },
 }
@@ -155,7 +155,7 @@ pub(crate) fn route(
     Ok(tables)
 }
 
-/// Leaf by leaf; each leaf counts as if it had as many compute nodes as the fullest one.
+/// Routes to compute nodes, leaf by leaf; each leaf counts as if it had as many as the fullest one.
 fn compute_nodes(climb: &mut Climb, tables: &mut Tables) {
     let leaves = climb.tree().leaves.clone();
     let most = climb.tree().compute_per_leaf_max();

@@ -10,9 +10,9 @@ use super::tree::{LEVELS_MAX, Tree};
 pub(crate) struct Place([u8; LEVELS_MAX as usize]);
 
 impl Place {
-    /// Of switches below the leaves, which need none; sorts last.
+    /// The place of switches below the leaves, which need none; it sorts last.
     pub const NONE: Self = Self([0xFF; LEVELS_MAX as usize]);
-    /// Numbers end here, so that none equals [`Self::NONE`].
+    /// Range of the numbers in a place. It ends before 0xFF, so that no place equals [`Self::NONE`].
     const NUMBERS: core::ops::Range<u8> = 0..0xFF;
 
     fn first(rank: u32, leaf_rank: u32) -> Self {
@@ -24,7 +24,7 @@ impl Place {
         place
     }
 
-    /// The first free place one rank lower or higher, equal in all numbers but the one of the link's level.
+    /// Returns the first free place one rank lower or higher that differs only in the number of the link's level.
     fn beside(self, down: bool, taken: &BTreeSet<Self>) -> Option<Self> {
         let rank = self.0[0];
         let level = usize::from(if down { rank + 1 } else { rank });

@@ -36,7 +36,7 @@ pub(crate) fn above_hosts(graph: &Graph, bearing: impl IntoIterator<Item = usize
     below(graph, (0..graph.switches()).filter(|&s| Some(height[s]) == top))
 }
 
-/// The highest rank there is.
+/// Returns the highest rank that occurs.
 pub(crate) fn highest(rank: &[u32]) -> u32 {
     rank.iter().copied().filter(|&r| r != UNRANKED).max().unwrap_or(0)
 }

@@ -19,37 +19,37 @@ pub(crate) const LEVELS_MAX: u32 = 8;
 /// A host port behind a switch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Host {
-    /// Its LID.
+    /// LID of the host.
     pub lid: Lid,
-    /// The switch's port that leads to it.
+    /// The switch's port that leads to the host.
     pub egress: u8,
-    /// It is a compute node.
+    /// True if the host is a compute node.
     pub compute: bool,
-    /// Its node's place in OpenSM's GUID order, and its port.
+    /// Index of the host's node in OpenSM's GUID order, and the port.
     order: (u64, u8),
 }
 
 /// One of the parallel links of a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
-    /// Port at the other side.
+    /// Port at the other end.
     pub ingress: u8,
-    /// Routes that climb the link towards this side.
+    /// Number of routes that go up the link towards this end.
     pub up: u32,
-    /// Routes that descend the link towards this side.
+    /// Number of routes that go down the link towards this end.
     pub down: u32,
 }
 
 /// Parallel links from one switch to another.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
-    /// The other switch.
+    /// The switch at the other end.
     pub to: usize,
-    /// By ascending port.
+    /// The links, by ascending port.
     pub links: Vec<Link>,
-    /// Routes that climb towards this side.
+    /// Number of routes that go up towards this end.
     pub up: u32,
-    /// Routes that descend towards this side.
+    /// Number of routes that go down towards this end.
     pub down: u32,
 }
 
@@ -64,13 +64,13 @@ pub(crate) struct Tree {
     pub leaf_rank: u32,
     /// Has compute nodes.
     pub is_leaf: Vec<bool>,
-    /// From the first to the last switch with compute nodes, by place; between them may be some without.
+    /// All switches from the first to the last one with compute nodes, by place; some in between may have none.
     pub leaves: Vec<usize>,
     /// LIDs of switches.
     pub switch_lid: Vec<Option<Lid>>,
     /// All groups.
     pub groups: Vec<Group>,
-    /// Groups that lead up, per switch.
+    /// By switch: the groups that lead up.
     pub up: Vec<Vec<usize>>,
     /// Groups that lead down.
     pub down: Vec<Vec<usize>>,
@@ -82,7 +82,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Reads a fabric, or says why it is no fat tree.
+    /// Reads a fabric, or returns why it is no fat tree.
     pub fn new(
         fabric: &Fabric,
         graph: &Graph,
@@ -188,7 +188,7 @@ impl Tree {
         }
     }
 
-    /// Marks the switches with compute nodes; all must have one rank.
+    /// Marks the switches with compute nodes; all must have the same rank.
     fn find_leaves(&mut self, fabric: &Fabric, roots_given: bool) -> Result<(), NoFatTree> {
         let bearing: Vec<usize> = self.order.iter().copied().filter(|&s| self.compute(s) > 0).collect();
         let compute = |&s: &usize| self.hosts[s].iter().filter(|h| h.compute).map(move |h| (h.order, s));
@@ -217,7 +217,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Gives places, and sorts groups and leaves by them.
+    /// Gives each switch a place, and sorts groups and leaves by place.
     fn settle(&mut self, fabric: &Fabric) -> Result<(), NoFatTree> {
         self.place = places::assign(self).map_err(|switch| NoFatTree::TooWide {
             switch: fabric.switch(index(switch)).guid,
@@ -242,7 +242,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Every switch is like the first of its rank: groups up and down, and links of each group.
+    /// Fails unless every switch is like the first of its rank: groups up and down, and links of each group.
     fn check_even(&self, fabric: &Fabric) -> Result<(), NoFatTree> {
         let mut first: Vec<Option<usize>> = vec![None; LEVELS_MAX as usize];
         for &switch in &self.order {
@@ -270,17 +270,17 @@ impl Tree {
         groups.len() == like.len() && groups.iter().all(|&g| self.groups[g].links.len() == width)
     }
 
-    /// Hosts of a switch, by its ports.
+    /// Returns the hosts of a switch, by its ports.
     pub fn hosts_of(&self, switch: usize) -> impl Iterator<Item = &Host> {
         self.hosts[switch].iter()
     }
 
-    /// Compute nodes of the leaf that has most.
+    /// Returns the number of compute nodes of the leaf with the most.
     pub fn compute_per_leaf_max(&self) -> usize {
         self.leaves.iter().map(|&s| self.compute(s)).max().unwrap_or(0)
     }
 
-    /// Hosts that are no compute nodes, in OpenSM's GUID order, with their switch.
+    /// Returns the hosts that are no compute nodes, in OpenSM's GUID order, each with its switch.
     pub fn other_hosts(&self) -> Vec<(usize, Host)> {
         let of = |&s: &usize| self.hosts[s].iter().filter(|h| !h.compute).map(move |&h| (s, h));
         let mut others: Vec<(usize, Host)> = self.order.iter().flat_map(of).collect();
@@ -293,7 +293,7 @@ impl Tree {
     }
 }
 
-/// Hosts of every switch, by its ports.
+/// Returns the hosts of every switch, by its ports.
 fn hosts(fabric: &Fabric, lids: &Lids, lists: &HostLists) -> Vec<Vec<Host>> {
     let compute: BTreeSet<Guid> = lists.compute.iter().copied().collect();
     let io: BTreeSet<Guid> = lists.io.iter().copied().collect();

@@ -1,4 +1,4 @@
-//! The one computation per target that keeps up and down apart.
+//! Computes the legal paths to one target, with upward and downward steps kept apart.
 
 use selvedge_graph::{Graph, Lists};
 
@@ -18,14 +18,14 @@ pub(crate) struct Levels {
     down: Lists<u32>,
 }
 
-/// Memory of [`Levels::route`], by place.
+/// Scratch memory of [`Levels::route`], by position.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     /// Hops to the target going only down.
     down: Vec<u16>,
     /// Hops left on the chosen path.
     taken: Vec<u16>,
-    /// A switch above sends packets for the target down to this switch.
+    /// By switch: true if a switch above it sends packets for the target down to it.
     entered: Vec<bool>,
     queue: Vec<u32>,
 }

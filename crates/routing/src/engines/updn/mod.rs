@@ -62,7 +62,7 @@ impl RoutingEngine for UpDn {
     }
 }
 
-/// Up*/down* paths between all switches.
+/// Returns up*/down* paths between all switches.
 fn paths(fabric: &Fabric, graph: &Graph, options: &UpDnOptions, par: Par, notes: &mut Vec<Note>) -> Paths {
     let ranking = Ranking::new(fabric, graph, &options.roots, par, notes);
     let order = Order::new(graph, &ranking, options.connect_roots);

@@ -15,7 +15,7 @@ pub(crate) struct Order {
     pub position: Vec<u32>,
     /// Links inside a rank.
     pub equal_rank_links: usize,
-    /// Switches between the roots that were put among them, ascending.
+    /// Switches between the roots that were raised to the roots' level, ascending.
     pub raised: Vec<u32>,
 }
 

@@ -64,7 +64,8 @@ impl Ranking {
     }
 }
 
-/// The switch a GUID means: its own, or that of the host node or host port with this GUID.
+/// Returns the switch that a GUID names: the switch with this GUID, or the switch of the host node or host port with
+/// it.
 pub(crate) fn switch_of(fabric: &Fabric, guid: Guid) -> Option<SwitchIdx> {
     if let Some(node) = fabric.find(guid) {
         if let Some(switch) = fabric.switch_index(node) {
@@ -77,7 +78,7 @@ pub(crate) fn switch_of(fabric: &Fabric, guid: Guid) -> Option<SwitchIdx> {
     fabric.switch_index(port.node).or_else(|| beside(fabric, port))
 }
 
-/// The switch at the other end of a live link.
+/// Returns the switch at the other end of a live link.
 fn beside(fabric: &Fabric, port: PortRef) -> Option<SwitchIdx> {
     let peer = fabric.peer(port).filter(|_| fabric.link_is_up(port))?;
     fabric.switch_index(peer.node)
@@ -111,7 +112,8 @@ fn rank_by_level(graph: &Graph, component: usize, level: &[u32], rank: &mut [u32
     members().for_each(|s| rank[s] = highest - level[s]);
 }
 
-/// Aggregation nodes are at switches of any level, so they are no evidence for a switch's level.
+/// True if a node is a host that shows a switch's level. Aggregation nodes are at switches of any level, so they do
+/// not.
 fn is_host(node: &Node) -> bool {
     !node.is_switch() && !node.is_aggregation_node()
 }
@@ -200,7 +202,7 @@ impl<'a> Finder<'a> {
             .collect()
     }
 
-    /// Switches with nothing above them, if all links join neighbouring levels above the hosts.
+    /// Returns the switches with no switch above them, if all links join neighbouring levels above the hosts.
     fn by_level(&self, members: &[u32]) -> Option<Vec<u32>> {
         let level = |s: u32| self.level[s as usize];
         let near = |s: u32| self.graph.neighbours(s as usize).iter().map(move |&n| level(n));

@@ -16,13 +16,13 @@ const SHARING: u64 = 1 << 24;
 /// Cost of each link, and of each switch between the ends, that both paths use. A hop costs one.
 const LINK: u64 = 1 << 16;
 const SWITCH: u64 = 1 << 12;
-/// Rounds over all switches; after these hardly anything moves (measured).
+/// Number of rounds over all switches; further rounds change almost nothing (measured).
 const ROUNDS: usize = 3;
 /// A next hop is examined if the two paths of its switch share a link or switch, or if this is so for at least one
 /// third (1 / `FEW`) of the switches behind it.
 const FEW: usize = 3;
 
-/// Which of two trees.
+/// One of the two trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     First = 0,
@@ -43,13 +43,13 @@ impl Side {
 pub(super) struct Room<'a> {
     /// Host pairs of first LIDs on each channel.
     pub first: &'a mut [u64],
-    /// Host pairs of all LIDs so far.
+    /// Host pairs of all LIDs so far, by channel.
     pub all: &'a mut [u64],
-    /// Priced host pairs of first LIDs that no channel may come to exceed.
+    /// Largest number of host pairs of first LIDs that a channel may get, weighted by price.
     pub peak: u64,
 }
 
-/// Two trees to one goal, and scratch memory.
+/// Two trees to one destination, with scratch memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Apart {
     /// The channel by which each switch sends: in the tree of the first LID, and in that of a further one.
@@ -58,13 +58,13 @@ pub(super) struct Apart {
     pub parted: Vec<bool>,
     /// Cost of each source.
     cost: Vec<u64>,
-    /// Channels and switches on a path, and switches behind one, by the current stamp.
+    /// Channels and switches on a path, and switches behind a switch, marked with the current stamp.
     on_channel: Vec<u32>,
     on_switch: Vec<u32>,
     is_behind: Vec<u32>,
     stamp: u32,
     behind: Vec<u32>,
-    /// Channels that a next hop may move to, with the sum of costs.
+    /// Channels that a next hop may move to, each with the resulting sum of costs.
     offers: Vec<(u64, u32)>,
     before: Vec<(u32, u32)>,
     after: Vec<(u32, u32)>,
@@ -79,7 +79,8 @@ struct Shared {
 }
 
 impl Apart {
-    /// Moves next hops of the further tree, and of the first if there is `room`. `lanes` are those of the trees.
+    /// Moves next hops of the further LID's tree, and of the first LID's tree if there is `room`. `lanes` are the lanes
+    /// of the two trees.
     pub fn improve(&mut self, net: &Net, orders: &mut [Order], lanes: [usize; 2], mut room: Option<Room<'_>>) {
         self.on_channel.resize(net.channels(), 0);
         self.on_switch.resize(net.switches, 0);
@@ -108,7 +109,7 @@ impl Apart {
         }
     }
 
-    /// Hosts with two paths that share a link, and without others that do not.
+    /// Returns the number of hosts with two paths that share a link, if no other paths of these hosts are apart.
     pub fn sharing(&self, net: &Net) -> u64 {
         let is_sharing = |&u: &u32| self.cost[u as usize] >= SHARING * importance(net, u);
         let sharing = (0..net.switches as u32).filter(is_sharing);
@@ -150,7 +151,7 @@ impl Apart {
         true
     }
 
-    /// The switches that send over `u` in a tree, itself first.
+    /// Finds the switches that send over `u` in a tree, beginning with `u`.
     fn find_behind(&mut self, net: &Net, side: Side, u: u32) {
         self.stamp += 1;
         self.behind.clear();
@@ -170,7 +171,8 @@ impl Apart {
         }
     }
 
-    /// Lists the other channels of `u` with the resulting cost of all sources behind it, if that is less than now.
+    /// Lists the other channels of `u`, each with the resulting cost of all sources behind `u`, if it is lower than
+    /// now.
     fn weigh_offers(&mut self, net: &Net, side: Side, u: u32) {
         let old = self.next[side as usize][u as usize];
         let is_open = |&c: &u32| c != old && self.is_behind[net.dst[c as usize] as usize] != self.stamp;
@@ -258,7 +260,7 @@ impl Apart {
         !self.is_parted(u) && self.cost[u as usize] >= SWITCH * importance(net, u)
     }
 
-    /// Channels from one on, in the first tree.
+    /// Calls `f` for each channel on a path in the first tree, from channel `c` on.
     fn on_way(&self, net: &Net, mut c: u32, mut f: impl FnMut(usize)) {
         while c != NONE {
             f(c as usize);

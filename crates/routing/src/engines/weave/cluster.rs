@@ -1,4 +1,4 @@
-//! Which lane each destination switch belongs to, and the root of each lane's base.
+//! Decides to which lane each destination switch belongs, and the root of each lane's base.
 
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -86,10 +86,10 @@ fn assign(net: &Net, members: &[usize], lanes: u8, kept: &impl Fn(usize) -> Opti
     }
 }
 
-/// How the switches of a lane are put in order from a top.
+/// How the switches of a lane are ordered, beginning at the top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// By distance from the top switch, nearest first: most paths then lead over the top.
+    /// By distance from the top switch, nearest first: then most paths lead over the top.
     Rings,
     /// Adds one switch at a time: the switch with the most neighbours among the switches already ordered, and among
     /// equals the one that was reached last.
@@ -134,7 +134,7 @@ pub(super) fn tops(net: &Net, lane: &[u8], lanes: u8, count: [usize; 2]) -> Vec<
     tops
 }
 
-/// All switches, those most central to a lane's destinations first.
+/// Returns all switches, those most central to a lane's destinations first.
 fn central(net: &Net, lane: &[u8], l: u8, queue: &mut Vec<u32>) -> Vec<u32> {
     let is_member = |&s: &usize| lane[s] == l && net.hosts[s] > 0;
     let members: Vec<usize> = (0..net.switches).filter(is_member).collect();
@@ -151,7 +151,7 @@ fn central(net: &Net, lane: &[u8], l: u8, queue: &mut Vec<u32>) -> Vec<u32> {
     all
 }
 
-/// The place of each switch by its distance to the root of its part.
+/// Returns the position of each switch by its distance to the root of its part.
 fn rings(net: &Net, roots: Vec<u32>) -> Vec<u32> {
     let mut rank = vec![NONE; net.switches];
     roots.iter().for_each(|&r| rank[r as usize] = 0);
@@ -172,7 +172,7 @@ fn rings(net: &Net, roots: Vec<u32>) -> Vec<u32> {
     places(&all)
 }
 
-/// The place of each switch by [`Layout::Line`].
+/// Returns the position of each switch by [`Layout::Line`].
 fn line(net: &Net, roots: Vec<u32>) -> Vec<u32> {
     let mut above = vec![0_u32; net.switches];
     // When each switch was met first; 0 for not yet.
@@ -203,7 +203,7 @@ fn line(net: &Net, roots: Vec<u32>) -> Vec<u32> {
     places(&order)
 }
 
-/// The place of each switch in a list of all.
+/// Returns the position of each switch in a list of all switches.
 fn places(all: &[u32]) -> Vec<u32> {
     let mut position = vec![0; all.len()];
     for (place, &s) in (0..).zip(all) {

@@ -45,10 +45,10 @@ use super::order::Order;
 use crate::destinations::Destinations;
 use rehang::Scratch;
 
-/// A LID, and switches that sent it over a lost link.
+/// A LID, and the switches that sent it over a lost link.
 type Victim = (Lid, Vec<u32>);
 
-/// A turn of a lane: the lane, the channel it comes from, and the one it goes to.
+/// A turn on a lane: the lane, the channel that the turn comes from, and the channel that it goes to.
 type Turn = (u8, u32, u32);
 
 /// An entry that a repair changes.
@@ -58,15 +58,15 @@ pub struct Rehung {
     pub switch: SwitchIdx,
     /// The LID.
     pub lid: Lid,
-    /// Its egress port from now on.
+    /// The new egress port.
     pub egress: u8,
-    /// Its egress port until now.
+    /// The former egress port.
     pub before: u8,
-    /// From 1: to be written when all entries of the LID with a lower step are in force.
+    /// The step, from 1. The entry is written when all entries of the LID with a lower step are in force.
     pub step: u16,
 }
 
-/// Tables in force and the order that keeps them free of deadlock, for repairs.
+/// Tables in force, and the order that keeps them free of deadlock, for repairs.
 #[derive(Clone, Debug)]
 pub struct WeaveMender {
     net: Arc<Net>,
@@ -76,7 +76,7 @@ pub struct WeaveMender {
     alive: Vec<bool>,
     /// Switches without a live channel.
     gone: Vec<bool>,
-    /// By LID.
+    /// The data of each LID, by LID.
     trips: Vec<Trip>,
     orders: Vec<Order>,
     /// Host pairs on each channel, by first LIDs; not exact after several links were lost at once.
@@ -91,10 +91,10 @@ pub struct WeaveMender {
 /// The destination of a LID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Trip {
-    /// Its switch; [`NONE`]: no port has the LID, or the port is absent.
+    /// The switch of the LID; [`NONE`] if no port has the LID, or the port is absent.
     at: u32,
     lane: u8,
-    /// Host pairs are counted on it.
+    /// True for a base LID: host pairs are counted on it.
     is_base: bool,
 }
 
@@ -330,7 +330,7 @@ impl Loss<'_> {
         (!roots.is_empty()).then_some((lid, roots))
     }
 
-    /// The egress channel of a switch for a LID; [`NONE`] if it leads to no switch.
+    /// Returns the egress channel of a switch for a LID; [`NONE`] if it leads to no switch.
     fn by(&self, switch: u32, lid: Lid) -> u32 {
         self.channel_of(switch, self.tables.get(SwitchIdx(switch), lid))
     }
@@ -343,13 +343,14 @@ impl Loss<'_> {
         self.mender.channel[switch as usize * self.mender.width + port]
     }
 
-    /// The channel that a switch sent a LID by before anything was lost.
+    /// Returns the channel by which a switch sent a LID before anything was lost.
     fn by_before(&self, switch: u32, lid: Lid, first: usize) -> u32 {
         let moved = self.moved[first..].iter().find(|moved| moved.switch.0 == switch);
         moved.map_or_else(|| self.by(switch, lid), |moved| self.channel_of(switch, moved.before))
     }
 
-    /// Live channels into a switch that may hold packets to a LID: by entries in force, and by those replaced.
+    /// Finds the live channels into a switch that may hold packets to a LID: by entries in force, and by replaced
+    /// entries.
     fn entering(&self, switch: u32, lid: Lid, first: usize, into: &mut Vec<u32>) {
         into.clear();
         let past = self.mender.past.get(&lid).map_or(&[][..], Vec::as_slice);
@@ -413,7 +414,7 @@ impl Loss<'_> {
     }
 }
 
-/// Switches of one column, each after the one it sends to.
+/// Switches of one column, each after the switch that it sends to.
 #[derive(Debug)]
 struct Column {
     order: Vec<u32>,

@@ -20,13 +20,13 @@ pub(super) struct Variant {
     pub base: Base,
     /// Weight of a hop, in loads of an ideal channel: a large weight prefers few hops, a small one low loads.
     pub hop: u32,
-    /// How far back in the order a turn may lead, in percent.
+    /// How far back in the order a turn may lead, in percent of the order.
     pub window: u32,
-    /// Which of the tops of the base.
+    /// Which top of the base to use.
     pub top: usize,
 }
 
-/// The task, the same for all variants.
+/// The input of the search, the same for all variants.
 #[derive(Debug)]
 pub(super) struct Work<'a> {
     /// The fabric.
@@ -35,11 +35,11 @@ pub(super) struct Work<'a> {
     pub goals: &'a [Goal],
     /// Trees to make.
     pub errands: &'a [Errand],
-    /// Tops of the base, best first: for each lane the place of each switch from top to bottom.
+    /// Orders of the base, best first: for each lane the position of each switch from top to bottom.
     pub tops: &'a [Vec<Arc<Vec<u32>>>],
     /// Switches of each part.
     pub part_size: &'a [usize],
-    /// Priced host pairs on a channel if all routes were shortest and all channels equally loaded.
+    /// Host pairs on a channel, weighted by price, if all routes were shortest and all channels equally loaded.
     pub ideal: u64,
 }
 
@@ -63,11 +63,10 @@ pub(super) struct Loom<'a> {
     scratch: Scratch,
     /// With more than one LID a port: the choice of [`Loom::choose_spare`] for each errand.
     spare: Vec<u32>,
-    /// The lane of each errand: not always the one it began with.
+    /// The lane of each errand; it can differ from the lane that the errand began with.
     pub lane: Vec<u8>,
     apart: Apart,
-    /// For each channel, the host pairs of first LIDs on it; the next field is the largest number that a channel may
-    /// have. Both are weighted by price. Filled when further LIDs are routed.
+    /// By channel: host pairs of first LIDs on it, weighted by price. Filled when further LIDs are routed.
     first_load: Vec<u64>,
     first_peak: u64,
     /// Trees that only the base could make.
@@ -81,17 +80,17 @@ struct Scratch {
     new: Vec<(u32, u32)>,
 }
 
-/// How good a state is; less is better.
+/// The quality of a state; lower is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Score {
-    /// Priced host pairs on the busiest channel.
+    /// Host pairs on the busiest channel, weighted by price.
     pub max: u64,
-    /// Priced host pairs on all of them.
+    /// Host pairs on all channels, weighted by price.
     pub sum: u64,
 }
 
 impl<'a> Loom<'a> {
-    /// Nothing made yet.
+    /// Returns a state in which no tree is made yet.
     pub fn new(work: &'a Work<'a>, variant: Variant) -> Self {
         let net = work.net;
         let of_lane = work.tops[variant.top].iter();
@@ -229,9 +228,9 @@ impl<'a> Loom<'a> {
         sharing
     }
 
-    /// Where many sources share a link, tries the other lanes for the new tree, that of the first one last.
+    /// If many sources share a link, tries other lanes for the new tree; the lane of the first tree comes last.
     fn try_lanes(&mut self, e: usize, mut sharing: u64) {
-        /// Less than one source in this number is too few to try.
+        /// If fewer than one source in this number shares a link, no other lanes are tried.
         const MANY: u64 = 16;
         let net = self.work.net;
         let lanes = u8::try_from(self.orders.len()).unwrap_or(u8::MAX);
@@ -359,7 +358,7 @@ impl<'a> Loom<'a> {
             .sum()
     }
 
-    /// How good it is.
+    /// Returns the quality of the state.
     pub fn score(&self) -> Score {
         let priced = self
             .load
@@ -370,7 +369,7 @@ impl<'a> Loom<'a> {
         Score { max, sum }
     }
 
-    /// The channel by which a switch sends on an errand.
+    /// Returns the channel by which a switch sends on an errand.
     pub fn next(&self, errand: usize, switch: usize) -> Option<usize> {
         let hop = self.trees[errand * self.work.net.switches + switch];
         (hop != NO_HOP).then(|| self.work.net.first[switch] as usize + usize::from(hop))
@@ -382,12 +381,12 @@ impl<'a> Loom<'a> {
         (at, usize::from(self.lane[e]), self.work.part_size[part])
     }
 
-    /// True if hosts send there.
+    /// True if hosts send on this errand.
     fn is_counted(&self, e: usize) -> bool {
         self.work.goals[self.work.errands[e].goal as usize].egress != 0
     }
 
-    /// Returns the weight of a channel with its present load.
+    /// Returns the weight of a channel at its present load.
     #[inline]
     fn weight_of(&self, c: usize) -> u32 {
         // Neither is negative.
@@ -395,7 +394,7 @@ impl<'a> Loom<'a> {
         (self.variant.hop * ONE).saturating_add(by_load).min(WEIGHT_MAX)
     }
 
-    /// A weight that rises steeply towards the peak: the slope of the cost, with a little for the hop itself.
+    /// Returns a weight that rises steeply towards the peak: the slope of the cost, with a little for the hop itself.
     #[inline]
     fn steep_weight(&self, c: usize, peak: u64, steepness: u32) -> u32 {
         let x = (self.load[c] * u64::from(self.work.net.price[c])) as f64 / peak as f64;
@@ -437,7 +436,7 @@ impl<'a> Loom<'a> {
         }
     }
 
-    /// Puts a stored tree where a search would have left it.
+    /// Restores a stored tree, as a search would have left it.
     fn load_tree(&mut self, e: usize) {
         let net = self.work.net;
         let goal = self.place_of(e).0;

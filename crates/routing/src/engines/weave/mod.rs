@@ -74,10 +74,10 @@ impl RoutingEngine for Weave {
     }
 }
 
-/// How long to search for a better routing.
+/// How much time to spend on the search for a better routing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
-    /// A few variants and one round of improvement: for a fabric that is waiting.
+    /// A few variants and one round of improvement, for a fabric that waits for its tables.
     #[default]
     Fast,
     /// Several variants and many rounds: about ten times as long.
@@ -99,7 +99,7 @@ impl FromStr for Effort {
 /// Options of `weave`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WeaveOptions {
-    /// How long to search for a better routing. Default: fast.
+    /// How much time to spend on the search for a better routing. Default: fast.
     pub effort: Effort,
     /// The lane in force of each destination switch, by GUID. It is kept if the lane still exists, so that hosts need
     /// not query their paths again. Default: none.
@@ -110,7 +110,7 @@ pub struct WeaveOptions {
     pub previous_levels: Option<Arc<ServiceLevels>>,
 }
 
-/// The lane of each destination switch, by GUID, from the service levels in force. It is the value for
+/// Returns the lane of each destination switch, by GUID, from the service levels in force. It is the value for
 /// [`WeaveOptions::previous_lanes`].
 #[must_use]
 pub fn lanes_in_force(fabric: &Fabric, lids: &Lids, levels: &ServiceLevels) -> BTreeMap<Guid, u8> {
@@ -230,7 +230,7 @@ const LARGE_STEPS: usize = 20_000_000;
 /// [`RINGS`] is the same for orders by rings. The best value comes first (measured).
 const LINE: [u32; 2] = [0, 10];
 const RINGS: [u32; 3] = [60, 50, 70];
-/// More variants than these are not worth their time even in a small fabric.
+/// Largest number of variants: more are not worth their time, even in a small fabric.
 const VARIANTS_MAX: usize = 48;
 /// Rounds of improvement of the best variants: first towards equal loads, then against the highest load alone. More
 /// rounds improve nothing (measured).
@@ -293,7 +293,7 @@ impl Plan {
     }
 }
 
-/// The place of each switch from top to bottom where the fabric has levels: a tree, also a damaged one.
+/// Returns the position of each switch from top to bottom, if the fabric has levels: a tree, whole or damaged.
 fn levels(input: &Input<'_>, par: Par) -> Option<Vec<u32>> {
     let mut notes = Vec::new();
     let ranking = Ranking::new(input.fabric, input.graph, &[], par, &mut notes);
@@ -304,7 +304,7 @@ fn levels(input: &Input<'_>, par: Par) -> Option<Vec<u32>> {
     Some(updn::Order::new(input.graph, &ranking, true).position)
 }
 
-/// Makes all variants, improves the best of them and completes the best of those.
+/// Makes all variants, improves the best of them and completes the best result.
 fn make<'a>(work: &'a Work<'a>, plan: &Plan, par: Par) -> Loom<'a> {
     let mut looms: Vec<(Score, usize, Loom<'a>)> = par.map(plan.variants.len(), |i| {
         let mut loom = Loom::new(work, plan.variants[i]);
@@ -348,7 +348,7 @@ fn finish(work: &Work<'_>, plan: &Plan, loom: &mut Loom<'_>) {
     }
 }
 
-/// The number of requested lanes that the fabric has.
+/// Returns the number of requested lanes that the fabric has.
 pub(crate) fn lanes_to_use(fabric: &Fabric, lids: &Lids, wanted: u8, notes: &mut Vec<Note>) -> u8 {
     let wanted = wanted.clamp(1, 15);
     let have = net::lanes_of(fabric, lids);
@@ -358,7 +358,8 @@ pub(crate) fn lanes_to_use(fabric: &Fabric, lids: &Lids, wanted: u8, notes: &mut
     wanted.min(have)
 }
 
-/// Priced host pairs on a channel if all paths were shortest and all channels equally loaded; at least 1.
+/// Returns the number of host pairs on a channel, weighted by price, if all paths were shortest and all channels
+/// equally loaded; at least 1.
 fn ideal(net: &Net, goals: &[Goal]) -> u64 {
     /// Number of switches from which distances are sampled.
     const SAMPLES: usize = 64;
@@ -404,7 +405,7 @@ fn fill(work: &Work<'_>, loom: &Loom<'_>, tables: &mut Tables, par: Par) {
     });
 }
 
-/// End ports that have LIDs, with their switches.
+/// Returns the end ports that have LIDs, with their switches.
 fn goals(destinations: &Destinations) -> Vec<Goal> {
     let mut goals = Vec::new();
     for (at, batch) in destinations.batches() {

@@ -11,20 +11,20 @@ pub(super) const NONE: u32 = u32::MAX;
 /// Weight of one unit of load on the fastest link; slower links weigh more, in proportion.
 const UNIT: u32 = 16;
 
-/// Channels between switches, numbered by the switch they leave, then by port.
+/// Channels between switches, numbered by the switch that they leave, then by port.
 #[derive(Clone, Debug)]
 pub(super) struct Net {
     /// Number of switches.
     pub switches: usize,
     /// First channel that leaves each switch, and the number of channels at the end.
     pub first: Vec<u32>,
-    /// Where each channel comes from.
+    /// By channel: the switch at its beginning.
     pub src: Vec<u32>,
     /// The switch at the end of each channel.
     pub dst: Vec<u32>,
-    /// Its egress port.
+    /// By channel: its egress port.
     pub egress: Vec<u8>,
-    /// The other direction of its cable.
+    /// By channel: the channel in the other direction of the same cable.
     pub rev: Vec<u32>,
     /// The first turn out of each channel, and the number of turns at the end: see [`Net::turn`].
     pub turn_first: Vec<u32>,
@@ -32,7 +32,7 @@ pub(super) struct Net {
     pub price: Vec<u32>,
     /// Host ports behind each switch: sources of traffic.
     pub hosts: Vec<u32>,
-    /// The part of the fabric each switch belongs to.
+    /// By switch: the part of the fabric to which it belongs.
     pub part: Vec<u32>,
     /// Number of parts.
     pub parts: usize,
@@ -104,18 +104,19 @@ impl Net {
         self.first[switch] as usize..self.first[switch + 1] as usize
     }
 
-    /// The turns out of a channel, in the order of the channels they go to.
+    /// Returns the turns out of a channel, in the order of the channels that they go to.
     pub fn turns(&self, from: usize) -> core::ops::Range<usize> {
         self.turn_first[from] as usize..self.turn_first[from + 1] as usize
     }
 
-    /// The number of the turn from channel `from` to channel `to`, which must leave the switch that `from` leads to.
+    /// Returns the number of the turn from channel `from` to channel `to`; `to` must begin at the switch where `from`
+    /// ends.
     pub fn turn(&self, from: u32, to: u32) -> usize {
         let there = self.dst[from as usize] as usize;
         (self.turn_first[from as usize] + to - self.first[there]) as usize
     }
 
-    /// Hops from a switch to all others; `u32::MAX` without a path.
+    /// Returns the number of hops from a switch to all others; `u32::MAX` without a path.
     pub fn distances(&self, from: usize, queue: &mut Vec<u32>) -> Vec<u32> {
         let mut hops = vec![NONE; self.switches];
         queue.clear();
@@ -146,29 +147,29 @@ fn price(rate: u32, fastest: u32) -> u32 {
 /// An end port that is routed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Goal {
-    /// Its LIDs.
+    /// LIDs of the end port.
     pub lids: LidRange,
-    /// Its switch.
+    /// Switch of the end port.
     pub at: u32,
-    /// Egress at its switch; 0 for the switch itself.
+    /// Egress at this switch; 0 for the switch itself.
     pub egress: u8,
 }
 
 /// A LID for which one tree of next hops is made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Errand {
-    /// Which goal.
+    /// Index of the goal.
     pub goal: u32,
-    /// Which of its LIDs.
+    /// Offset of the LID among the goal's LIDs.
     pub offset: u16,
-    /// The lane it is routed on.
+    /// The lane on which the LID is routed.
     pub lane: u8,
     /// The errand of the same goal with the offset before; [`NONE`] if this is the first.
     pub before: u32,
 }
 
 impl Errand {
-    /// The LID at the root of its tree.
+    /// Returns the LID at the root of the tree.
     pub fn lid(&self, goals: &[Goal]) -> Lid {
         Lid(goals[self.goal as usize].lids.base.0 + self.offset)
     }
@@ -211,12 +212,13 @@ pub(super) fn errands(goals: &[Goal], lane: &[u8], lanes: u8) -> Vec<Errand> {
         .collect()
 }
 
-/// The lane of one of the LIDs of a port, from that of the first.
+/// Returns the lane of one of the LIDs of a port, from the lane of the first.
 pub(super) fn lane_of(first: u8, offset: u16, lanes: u8) -> u8 {
     u8::try_from((u16::from(first) + offset) % u16::from(lanes)).unwrap_or(0)
 }
 
-/// Fewest data lanes of any live link that ends at a switch, 1–15, as far as both ends can go.
+/// Returns the smallest number of data lanes of any live link that ends at a switch, 1–15, as far as both ends support
+/// them.
 pub(super) fn lanes_of(fabric: &Fabric, lids: &Lids) -> u8 {
     use selvedge_fabric::PortCapability;
     if lids.is_empty() {

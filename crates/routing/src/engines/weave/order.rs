@@ -10,12 +10,12 @@ mod sweep;
 use super::net::{NONE, Net};
 pub(super) use sweep::{Cost, Rank, Sweep, Task};
 
-/// Which turns are in the graph from the start. All of them go along the up*/down* order of one root.
+/// Which turns the graph contains from the start. All of them go along the up*/down* order of one root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Base {
     /// Turns between channels of one spanning tree.
     Tree,
-    /// Turns between any channels. They leave no room for any other.
+    /// Turns between any channels. They leave no room for any other turn.
     Fixed,
 }
 
@@ -29,7 +29,7 @@ const BLOCKED: u32 = 1 << 31;
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     base: Base,
-    /// How far back a turn may lead, in places: see [`Order::new`].
+    /// How many places back a turn may lead: see [`Order::new`].
     window: u32,
     /// Largest number of channels that one search may visit; after that the turn counts as if it closed a cycle.
     visits_max: usize,
@@ -43,9 +43,9 @@ pub(super) struct Order {
     onward: Bits,
     back: Bits,
     blocked: Vec<u32>,
-    /// The channel towards the root by which the spanning tree leaves each switch.
+    /// By switch: the channel towards the root by which the spanning tree leaves it.
     pub parent: Vec<u32>,
-    /// By channel: the last search that met it.
+    /// By channel: the last search that visited it.
     seen: Vec<u32>,
     stamp: u32,
     behind: Vec<u32>,
@@ -118,7 +118,7 @@ impl Order {
         }
     }
 
-    /// The graph of turns with these counts; `None` if it has a cycle.
+    /// Returns the graph of turns with these counts; `None` if it has a cycle.
     pub fn of_turns(net: &Net, count: Vec<u32>) -> Option<Self> {
         let (onward, back) = Bits::of_turns(net, &count);
         let channels = net.channels();
@@ -155,9 +155,9 @@ impl Order {
         })
     }
 
-    /// Searches for a spanning tree from `root` over `want` switches, all turns of which fit into the graph, and adds
-    /// these turns: then there is a path to any switch. If there is no such tree, nothing changes. `is_up` says which
-    /// channels may be used.
+    /// Searches for a spanning tree from `root` over `want` switches of which all turns can be added to the graph
+    /// without a cycle. If there is one, adds these turns, so that there is a path to every switch. Otherwise nothing
+    /// changes. `is_up` says which channels may be used.
     pub fn find_base(&mut self, net: &Net, root: u32, want: usize, is_up: impl Fn(u32) -> bool) -> bool {
         let mut parent = vec![NONE; net.switches];
         let mut tree = vec![root];
@@ -222,7 +222,7 @@ impl Order {
         self.unblock();
     }
 
-    /// True if the turn goes along the order: it is legal without a search.
+    /// True if the turn goes along the order, so that it is legal without a search.
     #[inline]
     pub fn agrees(&self, from: u32, to: u32) -> bool {
         self.place[from as usize] < self.place[to as usize]
@@ -309,14 +309,14 @@ impl Order {
         }
     }
 
-    /// From now on a turn may lead back any distance.
+    /// Lets turns lead back any distance from now on.
     pub fn open(&mut self) {
         if self.base != Base::Fixed {
             self.window = u32::MAX;
         }
     }
 
-    /// Which base it has.
+    /// Returns the base of the graph.
     pub const fn base(&self) -> Base {
         self.base
     }
@@ -327,12 +327,12 @@ impl Order {
 struct Bits {
     words: usize,
     bits: Vec<u64>,
-    /// How many bits of each channel are set.
+    /// By channel: the number of its bits that are set.
     ones: Vec<u32>,
 }
 
 impl Bits {
-    /// Turns that are counted: out of each channel, and into it.
+    /// Returns the counted turns: those out of each channel, and those into each.
     fn of_turns(net: &Net, count: &[u32]) -> (Self, Self) {
         let (mut onward, mut back) = (Self::new(net), Self::new(net));
         for from in 0..net.channels() {
@@ -373,7 +373,7 @@ impl Bits {
         self.ones[channel] -= 1;
     }
 
-    /// The positions of a channel's bits, ascending.
+    /// Returns the positions of a channel's bits, ascending.
     #[inline]
     fn of(&self, channel: usize) -> Ones<'_> {
         let (&now, rest) = self.bits[channel * self.words..(channel + 1) * self.words]
@@ -408,7 +408,7 @@ impl Iterator for Ones<'_> {
 
 #[cfg(test)]
 impl Order {
-    /// How often each turn is counted, if the order agrees with all counted turns.
+    /// Returns how often each turn is counted, if the order agrees with all counted turns.
     pub fn counts(&self, net: &Net) -> Option<Vec<u32>> {
         let follows = |from: usize, to: usize| {
             let (from, to) = (from as u32, to as u32);

@@ -23,7 +23,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// An empty queue for this number of channels.
+    /// Returns an empty queue for this number of channels.
     pub fn new(channels: usize) -> Self {
         Self {
             head: vec![NONE; SLOTS],
@@ -34,7 +34,7 @@ impl Queue {
         }
     }
 
-    /// Empties it and starts again at cost 0.
+    /// Empties the queue, and starts again at cost 0.
     pub fn clear(&mut self) {
         while self.words != 0 {
             let word = self.words.trailing_zeros() as usize;

@@ -40,7 +40,7 @@ pub(super) struct InForce<'a> {
     pub tables: &'a Tables,
     /// Service levels.
     pub levels: &'a ServiceLevels,
-    /// Lanes: SL modulo this.
+    /// Number of lanes: the lane is the service level modulo this number.
     pub lanes: u8,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Mended {
     pub extended: usize,
     /// LIDs that were routed again.
     pub rerouted: usize,
-    /// Lanes that were routed again as a whole.
+    /// Number of lanes that were routed again as a whole.
     pub rewoven: usize,
     /// Entries that changed.
     pub entries: usize,
@@ -81,19 +81,20 @@ struct Mender<'a> {
     weight: Vec<u32>,
     gain: Vec<f64>,
     part_size: Vec<usize>,
-    /// The column of the current LID, and the switches of it that reach the goal, each after the one it sends to.
+    /// The column of the current LID, and those of its switches that reach the goal, each after the switch that it
+    /// sends to.
     next: Vec<u32>,
     settled: Vec<u32>,
     state: Vec<u32>,
     stamp: u32,
     path: Vec<u32>,
     sub: Vec<u64>,
-    /// Columns may have been written before: they are written whole.
+    /// True if columns may have been written before, so that they are written as a whole.
     is_rewritten: bool,
     out: Mended,
 }
 
-/// Repairs tables in force; `None` if they have a cycle themselves.
+/// Repairs tables in force; returns `None` if these tables have a cycle themselves.
 pub(super) fn mend(net: &Net, goals: &[Goal], top: Lid, in_force: InForce<'_>) -> Option<Mended> {
     let mut mender = Mender::new(net, top, in_force);
     let jobs = mender.jobs(goals);
@@ -327,7 +328,7 @@ impl<'a> Mender<'a> {
         vec![vec![0; turns]; usize::from(self.in_force.lanes)]
     }
 
-    /// Gives the switches that lost their path to one LID another one; nothing else changes.
+    /// Gives new paths to the switches that lost their path to one LID; nothing else changes.
     fn extend(&mut self, job: Job) -> bool {
         self.read(job);
         let (net, want) = (self.net, self.want(job));
@@ -377,7 +378,7 @@ impl<'a> Mender<'a> {
     /// Routes the LIDs of a lane that lost a path again, on top of a spanning tree that fits the lane's graph, if there
     /// is one: each LID has at least one path along that tree.
     fn by_base(&mut self, lane: usize, lost: &[Job], jobs: &[Job]) -> bool {
-        /// Number of switches tried as its root.
+        /// Number of switches that are tried as the root.
         const ROOTS: usize = 8;
         let Some(order) = self.order_of(lane, jobs.iter().copied()) else {
             return false;
@@ -398,7 +399,8 @@ impl<'a> Mender<'a> {
         true
     }
 
-    /// The graph of some LIDs of a lane, by the tables in force; it has no cycle if that of all has none.
+    /// Returns the graph of some LIDs of a lane, by the tables in force. It has no cycle if the graph of all LIDs has
+    /// none.
     fn order_of(&mut self, lane: usize, jobs: impl Iterator<Item = Job>) -> Option<Order> {
         let mut count = vec![0; self.net.turn_first[self.net.channels()] as usize];
         for job in jobs.filter(|job| usize::from(job.lane) == lane) {

@@ -9,7 +9,7 @@ use super::queue::{Queue, WEIGHT_MAX};
 pub(super) struct Search {
     /// The channel by which each switch of the tree sends; [`NONE`] at the root.
     pub next: Vec<u32>,
-    /// The switches of the tree: each after the one it sends to.
+    /// The switches of the tree, each after the switch that it sends to.
     pub settled: Vec<u32>,
     mark: Vec<u32>,
     stamp: u32,
@@ -18,7 +18,7 @@ pub(super) struct Search {
     /// Other trees to the same goal: the next tree avoids their paths. Each tree is the egress channel of each switch.
     /// To avoid the first of them is most important.
     pub others: Vec<Vec<u32>>,
-    /// Switches for which one of the other trees shares no link with the first.
+    /// By switch: true if the path in one of the other trees shares no link with the path in the first.
     parted: Vec<bool>,
     /// Channels of the current path, and their reverses.
     on_way: Vec<u32>,
@@ -35,12 +35,12 @@ const SHARED: u32 = 300;
 pub(super) enum Found {
     /// By the search alone.
     Freely,
-    /// With the help of the base.
+    /// With help of the base.
     ByBase,
 }
 
 impl Search {
-    /// Scratch memory for a fabric.
+    /// Returns scratch memory for a fabric.
     pub fn new(net: &Net) -> Self {
         Self {
             next: vec![NONE; net.switches],
@@ -81,7 +81,7 @@ impl Search {
         false
     }
 
-    /// The tree along the spanning tree of the base.
+    /// Makes the tree along the spanning tree of the base.
     pub fn by_tree(&mut self, net: &Net, order: &mut Order, goal: u32) {
         self.start(goal);
         self.along_tree(net, order);
@@ -125,7 +125,7 @@ impl Search {
         false
     }
 
-    /// Every turn of the tree.
+    /// Calls `f` for every turn of the tree.
     pub fn for_turns(&self, net: &Net, mut f: impl FnMut(u32, u32)) {
         for &u in &self.settled[1..] {
             let from = self.next[u as usize];
@@ -219,7 +219,7 @@ impl Search {
         price.min(WEIGHT_MAX)
     }
 
-    /// Must be called when [`Self::others`] has changed.
+    /// Updates the data that depend on [`Self::others`], after it has changed.
     pub fn others_changed(&mut self, net: &Net) {
         self.parted.clear();
         self.parted.resize(net.switches, false);
@@ -291,7 +291,7 @@ impl Search {
         }
     }
 
-    /// The whole tree along the base's spanning tree.
+    /// Makes the whole tree along the base's spanning tree.
     fn along_tree(&mut self, net: &Net, order: &mut Order) {
         let mut head = 0;
         while let Some(&at) = self.settled.get(head) {

@@ -1,9 +1,9 @@
-//! Whether the answer to a Set of PortInfo comes from the intended port.
+//! Checks whether the answer to a Set of PortInfo comes from the intended port.
 
 use selvedge_types::PortNum;
 use selvedge_wire::PortInfo;
 
-/// True if an answer comes from another port than the port that the sweep saw at this place. Only values that never
+/// True if an answer comes from another port than the one that the sweep found at this place. Only values that never
 /// change at a port are compared. If they differ, a cable was moved, and the Set reached the node that is now at the
 /// end of the directed route. For a host's port (`of_host`) the port number is compared too, because the agent of a
 /// host answers with the number of the port that was asked; a switch answers with the number of the ingress port.

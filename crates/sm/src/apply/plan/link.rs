@@ -1,4 +1,4 @@
-//! Answers to Sets that take links out of service, and put them back.
+//! Handles answers to Sets that take links out of service or put them back.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use selvedge_wire::{Attribute, PortInfo, SmpData};
 use super::{PlanSets, expect, is_anothers};
 
 impl PlanSets {
-    /// Takes the answer to a Set that takes a link down, or enables its port again. The link changes when the agent has
-    /// answered, so an answer may still show the state before; a sweep reads what has become of the link. The manager
-    /// treats it as down until then, even if it is trained again at once.
+    /// Handles the answer to a Set that takes a link down, or enables its port again. The link changes only after the
+    /// agent has answered, so the answer may still show the former state; a sweep reads the new state. Until then the
+    /// manager treats the link as down, even if it trains again at once.
     pub(super) fn check_link(&mut self, port: PortRef, data: &SmpData) -> Result<(), String> {
         let held = PortInfo::parse(data).map_err(|e| e.to_string())?;
         let seen = self.inventory.port_info(port);

@@ -75,7 +75,7 @@ impl PlanSets {
     }
 
     /// Returns the entries that packets could use before a block was written. Entries to a link that is not ACTIVE yet
-    /// and entries of LIDs above LinearFDBTop are left out: no packet could use them.
+    /// and entries of LIDs above LinearFDBTop are left out, because no packet could use them.
     fn as_met(&self, switch: SwitchIdx, block: u16, mut before: Block, now: &Block) -> Block {
         let node = self.fabric.switches()[switch];
         let top = usize::from(self.fabric.node(node).switch_settings.linear_top);

@@ -31,23 +31,24 @@ use crate::smp::Smp;
 use crate::{lane_smp, smp};
 use answerer::is_anothers;
 
-/// The Sets of a plan, with the knowledge from their answers.
+/// The Sets of a plan, and the contents that agents have acknowledged.
 #[derive(Debug)]
 pub struct PlanSets {
     outcome: Arc<Outcome>,
     inventory: Arc<Inventory>,
-    /// The acknowledged state so far. Copied when it first differs from the inventory's.
+    /// The fabric with the settings acknowledged so far. It is copied when it first differs from the inventory's
+    /// fabric.
     fabric: Arc<Fabric>,
-    /// Tables as acknowledged so far.
+    /// The tables acknowledged so far.
     installed: Installed,
     pause: Pause,
     traffic: Traffic,
-    /// A forwarding table block was not acknowledged: steps after it are not proved.
+    /// True if an LFT block was not acknowledged: later steps are then not proved.
     is_torn: bool,
-    /// Nodes with more Sets in this phase than others: their Sets are not delayed by those of other nodes.
+    /// Nodes that get more Sets in this phase than others. Sets of other nodes do not delay the Sets of these nodes.
     busiest: BTreeSet<NodeIdx>,
     failures: Failures,
-    /// Settings that agents did not take as sent, in fields that do not affect packets.
+    /// Settings that agents changed or refused, in fields that do not affect packets.
     declined: BTreeMap<PortRef, Declined>,
 }
 
@@ -58,7 +59,7 @@ pub struct Traffic {
     pub taken: Taken,
     /// Tables that were sent, and may be taken at any time to come.
     pub unanswered: Unanswered,
-    /// A wait for packets in flight is over: none from before it is left.
+    /// True if a wait for packets in flight has ended: no packet from before the wait is left.
     pub has_drained: bool,
     /// Packets are in flight between switches.
     is_live: bool,
@@ -68,7 +69,7 @@ pub struct Traffic {
     pub may_be_live: bool,
 }
 
-/// The result of applying a plan, finished or broken off.
+/// The result of applying a plan, whether complete or interrupted.
 #[derive(Debug)]
 pub struct Applied {
     /// The outcome that was applied.
@@ -81,9 +82,9 @@ pub struct Applied {
     pub counts: Counts,
     /// Ports and nodes with a failed Set.
     pub failures: Failures,
-    /// Settings that agents did not take as sent, in fields that do not affect packets.
+    /// Settings that agents changed or refused, in fields that do not affect packets.
     pub declined: BTreeMap<PortRef, Declined>,
-    /// The pause that it was in.
+    /// The pause during which the plan was interrupted, if any.
     pub wait: Option<Wait>,
     /// Packets that may be in flight by replaced entries.
     pub traffic: Traffic,
@@ -139,12 +140,12 @@ impl Apply {
         &self.work.fabric
     }
 
-    /// Returns the pause it is in, if it is in one.
+    /// Returns the current pause, if any.
     pub const fn wait(&self) -> Option<Wait> {
         self.work.pause.wait()
     }
 
-    /// Returns when the local port is to be read, once in each `interval`.
+    /// Returns when the local port must be read next; it is read once in each `interval`.
     pub fn own_port_due(&self, interval: Duration) -> Option<Time> {
         self.work.pause.due(interval)
     }
@@ -237,7 +238,7 @@ impl Work for PlanSets {
         })
     }
 
-    /// A Set counts as acknowledged only if the agent now holds what was asked.
+    /// Handles the end of a Set. A Set counts as acknowledged only if the agent now holds the requested contents.
     fn ended(&mut self, id: SetId, answer: Option<&Mad>, effects: &mut Vec<Effect>) -> bool {
         let outcome = Arc::clone(&self.outcome);
         let op = &outcome.changes.value().phases[id.phase].ops[id.op];
@@ -256,13 +257,14 @@ impl Work for PlanSets {
         false
     }
 
-    /// The agent's contents are as known.
+    /// Called when a request was left out: the contents of its agent stay as they are known.
     fn left_out(&mut self, id: SetId) {
         let outcome = Arc::clone(&self.outcome);
         self.note_failed(&outcome.changes.value().phases[id.phase].ops[id.op], false);
     }
 
-    /// The local port did not answer: its agent may be as busy as others, and the plan goes on.
+    /// Handles the end of a Get to the local port. If the port did not answer, its agent may only be busy, so the plan
+    /// goes on.
     fn own_port_answered(&mut self, answer: Option<&Mad>, effects: &mut Vec<Effect>) {
         if self.pause.answered(self.fabric.port(self.inventory.local), answer) {
             effects.push(Effect::Sweep(SweepReason::Overtaken));
@@ -338,10 +340,10 @@ impl PlanSets {
         })
     }
 
-    /// Returns the M_Key that an agent shows; 0: it shows none. If this is another key than the manager's, it is a
-    /// former key of the manager, or it results from a flipped bit in a Set, or its lease has run out. The first Set of
-    /// PortInfo replaces it. Source: IBA vol 1 §14.2.4.1: with M_KeyProtectBits 0 any reader may see and use the key;
-    /// when a lease runs out, the bits are cleared.
+    /// Returns the M_Key that an agent shows; 0 if it shows none. A key other than the manager's is either a former key
+    /// of the manager, or it results from a flipped bit in a Set, or its lease has run out. The first Set of PortInfo
+    /// replaces it. Source: IBA vol 1 §14.2.4.1: with M_KeyProtectBits 0 any reader may see and use the key; when a
+    /// lease runs out, the bits are cleared.
     fn shown_by(&self, op: &Op) -> u64 {
         smp::shown_by(&self.fabric, self.guard_of(op))
     }
@@ -405,7 +407,7 @@ impl PlanSets {
     }
 
     /// Handles the block in a switch's answer. If it differs from the Set, the switch may hold the block of the Set or
-    /// that of the answer, or the answer is corrupt. So the block becomes unknown, and is read.
+    /// that of the answer, or the answer is corrupt. So the block is marked as unknown, and read again.
     fn told(&mut self, (node, block): (NodeIdx, u16), op: &Op, (want, held): (&[u8; BLOCK_LIDS], [u8; BLOCK_LIDS])) {
         match held == *want {
             true => self.learn(node, block, held),
@@ -413,7 +415,7 @@ impl PlanSets {
         }
     }
 
-    /// Handles the contents of a block as a switch reports them.
+    /// Records the contents of a block as a switch reports them.
     fn learn(&mut self, node: NodeIdx, block: u16, ports: [u8; BLOCK_LIDS]) {
         let Some(switch) = self.fabric.switch_index(node) else {
             return;
@@ -554,10 +556,10 @@ impl PlanSets {
     }
 }
 
-/// Returns the nodes with so many Sets in a phase that they decide how long it takes: the Sets of all other nodes, sent
-/// in parallel, take no longer than those of one such node.
+/// Returns the nodes with the most Sets in a phase. These Sets decide how long the phase takes: the Sets of all other
+/// nodes, sent in parallel, take no longer than those of one such node.
 fn busiest(phase: &Phase) -> BTreeSet<NodeIdx> {
-    /// As many agents as a window of SMPs is spread over.
+    /// The number of agents over which a window of SMPs is spread.
     const AT_ONCE: usize = 32;
     let mut left: BTreeMap<NodeIdx, usize> = BTreeMap::new();
     for op in &phase.ops {

@@ -28,7 +28,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// A port is asked.
+    /// Records that a port is asked.
     pub(super) fn ask(&mut self, at: PortRef, now: Time) {
         self.open.insert(at, now);
     }
@@ -42,17 +42,17 @@ impl Answers {
         self.known.insert(at)
     }
 
-    /// A port did not answer, and no known fault explains it.
+    /// Records that a port did not answer, and that no known fault explains this.
     pub(super) const fn miss(&mut self) {
         self.silent += 1;
     }
 
-    /// A switch has answered. Returns true if it had not before.
+    /// Records an answer of a switch. Returns true if it is the first one.
     pub(super) fn hear(&mut self, node: NodeIdx) -> bool {
         self.heard.insert(node)
     }
 
-    /// These ports may be asked again.
+    /// Allows these ports to be asked again.
     pub(super) fn reopen(&mut self, ports: &[PortRef]) {
         self.open.retain(|at, _| !ports.contains(at));
     }
@@ -84,7 +84,7 @@ impl Answers {
         self.open.keys().copied()
     }
 
-    /// Returns how many ports of a switch have not answered yet, if they are no more than `most`.
+    /// Returns the number of ports of a switch that have not answered yet, if it is at most `most`.
     pub(super) fn open_at(&self, node: NodeIdx, most: usize) -> usize {
         let port = PortNum::MANAGEMENT;
         let from = self.open.range(PortRef { node, port }..);

@@ -20,7 +20,7 @@ pub(super) struct Doubts {
 }
 
 impl Probe {
-    /// Returns the ports of its neighbours that lead to a doubted switch, as many as are to be asked now.
+    /// Returns the neighbours' ports that lead to a doubted switch, as many as are to be asked now.
     pub(super) fn facing(&self, node: NodeIdx) -> Vec<PortRef> {
         /// Number of ports asked as long as at most one lost link speaks against the switch.
         const FIRST: usize = 2;
@@ -108,7 +108,7 @@ impl Probe {
         }
     }
 
-    /// If only switches that never answered are still open: returns them, and when they are to be doubted.
+    /// If only switches that never answered are left, returns them and the time at which they become doubted.
     pub(super) fn silent(&self) -> Option<(BTreeSet<NodeIdx>, Time)> {
         let awaited = self.answers.awaited();
         awaited.filter(|(nodes, _)| !nodes.is_subset(&self.doubts.doubted))
@@ -150,7 +150,7 @@ impl Probe {
         })
     }
 
-    /// A link was lost: ports that were asked over it are asked again by another route.
+    /// Called when a link was lost: ports that were asked over it are asked again by another route.
     pub(super) fn ask_again(&mut self) {
         self.doubts.ways = None;
         self.order.renew();

@@ -32,11 +32,11 @@ use returns::Returns;
 /// The request to the far end of a link that came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
-    /// NodeInfo: which node it is.
+    /// NodeInfo of the node.
     Node,
     /// The port.
     Port,
-    /// Its P_Keys, of a host.
+    /// P_KeyTable of the port, if it belongs to a host.
     PKeys,
     /// Port 0 of the switch at the near or the far end of a link. If that switch was off while the link was down, it
     /// has lost its LID and its tables.
@@ -68,13 +68,13 @@ pub struct Probe {
 pub struct Start {
     /// The state before the probe.
     pub inventory: Arc<Inventory>,
-    /// Ports of links that are left out, whatever they do.
+    /// Ports of links that are left out, whatever state they report.
     pub held: BTreeSet<PortRef>,
     /// The reason of the probe, and of the sweep that may follow.
     pub reason: SweepReason,
-    /// When it begins.
+    /// When the probe begins.
     pub began: Time,
-    /// Every port is probed, whatever is found: a repair is checked.
+    /// True if every port is probed, whatever is found, because the probe checks a repair.
     pub is_check: bool,
 }
 
@@ -83,20 +83,20 @@ pub struct Start {
 pub enum In<'a> {
     /// More switches have reported a change.
     Suspected(Suspects),
-    /// This number of ports may be asked now, of each agent no more than `agent_window` at once.
+    /// Ports may be asked now: this number in all, and of each agent at most `agent_window` at once.
     Room {
-        /// How many.
+        /// Number of ports.
         ports: usize,
-        /// Of one agent.
+        /// Limit for one agent.
         agent_window: usize,
     },
-    /// A port answers; `None`: it does not, or by an error.
+    /// A port has answered; `None`: it did not answer, or answered with an error.
     Port(PortRef, Option<&'a PortInfo>),
-    /// The answer of the node behind a port with a link that came back; `None`: no answer, or an error.
+    /// The node behind a returned link has answered; `None`: it did not answer, or answered with an error.
     Behind(PortRef, Behind, Option<&'a SmpData>),
     /// The local port is unchanged, or is not.
     OwnPort {
-        /// It is.
+        /// True if the port is as it was last known.
         is_as_known: bool,
     },
     /// Every request has ended, with or without an answer.
@@ -110,34 +110,34 @@ pub enum Effect {
     Ask {
         /// The port.
         at: PortRef,
-        /// The directed route to its agent.
+        /// The directed route to the agent.
         route: DirectedRoute,
         /// True if the request is sent by another than the usual directed route. The requests by the usual route are
         /// lost, and must not count against the agent's window.
         is_detour: bool,
     },
-    /// Ask about a link that came back.
+    /// Send a request to the far end of a link that came back.
     AskBehind {
         /// The end of the link that was asked first.
         at: PortRef,
         /// The request.
         what: Behind,
-        /// By which attribute.
+        /// The attribute to request.
         attribute: AttributeId,
         /// And modifier.
         modifier: u32,
         /// The manager.
         route: DirectedRoute,
     },
-    /// Only switches that are gone have not answered: the probe waits for nothing more.
+    /// Only switches that are gone have not answered, so the probe is over.
     Over,
-    /// Only a sweep can find out what happened. The probe is over.
+    /// The probe is over. Only a sweep can find out what happened.
     Sweep(SweepReason),
-    /// Plan a repair of this damage. The probe is over.
+    /// The probe is over. Plan a repair of this damage.
     Repair(Damage),
-    /// Nothing has changed. The probe is over.
+    /// The probe is over. Nothing has changed.
     Nothing,
-    /// The repaired links are as planned. The probe is over.
+    /// The probe is over. The repaired links are as planned.
     Confirmed,
 }
 
@@ -209,7 +209,7 @@ impl Probe {
         self.note_likely(&more.nodes);
     }
 
-    /// Links of a switch to others that were up: both ends.
+    /// Returns the links of a switch to other switches that were up, each with both ends.
     fn links_to_switches(&self, node: NodeIdx) -> impl Iterator<Item = (PortRef, PortRef)> + '_ {
         let fabric = &self.start.inventory.fabric;
         let up = fabric.node(node).external_ports().filter(|(_, seen)| seen.is_up());
@@ -315,7 +315,7 @@ impl Probe {
             && (self.answers.are_complete() || is_explained(&self.suspects.nodes))
     }
 
-    /// True if there is nothing to repair.
+    /// True if the probe found nothing to repair.
     fn found_nothing(&self) -> bool {
         self.damage.lost.is_empty()
             && self.damage.returned.is_empty()
@@ -340,12 +340,12 @@ impl Probe {
         (!self.awaits_more_than_ports() && !self.start.is_check && is_explained()).then(|| self.found())
     }
 
-    /// Returns true if the local port, or a node behind a link that came back, has not answered.
+    /// Returns true if the local port, or a node behind a link that came back, has not answered yet.
     fn awaits_more_than_ports(&self) -> bool {
         self.is_own_open || self.returns.are_open()
     }
 
-    /// All ports have answered, or enough of them: returns the result of the probe.
+    /// Returns the result of the probe, when all ports, or enough of them, have answered.
     fn conclude(&mut self) -> Effect {
         match self.found_nothing() {
             true if self.start.is_check => Effect::Confirmed,

@@ -14,12 +14,12 @@ use selvedge_sim::Time;
 use super::answers::Answers;
 use super::{Effect, Probe};
 
-/// How long the first Gets wait for the trap of the link's other end.
+/// How long the first Gets wait for the trap from the link's other end.
 const SECOND_TRAP_WITHIN: Duration = Duration::from_micros(100);
-/// How long only the likely ports are asked.
+/// How long the probe asks only the likely ports.
 const LIKELY_ALONE: Duration = Duration::from_micros(400);
 
-/// Which ports may be asked now.
+/// Which ports the probe may ask now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Pace {
     /// All ports.
@@ -27,33 +27,33 @@ enum Pace {
     All,
     /// None until this time.
     Nobody(Time),
-    /// Likely ports only: until then, or until they have answered.
+    /// Only the likely ports, until this time or until they have answered.
     Likely(Option<Time>),
 }
 
-/// Which ports are asked next, and when.
+/// The order in which ports are asked, and the times.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     /// Which ports may be asked now.
     pace: Pace,
-    /// Ports of links of which both ends are suspects.
+    /// Ports of links with suspects at both ends.
     likely: BTreeSet<PortRef>,
-    /// Ports to ask, those first that most likely explain something; made again if `is_stale`.
+    /// Ports to ask, most likely ones first; computed again if `is_stale`.
     todo: Vec<PortRef>,
     is_stale: bool,
-    /// When switches without an answer are doubted, if none answers until then.
+    /// When switches become doubted, if they have not answered by then.
     doubts_at: Option<Time>,
 }
 
 impl Order {
-    /// An answer may change which ports are asked next.
+    /// Called when an answer may change which ports are asked next.
     pub(super) const fn renew(&mut self) {
         self.is_stale = true;
     }
 }
 
 impl Probe {
-    /// A trap was the reason: another one is waited for, unless it is there.
+    /// Begins a probe that a trap caused: it waits for a second trap, unless that has already arrived.
     pub(super) fn begin_with_trap(&mut self) {
         self.order.pace = match self.order.likely.is_empty() {
             true => Pace::Nobody(self.start.began + SECOND_TRAP_WITHIN),
@@ -61,7 +61,7 @@ impl Probe {
         };
     }
 
-    /// Adds links between suspects. Once there are some, the Gets wait no longer.
+    /// Adds links between suspects. Once there are some, the Gets no longer wait.
     pub(super) fn note_likely(&mut self, new: &BTreeSet<NodeIdx>) {
         let links = new.iter().flat_map(|&node| self.links_to_switches(node));
         let both = links.filter(|(_, far)| self.suspects.nodes.contains(&far.node));
@@ -72,7 +72,7 @@ impl Probe {
         }
     }
 
-    /// Returns true before the first question.
+    /// Returns true before the first Get.
     pub fn waits(&self, now: Time) -> bool {
         matches!(self.order.pace, Pace::Nobody(until) if now < until)
     }
@@ -86,7 +86,7 @@ impl Probe {
         }
     }
 
-    /// Asks as many ports as there is room for, but no agent more than `agent_window` at once.
+    /// Asks as many ports as `room` allows, but at most `agent_window` of one agent at once.
     pub(super) fn ask(&mut self, now: Time, room: usize, agent_window: usize, effects: &mut Vec<Effect>) {
         self.keep_pace(now);
         for _ in 0..room {
@@ -105,7 +105,7 @@ impl Probe {
         }
     }
 
-    /// Allows more ports when it is time.
+    /// Allows more ports to be asked, if it is time.
     fn keep_pace(&mut self, now: Time) {
         self.order.doubts_at = None;
         let before = self.order.pace;
@@ -140,7 +140,7 @@ impl Probe {
         }
     }
 
-    /// Doubts switches that have not answered for long. Returns true if one of them was not doubted before.
+    /// Doubts switches that have not answered for too long. Returns true if one of them was not doubted before.
     fn doubt_the_silent(&mut self, now: Time) -> bool {
         let Some((silent, due)) = self.silent() else {
             return false;
@@ -152,7 +152,7 @@ impl Probe {
         silent.into_iter().filter(|&node| self.doubt(node)).count() > 0
     }
 
-    /// Returns true if only switches that are gone have not answered: there is nothing to wait for.
+    /// Returns true if only switches that are gone have not answered, so that the probe need not wait.
     fn is_over(&self) -> bool {
         if self.order.is_stale || self.awaits_more_than_ports() {
             return false;
@@ -172,7 +172,7 @@ impl Probe {
         }
     }
 
-    /// Ports to ask, those first that most likely explain something.
+    /// Returns the ports to ask, most likely ones first.
     fn questions(&self) -> Vec<PortRef> {
         let is_new = |at: &PortRef| !self.answers.is_known(*at) && !self.answers.is_open(*at);
         if self.order.pace != Pace::All {

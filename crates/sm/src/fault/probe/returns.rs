@@ -1,4 +1,4 @@
-//! Links that came back: the nodes behind them are asked before anything is planned by them.
+//! Links that came back: the nodes behind them are asked before a plan uses these links.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::smp;
 /// Links that came back.
 #[derive(Debug, Default)]
 pub(super) struct Returns {
-    /// By the end that was asked first.
+    /// The returned links, by the end that was asked first.
     links: BTreeMap<PortRef, Return>,
     /// Links with a far end that has not been asked.
     unasked: Vec<PortRef>,
 }
 
-/// What has been answered about a link that came back.
+/// The answers so far about a link that came back.
 #[derive(Clone, Debug)]
 struct Return {
     near: PortInfo,
@@ -72,7 +72,7 @@ impl Probe {
         self.returns.links.insert(at, back);
     }
 
-    /// Asks about links that came back.
+    /// Sends requests to the far ends of links that came back.
     pub(super) fn ask_behind(&mut self, effects: &mut Vec<Effect>) {
         let inventory = &self.start.inventory;
         for at in std::mem::take(&mut self.returns.unasked) {
@@ -103,7 +103,8 @@ impl Probe {
         }
     }
 
-    /// Handles the answer of the far end of a link that came back; no answer or an implausible one needs a sweep.
+    /// Handles the answer of the far end of a link that came back. If the answer is missing or implausible, a sweep is
+    /// needed.
     pub(super) fn behind(&mut self, at: PortRef, what: Behind, data: Option<&SmpData>) {
         let fabric = &self.start.inventory.fabric;
         let Some(back) = self.returns.links.get_mut(&at) else {

@@ -1,4 +1,4 @@
-//! Detours: routes for packets that no path up, then down leads to their destination.
+//! Detours: routes for packets that have no path up, then down, to their destination.
 
 use std::cmp::Reverse;
 
@@ -82,7 +82,7 @@ impl Repair<'_> {
         }
     }
 
-    /// Neighbours above a switch that send down to it by a live link.
+    /// Returns the neighbours above a switch that send down to it by a live link.
     fn turned_at(&self, s: usize, lid: Lid) -> Vec<usize> {
         let (rows, column) = (self.tables.tile(lid.index() / BLOCK_LIDS), lid.index() % BLOCK_LIDS);
         let sends = |from: &&Facing| {
@@ -314,7 +314,7 @@ impl Repair<'_> {
         below(above).find_map(way)
     }
 
-    /// Live neighbours below a switch, first those at which other detours turn as well.
+    /// Returns the live neighbours below a switch. Those at which other detours turn come first.
     fn below_to_turn_at(&self, s: usize) -> impl Iterator<Item = (usize, u8)> {
         let of_kind = move |is_meeting: bool| {
             let below = self.neighbours(s, |mine, peer| peer < mine);

@@ -37,7 +37,8 @@ pub enum Care {
     /// All detours that follow each other, from one piece of the tree to the next, are considered. A packet that went
     /// up from a switch by an entry that a repair has replaced may come back down to that switch, and be sent up again.
     UnderWay,
-    /// All but arrows at one switch: right once such packets are gone.
+    /// All arrows that follow each other are considered, except arrows at the same switch. This suffices once such
+    /// packets are gone.
     InForce,
 }
 
@@ -46,17 +47,18 @@ pub enum Care {
 pub struct Turns {
     /// By level, then switch: the piece above the level that the switch is in; [`NONE`] if it is not above the level.
     pieces: Vec<Vec<u32>>,
-    /// Pieces above the leaves from this number on are kept for later detours.
+    /// Pieces above the leaves with this number or a higher one are kept for later detours.
     spare: u32,
-    /// By level, then piece: the pieces beside it, itself included, which together are one piece of the level below.
+    /// By level, then piece: the pieces beside it, and the piece itself. Together they are one piece of the level
+    /// below.
     beside: Vec<Vec<Arc<[u32]>>>,
     made: BTreeSet<Arrow>,
-    /// The detours of `made`, sorted by where they lead: the level, the piece (part of the tree) that the detour leads
-    /// to, the switch, and the piece that it comes from.
+    /// The detours of `made`, sorted by destination: the level, the piece (part of the tree) that the detour leads to,
+    /// the switch, and the piece that it comes from.
     into: BTreeSet<Arrow>,
-    /// Arrows of packets that the switch itself, until a repair, sent up into the piece that they come from.
+    /// Arrows of packets that the switch itself had sent up into the piece from which they come down, until a repair.
     sent_back: BTreeSet<Arrow>,
-    /// By level: which pieces arrows lead to.
+    /// By level: the pieces that arrows lead to.
     led: Vec<Led>,
     /// By switch: true for the leaf at which most detours turn, and for all switches above it. Packets that go up from
     /// one of these switches, and turn at no other switch, come back to none of them.
@@ -69,7 +71,7 @@ pub struct Turns {
 impl Turns {
     /// No detours.
     pub fn new(net: &Net, level: &[u32], levels: usize) -> Self {
-        /// One piece in this number is kept for later detours.
+        /// One in this number of pieces is kept for later detours.
         const KEPT: u32 = 4;
         let pieces: Vec<Vec<u32>> = (0..levels as u32).map(|below| pieces(net, level, below)).collect();
         let beside: Vec<Vec<Arc<[u32]>>> = (0..levels).map(|l| beside(&pieces, l)).collect();
@@ -87,7 +89,7 @@ impl Turns {
         }
     }
 
-    /// Makes detours turn at this leaf or above it where they can.
+    /// Makes detours turn at this leaf or above it, where possible.
     pub fn meet_at(&mut self, net: &Net, level: &[u32], leaf: usize) {
         self.meeting.fill(false);
         self.meeting[leaf] = true;
@@ -119,7 +121,7 @@ impl Turns {
         is_turn.then_some((level, from, at as u32, to))
     }
 
-    /// Whether a detour is in force; `sends_back` as for [`Self::allows`].
+    /// True if a detour is in force; `sends_back` as for [`Self::allows`].
     pub fn has(&self, arrow: Arrow, sends_back: bool) -> bool {
         self.made.contains(&arrow) && (!sends_back || self.sent_back.contains(&arrow))
     }
@@ -181,7 +183,7 @@ impl Turns {
         false
     }
 
-    /// Whether a detour within a piece above a level, one in force or `more`, may send packets back down to a switch.
+    /// True if a detour within a piece above a level, one in force or `more`, may send packets back down to a switch.
     fn turns_inside(&self, (level, piece): (u32, u32), to: u32, more: Option<Arrow>) -> bool {
         let is_meeting = self.is_meeting(to as usize);
         let inside = self
@@ -244,7 +246,7 @@ impl Turns {
         free.len() == KEPT && !free.iter().any(|(.., piece)| led.leads(to, *piece))
     }
 
-    /// The pieces beside a piece, itself included, which together are one piece of the level below.
+    /// Returns the pieces beside a piece, and the piece itself. Together they are one piece of the level below.
     fn beside(&self, level: u32, piece: u32) -> &[u32] {
         let of_level = self.beside.get(level as usize);
         of_level
@@ -252,12 +254,12 @@ impl Turns {
             .map_or(&[], |pieces| pieces)
     }
 
-    /// Whether arrows lead from a piece to another; true also if both are the same.
+    /// True if arrows lead from one piece to the other, or if both are the same.
     fn leads(&self, level: u32, from: u32, to: u32) -> bool {
         self.led.get(level as usize).is_none_or(|led| led.leads(from, to))
     }
 
-    /// The piece above the leaves that a switch is in.
+    /// Returns the piece above the leaves to which a switch belongs.
     pub fn piece(&self, switch: usize) -> u32 {
         self.pieces.first().map_or(NONE, |pieces| pieces[switch])
     }
@@ -268,7 +270,7 @@ impl Turns {
         self.sent_back.range(range).next().is_some()
     }
 
-    /// Number of detours in force; those of packets that are sent back count twice.
+    /// Returns the number of detours in force. Detours of packets that are sent back count twice.
     pub fn count(&self) -> usize {
         self.made.len() + self.sent_back.len()
     }
@@ -297,19 +299,21 @@ impl Turns {
     }
 }
 
-/// The arrows above a level, and the pieces that they lead to. Arrows go only between pieces beside each other.
+/// The arrows above a level, and the pieces that they lead to. Arrows lead only between pieces that are beside each
+/// other.
 #[derive(Clone, Debug)]
 struct Led {
-    /// By piece: its place among those beside it.
+    /// By piece: its index among the pieces beside it.
     places: Vec<u32>,
-    /// By piece: the pieces that arrows from it go to, each with the switches at which these arrows turn.
+    /// By piece: the pieces that its arrows lead to, each with the switches at which these arrows turn.
     arrows: Vec<Vec<(u32, Vec<u32>)>>,
-    /// By piece: itself and the pieces that arrows lead to from it, directly or by others, by place.
+    /// By piece: the indices of the piece itself and of the pieces that arrows from it lead to, directly or through
+    /// other pieces.
     led: BitSets,
 }
 
 impl Led {
-    /// No arrows. `beside` are the pieces beside each, ascending.
+    /// Returns a value without arrows. `beside`: the pieces beside each piece, ascending.
     fn new(beside: &[Arc<[u32]>]) -> Self {
         let most = beside.iter().map(|pieces| pieces.len()).max().unwrap_or(0);
         let place = |(piece, beside): (u32, &Arc<[u32]>)| beside.binary_search(&piece).unwrap_or(0) as u32;
@@ -326,27 +330,27 @@ impl Led {
         }
     }
 
-    /// Whether arrows lead from a piece to another; true also if both are the same.
+    /// True if arrows lead from one piece to the other, or if both are the same.
     fn leads(&self, from: u32, to: u32) -> bool {
         self.led.has(from as usize, self.places[to as usize] as usize)
     }
 
-    /// Whether an arrow goes from a piece to another.
+    /// True if an arrow leads directly from one piece to the other.
     fn turns(&self, from: u32, to: u32) -> bool {
         self.arrows(from).iter().any(|(piece, _)| *piece == to)
     }
 
-    /// Whether an arrow goes from a piece to any but piece `than`.
+    /// True if an arrow leads from a piece to any piece other than `than`.
     fn turns_elsewhere(&self, from: u32, than: u32) -> bool {
         self.arrows(from).iter().any(|(piece, _)| *piece != than)
     }
 
-    /// The pieces that arrows from a piece go to, each with the switches at which these arrows turn.
+    /// Returns the pieces that arrows from a piece lead to, each with the switches at which these arrows turn.
     fn arrows(&self, from: u32) -> &[(u32, Vec<u32>)] {
         &self.arrows[from as usize]
     }
 
-    /// Adds an arrow between pieces beside each other.
+    /// Adds an arrow between pieces that are beside each other.
     fn add(&mut self, (from, at, to): (u32, u32, u32), beside: &[u32]) {
         let arrows = &mut self.arrows[from as usize];
         match arrows.iter_mut().find(|(piece, _)| *piece == to) {
@@ -376,7 +380,7 @@ fn beside(pieces: &[Vec<u32>], level: usize) -> Vec<Arc<[u32]>> {
     within.values().map(|wider| Arc::clone(&of[wider])).collect()
 }
 
-/// By switch: the piece above a level that it is in, joined by links, live or not.
+/// Returns for each switch the piece above the level to which it belongs. Both live and lost links join pieces.
 fn pieces(net: &Net, level: &[u32], below: u32) -> Vec<u32> {
     let mut piece = vec![NONE; net.total()];
     let mut next = 0;

@@ -1,7 +1,7 @@
-//! Exchanges: where single moves cannot relieve a full channel any more, an entry moves onto a route with one channel
-//! that becomes too full by it, and then other entries leave that channel.
+//! Exchanges. Where single moves can no longer relieve a full channel, one entry moves to a route on which another
+//! channel becomes too full, and then other entries leave that channel.
 //!
-//! Moves for a limit that is not reached are undone, so no channel ever carries more than the fullest did before. Trees
+//! If a limit is not reached, its moves are undone, so no channel ever carries more than the fullest did before. Trees
 //! of up to [`ENTRIES_MAX`] entries get exchanges, with limited work.
 
 use super::Spread;
@@ -14,7 +14,7 @@ use super::relief::{ENTRIES_MAX, Source, Way};
 const WORK_MAX: usize = 20_000;
 
 impl Spread<'_> {
-    /// The number of found sources at which exchanges end. Large trees get none.
+    /// Returns the number of found sources at which exchanges end. Large trees get none.
     pub(super) fn end_of_exchanges(&self) -> usize {
         let entries = self.entries();
         let work = if entries > ENTRIES_MAX {
@@ -54,12 +54,12 @@ impl Spread<'_> {
     }
 }
 
-/// Exchanges for one limit.
+/// The exchanges that are tried for one limit.
 struct Attempt {
     limit: u64,
-    /// Number of found sources at which it ends.
+    /// Number of found sources at which the attempt ends.
     end: usize,
-    /// By channel: the least excess over the limit that single moves could not take off it since the last exchange.
+    /// By channel: the smallest excess over the limit that single moves could not remove since the last exchange.
     in_vain: Vec<u64>,
     /// Working memory: the sources of one destination.
     sources: Vec<Source>,

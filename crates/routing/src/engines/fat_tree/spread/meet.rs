@@ -34,7 +34,8 @@ use selvedge_sim::{Rng, Seed};
 
 use super::{NOWHERE, Spread};
 
-/// The load that a link may carry, as a multiple of its load in the whole tree: the more, the fewer packets meet.
+/// The load that a link may carry, as a multiple of its load in the whole tree. The larger it is, the fewer flows share
+/// a link.
 const SPARE: (u64, u64) = (23, 20);
 /// The same limit where neighbours have parallel links: if packets of a lost link take a parallel link, they share no
 /// link with other packets on their way down. Of the 306 destinations of a leaf this parallel link then carries 27
@@ -67,7 +68,7 @@ struct Up {
     port: u8,
     /// The upper switch.
     peer: usize,
-    /// Destinations that the leaf sends over it.
+    /// Destinations that the leaf sends over this link.
     carries: Vec<u32>,
 }
 
@@ -76,9 +77,9 @@ struct Leaf {
     switch: usize,
     hosts: f64,
     ups: Vec<Up>,
-    /// Destinations behind it.
+    /// Destinations at this leaf.
     own: Vec<usize>,
-    /// Whether it lacks a link up.
+    /// True if the leaf lacks a link up.
     is_broken: bool,
     /// By number of destinations on a link up: the probability that the link is in use.
     used: Vec<f64>,
@@ -86,7 +87,7 @@ struct Leaf {
     alone: Vec<f64>,
 }
 
-/// Entries of the leaves towards one layer's destinations.
+/// The entries of all leaves towards the destinations of one layer (one LMC offset).
 pub(super) struct Meet {
     leaves: Vec<Leaf>,
     /// Leaf of each destination.
@@ -95,18 +96,18 @@ pub(super) struct Meet {
     down: Vec<u32>,
     /// By destination and leaf: the link up that the entry uses, or [`NONE`] if the entry must not change.
     at: Vec<u32>,
-    /// By destination and leaf: the place of the destination in `carries` of that link.
+    /// By destination and leaf: the index of the destination in `carries` of that link.
     place: Vec<u32>,
     /// By channel down: number of hosts that send over it.
     load: Vec<f64>,
-    /// By upper switch and destination: number of hosts that send there.
+    /// By upper switch and destination: number of hosts that send to the destination over this switch.
     share: Vec<f64>,
     /// The probability that two flows are in the same pairing.
     both: f64,
     most: u64,
 }
 
-/// A change: of one entry of a leaf, or of two that change places.
+/// A change of one entry of a leaf, or of two entries that are exchanged.
 #[derive(Clone, Copy)]
 struct Change {
     leaf: usize,
@@ -177,12 +178,12 @@ impl Meet {
         }
     }
 
-    /// Largest number of host pairs that a link may carry.
+    /// Returns the largest number of host pairs that a link may carry.
     pub const fn most(&self) -> u64 {
         self.most
     }
 
-    /// Changes entries so that fewer packets meet, and writes them into the layer.
+    /// Changes entries so that fewer flows share a link, and writes them into the layer.
     pub fn run(mut self, spread: &mut Spread<'_>) {
         let worth = self.worth();
         let tries = (worth.len() * TRIES).min(TRIES_MAX.max(worth.len() * TRIES_LEAST));
@@ -212,7 +213,7 @@ impl Meet {
         entries.map(|(l, d)| (l as u32, d as u32)).collect()
     }
 
-    /// The cost if a leaf's flows to one destination meet all other leaves' flows to another.
+    /// Returns the cost if a leaf's flows to one destination meet all other leaves' flows to another.
     fn unit(&self) -> f64 {
         let all = self.to.len() as f64;
         let hosts = self.leaves.iter().map(|l| l.hosts).fold(1.0, f64::max);
@@ -269,7 +270,7 @@ impl Meet {
         }
     }
 
-    /// Whether a change that was made has filled a link too much.
+    /// True if the change has filled a link too much.
     fn is_full(&self, c: Change) -> bool {
         let (leaf, most) = (&self.leaves[c.leaf], self.most as f64);
         let too_much = |d: usize, up: usize| {
@@ -290,7 +291,7 @@ impl Meet {
         self.put(c.leaf, c.destination, c.to);
     }
 
-    /// The cost of all entries that a change affects.
+    /// Returns the cost of all entries that a change affects.
     fn affected(&self, c: Change) -> f64 {
         let leaf = &self.leaves[c.leaf];
         let mut sum = 0.0;
@@ -308,7 +309,8 @@ impl Meet {
         sum
     }
 
-    /// The cost of flows that meet others on their way down: flows of entry `x` at the leaf of a change, on link `up`.
+    /// Returns the cost of flows that share links on their way down: the flows of entry `x` at the leaf of a change, on
+    /// link `up`.
     fn meets(&self, change: Change, x: usize, up: usize) -> f64 {
         let (l, nd, nl) = (change.leaf, self.to.len(), self.leaves.len());
         let Some((peer, channel)) = self.way(l, x, up) else {
@@ -349,13 +351,13 @@ impl Meet {
         self.both * leaf.hosts * sum / 2.0
     }
 
-    /// The link up of an entry; `None` if the entry must not change.
+    /// Returns the link up of an entry; `None` if the entry must not change.
     fn link(&self, l: usize, d: usize) -> Option<usize> {
         let up = self.at[d * self.leaves.len() + l] as usize;
         (up < self.leaves[l].ups.len()).then_some(up)
     }
 
-    /// The upper switch behind a link up, and the channel from there down to a destination's leaf.
+    /// Returns the upper switch behind a link up, and the channel from there down to a destination's leaf.
     fn way(&self, l: usize, d: usize, up: usize) -> Option<(usize, usize)> {
         let peer = self.leaves[l].ups[up].peer;
         let channel = self.down[peer * self.to.len() + d];
@@ -395,7 +397,7 @@ impl Meet {
     }
 }
 
-/// A number below `n`; 0 if there is none.
+/// Returns a random number below `n`; 0 if `n` is 0.
 fn below(rng: &mut Rng, n: usize) -> usize {
     rng.below(n.max(1) as u64) as usize
 }
@@ -441,7 +443,7 @@ fn nobody(sources: f64, n: f64, all: f64) -> f64 {
 }
 
 impl Spread<'_> {
-    /// Hosts that a leaf reaches, its own included: the hosts that it is paired with.
+    /// Returns the number of hosts that a leaf reaches, including its own: the hosts that are paired with each other.
     fn reached(&self, leaf: usize) -> u64 {
         let to = (0..self.hosts.len()).filter(|&to| to == leaf || self.rule.reach.has(leaf, to));
         to.map(|to| u64::from(self.hosts[to])).sum()
@@ -497,7 +499,7 @@ mod tests {
         check(2.0, 2.0, 4.0, 0.5);
     }
 
-    /// All that all entries cost, pair by pair.
+    /// Returns the total cost of all entries, computed pair by pair.
     fn cost(meet: &Meet) -> f64 {
         let (nl, nd) = (meet.leaves.len(), meet.to.len());
         let mut sum = 0.0;

@@ -20,13 +20,13 @@ pub(super) struct Source {
     pub(super) switch: u32,
     /// Place in the list of the next switch on the route to the channel; the first switch has its own.
     next: u32,
-    /// Host pairs that pass it.
+    /// Number of host pairs that pass it.
     pub(super) pairs: u64,
-    /// Whether its packets take another route now.
+    /// True if the packets now take another route.
     is_gone: bool,
 }
 
-/// A change of an entry, with what undoing it needs.
+/// A change of an entry, with the data for undoing it.
 #[derive(Clone, Copy)]
 pub(super) struct Move {
     destination: u32,
@@ -62,7 +62,7 @@ impl Spread<'_> {
         }
     }
 
-    /// Host pairs on the fullest channel.
+    /// Returns the number of host pairs on the fullest channel.
     pub(super) fn fullest(&self) -> u64 {
         self.load.iter().copied().max().unwrap_or(0)
     }
@@ -183,8 +183,8 @@ impl Spread<'_> {
         }
     }
 
-    /// Returns a legal egress of a switch that avoids `channel`: the one over the least full channels, none of which
-    /// then carries more than `limit`.
+    /// Returns a legal egress of a switch that avoids `channel`. On its route no channel then carries more than
+    /// `limit`; of several, the egress with the least full channels is chosen.
     fn other_way(&self, (d, s): (usize, usize), pairs: u64, channel: usize, limit: u64) -> Option<u8> {
         if pairs == 0 {
             return None;
@@ -224,7 +224,7 @@ impl Spread<'_> {
         self.shift((d, s), pairs, egress);
     }
 
-    /// Undoes the last changes, so that `moves` remain. Entries and loads are then what they were.
+    /// Undoes the last changes, so that `moves` remain. Entries and loads are restored.
     pub(super) fn undo(&mut self, moves: usize) {
         for last in self.moves.split_off(moves).into_iter().rev() {
             let place = (last.destination as usize, last.switch as usize);
@@ -256,7 +256,7 @@ impl Way {
     /// Twice the levels that a tree may have.
     const HOPS_MAX: usize = 16;
 
-    /// The route that begins with a hop and leads to a switch; without channels if it does not arrive.
+    /// Returns the route that begins with a hop and leads to a switch; without channels if it does not arrive.
     pub(super) fn new(column: Column<'_>, first: Option<(usize, u32)>, to: u32) -> Self {
         let mut way = Self::default();
         let mut next = first;

@@ -128,7 +128,7 @@ impl Loss<'_> {
         is_done
     }
 
-    /// Routes LIDs again, if there is a spanning tree.
+    /// Routes LIDs again along a spanning tree, if there is one.
     fn lead_by_base(&mut self, lane: u8, lids: &[Lid], out: &mut BTreeSet<Lid>) -> bool {
         self.take_all_out(lids, out);
         let (net, alive) = (&self.net, &self.mender.alive);
@@ -148,7 +148,7 @@ impl Loss<'_> {
         true
     }
 
-    /// Takes LIDs out of the graph, and their new entries out of the tables.
+    /// Removes LIDs from the graph, and their new entries from the tables.
     fn take_all_out(&mut self, lids: &[Lid], out: &mut BTreeSet<Lid>) {
         for &lid in lids {
             if out.insert(lid) {
@@ -174,7 +174,7 @@ impl Loss<'_> {
         self.load(lid, &all);
     }
 
-    /// Takes all switches for cut off but that of the LID.
+    /// Treats all switches as cut off, except the switch of the LID.
     fn cut_off_all(&mut self, lid: Lid) {
         let goal = self.mender.trips[lid.index()].at;
         let gone = &self.mender.gone;

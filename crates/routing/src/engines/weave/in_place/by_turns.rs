@@ -17,7 +17,7 @@ use super::rehang::Scratch;
 use crate::engines::weave::net::NONE;
 use crate::engines::weave::order::Rank;
 
-/// Something to send by, the best first: a channel, and the one behind it.
+/// A channel that a switch may send by, with the channel behind it; the best comes first.
 type Offer = Reverse<(Rank, u32, u32)>;
 
 impl Loss<'_> {
@@ -63,7 +63,7 @@ impl Loss<'_> {
         false
     }
 
-    /// Channels out of the part that is cut off, by which the LID can be reached.
+    /// Returns the channels that lead out of the cut-off part and from which the LID can be reached.
     fn ways_out(&self, lid: Lid) -> BinaryHeap<Offer> {
         let mut offers = BinaryHeap::new();
         for &(s, _) in &self.mender.scratch.part {
@@ -80,9 +80,9 @@ impl Loss<'_> {
         offers
     }
 
-    /// Returns the rank of a channel together with the next channel on its path, by the same rule as in a sweep: first
-    /// entries that stay, then switches near the lost link, then the least cost of the whole path. `cost` is the cost
-    /// of the path after `channel`.
+    /// Returns the rank of a channel together with the next channel on its path, by the same rule as in a sweep:
+    /// unchanged entries first, then switches near the lost link, then the lowest cost of the whole path. `cost` is the
+    /// cost of the path after `channel`.
     fn offer(&self, lid: Lid, (channel, onward): (u32, u32), cost: u64) -> Offer {
         let s = self.net.src[channel as usize];
         let is_new = self.by(s, lid) != channel;

@@ -23,7 +23,7 @@ const MOVES: usize = 128;
 /// A switch that may take another next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Offer {
-    /// Its block is not written yet.
+    /// True if the LFT block of the entry is not written by this repair yet.
     is_extra: bool,
     pairs: Reverse<u64>,
     lid: Lid,

@@ -1,8 +1,8 @@
 //! The usual repair: one switch has lost its next hop to a LID and takes another; nothing else changes.
 //!
-//! All such LIDs are handled together: first those with the most host pairs. Each takes the next hop with the shortest
-//! and least loaded path, of those that fit the dependency graph. Until a LID has its new path, its load is counted on
-//! no channel. LIDs for which one entry is not enough come last.
+//! All such LIDs are handled together, those with the most host pairs first. Each takes the next hop with the shortest
+//! and least loaded path, among those that fit the dependency graph. Until a LID has its new path, its load is counted
+//! on no channel. LIDs for which one entry is not enough come last.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -12,24 +12,24 @@ use selvedge_types::Lid;
 use super::{Loss, Victim};
 use crate::engines::weave::net::NONE;
 
-/// One LID and the switch that lost it.
+/// One LID, and the switch that has lost its next hop to it.
 #[derive(Clone, Debug)]
 pub(super) struct Hang {
     pub lid: Lid,
     pub root: u32,
-    /// Host pairs that use it.
+    /// Number of host pairs that use the entry.
     pub pairs: u64,
-    /// Channels that may hold packets to it, a part of [`Hangs::into`].
+    /// Channels that may hold packets to the switch, as a range of [`Hangs::into`].
     into: Range<usize>,
-    /// Channels that it may leave by, a part of [`Hangs::outs`].
+    /// Channels by which the switch may send, as a range of [`Hangs::outs`].
     outs: Range<usize>,
 }
 
-/// Data of all LIDs that are handled together.
+/// Channels of all LIDs that are handled together: those with packets in flight, and those that switches may use.
 #[derive(Clone, Debug, Default)]
 struct Hangs {
     into: Vec<u32>,
-    /// Each with the channel behind it; [`NONE`]: it leads to the goal.
+    /// Channels by which switches may send, each with the channel behind it; [`NONE`] if it leads to the destination.
     outs: Vec<(u32, u32)>,
 }
 
@@ -54,7 +54,7 @@ impl Loss<'_> {
         late
     }
 
-    /// Examines one.
+    /// Examines one LID and its switch.
     fn look(&mut self, lid: Lid, root: u32, hangs: &mut Hangs) -> Hang {
         let trip = self.mender.trips[lid.index()];
         let mut into = std::mem::take(&mut self.mender.scratch.into);

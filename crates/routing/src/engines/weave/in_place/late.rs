@@ -22,11 +22,11 @@ use super::{LATE, Loss, Victim};
 use crate::engines::weave::net::NONE;
 use crate::engines::weave::order::{Cost, Task};
 
-/// How often the cut-off part is widened by its neighbours and routed again.
+/// Number of times that the cut-off part is widened by its neighbours and routed again.
 const RINGS: usize = 3;
 
 impl Loss<'_> {
-    /// Routes the rest when packets have drained; `None` if some LID has no path.
+    /// Routes the remaining LIDs, for the time when packets have drained; returns `None` if some LID has no path.
     pub(super) fn lead_late(&mut self, late: Vec<Victim>) -> Option<()> {
         let all: Vec<Lid> = late.iter().map(|&(lid, _)| lid).collect();
         let mut by_lane: BTreeMap<u8, Vec<Lid>> = BTreeMap::new();
@@ -145,7 +145,7 @@ impl Loss<'_> {
         }
     }
 
-    /// The turn by which packets of a switch go on; none over a lost link.
+    /// Returns the turn that packets of a switch make at the next switch; none over a lost link.
     pub(super) fn turn_from(&self, switch: u32, lid: Lid) -> Option<(u32, u32)> {
         let from = self.by(switch, lid);
         if from == NONE {

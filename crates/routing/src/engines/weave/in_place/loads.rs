@@ -32,7 +32,7 @@ impl<'a> Loads<'a> {
         self.weight_with(channel, 0)
     }
 
-    /// Returns the cost with this number of additional host pairs.
+    /// Returns the cost of a channel with this number of additional host pairs.
     pub(super) fn weight_with(&self, channel: u32, more: u64) -> u64 {
         let load = self.load[channel as usize] + more;
         let relative = load * 16 / self.mean;
@@ -51,7 +51,7 @@ pub(super) struct Sums {
     ordered: Vec<u32>,
     pairs: Vec<u64>,
     by: Vec<u32>,
-    /// Each after the one it sends to.
+    /// Switches, each after the switch that it sends to.
     order: Vec<u32>,
     path: Vec<u32>,
 }
@@ -119,7 +119,7 @@ impl Loss<'_> {
         self.mender.scratch.sums = sums;
     }
 
-    /// Orders switches along the path by which they send a LID, with their hosts.
+    /// Orders switches along the path by which they send a LID, and counts their hosts.
     fn put_in_order(&self, lid: Lid, switches: &[u32], sums: &mut Sums) {
         sums.round += 1;
         sums.order.clear();

@@ -30,7 +30,7 @@ pub(super) struct Scratch {
     pub(super) round: u32,
     /// By switch: the round in which it was cut off.
     pub(super) cut_off: Vec<u32>,
-    /// Switches cut off, each with the position of the one it sends to, roots with their own; one is the first.
+    /// Cut-off switches, each with the position of the switch that it sends to; roots have their own position.
     pub(super) part: Vec<(u32, usize)>,
     pub(super) into: Vec<u32>,
     /// By switch of the cut-off part: its distance from the lost link.
@@ -40,7 +40,7 @@ pub(super) struct Scratch {
     pub(super) most: u64,
     pub(super) sums: Sums,
     pub(super) sweep: Sweep,
-    /// By switch: the channel it sends a LID by, before a search changes that.
+    /// By switch: the channel by which it sent a LID, before a search changed it.
     pub(super) before: Vec<u32>,
 }
 
@@ -239,7 +239,7 @@ impl Loss<'_> {
         }
     }
 
-    /// Changed entries from a switch on, each with the channel behind it.
+    /// Returns the changed entries along the path from a switch on, each with the channel behind it.
     fn chain(&self, lid: Lid, root: u32, sweep: &Sweep) -> Vec<(u32, u32)> {
         let (goal, mut at, mut chain) = (self.mender.trips[lid.index()].at, root, Vec::new());
         while at != goal && chain.len() <= self.net.switches {
@@ -253,7 +253,7 @@ impl Loss<'_> {
         chain
     }
 
-    /// Finds all switches that send over some switches, these included.
+    /// Finds all switches that send over the switches `roots`, including these.
     pub(super) fn cut_off(&mut self, lid: Lid, roots: &[u32]) {
         let mut part = std::mem::take(&mut self.mender.scratch.part);
         self.mender.scratch.round += 1;
@@ -358,7 +358,7 @@ impl Loss<'_> {
         self.load(lid, &concerned);
     }
 
-    /// The highest step of an entry on the path from a switch.
+    /// Returns the highest step of an entry on the path from a switch.
     fn step_behind(&self, switch: u32, lid: Lid, first: usize) -> u16 {
         let (goal, mut at, mut step) = (self.mender.trips[lid.index()].at, switch, 0);
         for _ in 0..self.net.switches {

@@ -1,6 +1,6 @@
-//! Changes the order so that a turn fits that was against it. Either the turn's first channel is moved before its
-//! second, with all channels that lead to the first; or the second channel is moved after the first, with all channels
-//! that follow the second.
+//! Changes the order so that a turn against the order fits. Either the turn's first channel is moved before its second,
+//! with all channels that lead to the first; or the second channel is moved after the first, with all channels that
+//! follow the second.
 //!
 //! While a fabric is routed, a search may visit a limited number of channels, and goes in one direction. In the order
 //! of tables in force it goes in both directions in turn, as in Haeupler, Kavitha, Mathew, Sen and Tarjan, "Incremental
@@ -10,7 +10,7 @@
 use super::{Net, Order};
 
 impl Order {
-    /// Changes the order so that a turn fits that was against it. Returns false if the turn would close a cycle, leads
+    /// Changes the order so that a turn against the order fits. Returns false if the turn would close a cycle, leads
     /// back over more than `window` places, or needs visits to more than `most` channels.
     pub(super) fn reorder(&mut self, net: &Net, (from, to): (u32, u32), window: u32, most: usize) -> bool {
         if self.visits_max == usize::MAX {
@@ -31,7 +31,8 @@ impl Order {
         fits
     }
 
-    /// Makes room for a turn against the order, whatever it takes; false if it would close a cycle.
+    /// Makes room for a turn against the order, however much work that takes; returns false if the turn would close a
+    /// cycle.
     fn make_room(&mut self, net: &Net, from: u32, to: u32) -> bool {
         let range = (self.place[to as usize], self.place[from as usize]);
         let stamps = self.new_stamps();
@@ -62,7 +63,7 @@ impl Order {
         fits
     }
 
-    /// Two marks that no channel has; the second is that of [`Order::is_marked`].
+    /// Returns two marks that no channel has; the second is the mark of [`Order::is_marked`].
     pub(super) fn new_stamps(&mut self) -> (u32, u32) {
         if self.stamp > u32::MAX - 2 {
             self.stamp = 0;
@@ -108,7 +109,7 @@ impl Order {
         true
     }
 
-    /// Moves marked channels between two places to the front of this range; the others make room.
+    /// Moves marked channels between two places to the front of this range; the other channels move back.
     fn move_before(&mut self, (low, high): (u32, u32), stamp: u32, found: &mut [u32]) {
         found.sort_unstable_by_key(|&c| self.place[c as usize]);
         let mut room = 0;
@@ -127,7 +128,7 @@ impl Order {
         }
     }
 
-    /// Moves marked channels between two places to the end of this range; the others make room.
+    /// Moves marked channels between two places to the end of this range; the other channels move forward.
     fn move_after(&mut self, (low, high): (u32, u32), stamp: u32, found: &mut [u32]) {
         found.sort_unstable_by_key(|&c| self.place[c as usize]);
         let mut room = 0;

@@ -23,21 +23,21 @@ pub(in crate::engines::weave) struct Task<'a> {
     pub goal: u32,
     /// The switch that needs a path; `None`: all.
     pub until: Option<u32>,
-    /// Channels that must not have a place before that.
+    /// Channels that must not get a place before `until` has a path.
     pub held: &'a [u32],
 }
 
 /// State of a channel during a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
-    /// Others must have their places before.
+    /// Other channels must get their places first.
     #[default]
     Waits,
-    /// It may have a place, and leads to a switch without a path.
+    /// The channel may get a place, and leads to a switch without a path.
     Idle,
-    /// It may have a place, and its switch may send by it.
+    /// The channel may get a place, and its switch may send by it.
     Useful,
-    /// It has a place, or will have the next.
+    /// The channel has a place, or gets the next one.
     Given,
 }
 
@@ -48,18 +48,19 @@ pub(in crate::engines::weave) struct Sweep {
     pub next: Vec<u32>,
     /// The cost of the path from each switch.
     pub cost: Vec<Cost>,
-    /// Switches with a path found by the sweep, each after the one it sends to.
+    /// Switches with a path found by the sweep, each after the switch that it sends to.
     pub found: Vec<u32>,
-    /// By channel: the number of channels without a place that it waits for.
+    /// By channel: the number of channels that it waits for and that have no place yet.
     waits: Vec<u32>,
     place: Vec<Place>,
-    /// By switch: its channel has its place, so others may send to the switch.
+    /// By switch: true if its channel has a place, so that other switches may send to it.
     is_ready: Vec<bool>,
     /// Channels from the last to the first.
     placed: Vec<u32>,
     free: Vec<u32>,
     useful: BinaryHeap<Reverse<(Rank, u32)>>,
-    /// Channels that could have a place but led nowhere then, with the number of choices of their switches.
+    /// Channels that could get a place but did not lead to the destination then, each with the number of choices of its
+    /// switch.
     idle: BinaryHeap<(u32, Reverse<u32>)>,
 }
 
@@ -72,7 +73,7 @@ impl Sweep {
         self.cost.resize(net.switches, (0, 0));
     }
 
-    /// Ready to give channels their places.
+    /// Prepares for a new sweep.
     fn reset(&mut self, net: &Net, goal: u32) {
         let lists = [&mut self.placed, &mut self.free, &mut self.found];
         lists.into_iter().for_each(Vec::clear);
@@ -196,12 +197,12 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
         switch != self.task.goal && self.sweep.next[switch as usize] == NONE
     }
 
-    /// True if the sweep fails without a path for this switch.
+    /// True if the sweep must find a path for this switch.
     fn is_wanted(&self, switch: u32) -> bool {
         self.task.until.is_none_or(|until| until == switch)
     }
 
-    /// A channel may have its place now.
+    /// Handles a channel that may get its place now.
     fn come_up(&mut self, c: u32) {
         let (src, dst) = (self.net.src[c as usize], self.net.dst[c as usize]);
         let place = if !self.is_open(src) {
@@ -277,7 +278,7 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
         false
     }
 
-    /// How many channels a switch may still send by.
+    /// Returns the number of channels by which a switch may still send.
     fn choices(&self, switch: u32) -> u32 {
         let outs = self.net.out(switch as usize);
         outs.map(|out| u32::from(self.sweep.place[out] != Place::Given)).sum()
