@@ -27,6 +27,9 @@ pub struct DemoArgs {
 /// Longest wait for prepared repairs; if none can be prepared, a sweep handles a fault.
 const PREPARED_WAIT: Duration = Duration::from_secs(10);
 
+/// What hosts send: little enough for every route to carry it.
+const LOAD: &str = "load uniform 40%";
+
 /// Runs the command.
 pub fn run(args: &DemoArgs) -> Result<Exit, CliError> {
     let mut out = Out::new(Format::default());
@@ -63,6 +66,10 @@ fn tell(out: &mut Out, running: &Running, args: &DemoArgs) -> Result<Exit, CliEr
     if !come_up(out, manager)? {
         return Ok(Exit::NotGood);
     }
+    let request = FaultRequest { fault: LOAD.to_owned() };
+    manager.fault(&request).map_err(HttpError::from)?;
+    out.line(format!("  $ selvedge fault '{LOAD}'    hosts send, and counters move"))?;
+    out.flush()?;
     let links = manager.links().map_err(HttpError::from)?;
     if let Some(port) = cable_between_switches(manager, &links)? {
         heading(

@@ -24,6 +24,9 @@ pub(crate) struct Agent {
     waiting: u16,
 }
 
+/// Place of PortSelect in every attribute with counters of a port. Source: IBA vol 1 §16.1.3.5, §16.1.4.
+const PORT_SELECT: usize = 1;
+
 impl Emulator {
     /// Adds a request to the queue of the node's agent.
     pub(crate) fn enqueue(&mut self, slot: Slot) {
@@ -172,13 +175,16 @@ impl Emulator {
         let mad = &mut flight.mad;
         let data = *mad.gmp_data();
         let (id, method) = (mad.attribute(), mad.method());
-        let answer = match (mad.class_version(), method) {
+        let version = mad.class_version();
+        self.settle_selected(at, data[PORT_SELECT]);
+        let answer = match (version, method) {
             (1, Method::Get) => attribute::gmp_get(&self.chassis, at, id, &data),
             (1, Method::Set) => attribute::gmp_set(&mut self.chassis, at, id, &data),
             // Source: IBA vol 1 §13.4.5: only requests are answered.
             (1, _) => Err(Status::BAD_METHOD),
             (_, _) => Err(Status::BAD_VERSION),
         };
+        let mad = &mut self.flights.at_mut(slot).mad;
         match &answer {
             Ok(data) => {
                 self.counts.accepted.add(mad);

@@ -13,8 +13,10 @@ use crate::attribute::{node_info, port_info};
 use crate::client::Clients;
 use crate::config::nanos;
 use crate::count::{Counts, DropReason, MadTable};
+use crate::errors::ErrorRates;
 use crate::fault::Action;
 use crate::flight::{Flight, Flights, Slot};
+use crate::load::Traffic;
 use crate::trap::TrapTable;
 use crate::watch::Watch;
 use crate::wrapper::Wrappers;
@@ -48,6 +50,8 @@ pub struct Emulator {
     pub(crate) commands: BTreeMap<u32, Action>,
     pub(crate) command_serial: u32,
     pub(crate) wrappers: Wrappers,
+    pub(crate) traffic: Traffic,
+    pub(crate) errors: ErrorRates,
     pub(crate) counts: Counts,
     pub(crate) outbox: Vec<Delivery>,
 }
@@ -113,6 +117,8 @@ impl Emulator {
             commands: BTreeMap::new(),
             command_serial: 0,
             wrappers: Wrappers::new(seed),
+            traffic: Traffic::default(),
+            errors: ErrorRates::default(),
             counts: Counts::default(),
             outbox: Vec::new(),
             chassis,
@@ -326,6 +332,9 @@ impl Emulator {
         while let Some((at, _, event)) = self.queue.pop_until(until) {
             self.now = at;
             self.handle(event);
+            if self.traffic.is_on() {
+                self.traffic.notice(&self.chassis, at);
+            }
             if stop && self.watch.has_seen() {
                 until = at;
                 break;

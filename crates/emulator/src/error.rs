@@ -57,4 +57,22 @@ pub enum EmulatorError {
         /// The text expected.
         want: &'static str,
     },
+    /// SLV-EMU-0009: a load names a node that has no host port with a cable.
+    #[error("SLV-EMU-0009: {name} is no host, and no host is cabled to it: name a host, or a switch with hosts")]
+    NoHost {
+        /// The name given.
+        name: String,
+    },
+    /// SLV-EMU-0010: there is no pattern or counter with this name.
+    #[error("SLV-EMU-0010: there is no {kind} '{word}'{meant}; known: {known}")]
+    UnknownWord {
+        /// What was wanted.
+        kind: &'static str,
+        /// The word given.
+        word: String,
+        /// The closest name, in brackets; empty if none is close.
+        meant: String,
+        /// All names.
+        known: String,
+    },
 }

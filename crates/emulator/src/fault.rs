@@ -11,8 +11,10 @@ use selvedge_sim::{Ratio, Time};
 use selvedge_types::PhysState;
 
 use crate::config::nanos;
+use crate::load::{self, Demands};
+use crate::text::{DurationText, RatioText, duration, no, ratio_word, value, words};
 use crate::wrapper::Impairment;
-use crate::{Emulator, EmulatorError, NodeName, PortName};
+use crate::{Amount, Emulator, EmulatorError, ErrorCounter, Load, NodeName, PortName};
 
 /// A kind of fault: its first word, its syntax, its effect. The parser accepts only these.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +32,7 @@ const fn form(name: &'static str, form: &'static str, what: &'static str) -> Fau
 }
 
 /// All kinds of faults. The parser, its messages and the help text use this table.
-pub const FAULT_FORMS: [FaultForm; 19] = [
+pub const FAULT_FORMS: [FaultForm; 21] = [
     form("cut", "cut PORT", "unplugs the cable"),
     form("restore", "restore PORT", "plugs the cable in again"),
     form(
@@ -74,11 +76,23 @@ pub const FAULT_FORMS: [FaultForm; 19] = [
         "delay RATIO max=5ms [at PORT]",
         "delays MADs, so that others overtake them",
     ),
+    form(
+        "load",
+        "load LOAD",
+        "lets hosts send, so that counters move (off ends it)",
+    ),
+    form(
+        "errors",
+        "errors PORT COUNTER AMOUNT",
+        "counts errors of a port ('errors PORT off' ends it)",
+    ),
 ];
 
 /// Meaning of the words in capitals.
-pub const FAULT_WORDS: &str =
-    "PORT as \"S-L1-0\"[20], NODE as \"S-L1-0\" or 0x<GUID>, RATIO as 1% or 1/200 (0% ends it)";
+pub const FAULT_WORDS: &str = "PORT as \"S-L1-0\"[20], NODE as \"S-L1-0\" or 0x<GUID>, RATIO as 1% or 1/200 (0% ends \
+    it), LOAD as uniform 40%, shift:1 40%, permutation 40%, bit-reversal 40%, incast:NODE 90% among NODE NODE, or \
+    pairs:NODE>NODE,NODE>NODE 90%, several with + between them, size=BYTES behind them (RATIOs of the hosts' links), \
+    COUNTER as symbol, link-recovery or rcv (or as perfquery prints it), AMOUNT as 3, 5/s, 5/min or 5/h";
 
 /// The syntax of faults in one line, for messages.
 static GRAMMAR: LazyLock<String> = LazyLock::new(|| {
@@ -146,10 +160,16 @@ pub enum Fault {
         /// The link at this port; `None`: all links.
         port: Option<PortName>,
     },
+    /// Hosts send this traffic instead of what they sent before.
+    Load(Load),
+    /// A port counts errors, once or from now on.
+    Errors(PortName, ErrorCounter, Amount),
+    /// A port counts no more errors of [`Self::Errors`].
+    ErrorsOff(PortName),
 }
 
 /// Rare events: faults and commands with resolved names, and timers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Action {
     Cut(PortIdx),
     Restore(PortIdx),
@@ -171,6 +191,9 @@ pub(crate) enum Action {
         link: Option<PortIdx>,
         impairment: Impairment,
     },
+    Load(Box<Demands>),
+    Errors(PortIdx, ErrorCounter, Amount),
+    ErrorsOff(PortIdx),
     IsSm {
         port: PortIdx,
         is_sm: bool,
@@ -232,6 +255,9 @@ impl Emulator {
                 let (ratio, max_ns) = (*ratio, nanos(*max));
                 self.impairment(Impairment::Delay { ratio, max_ns }, port.as_ref())?
             }
+            Fault::Load(load) => Action::Load(Box::new(Demands::new(&self.chassis, load)?)),
+            Fault::Errors(port, counter, amount) => Action::Errors(self.port_named(port)?, *counter, *amount),
+            Fault::ErrorsOff(port) => Action::ErrorsOff(self.port_named(port)?),
         };
         self.command(now, action);
         Ok(())
@@ -240,6 +266,17 @@ impl Emulator {
     fn impairment(&self, impairment: Impairment, port: Option<&PortName>) -> Result<Action, EmulatorError> {
         let link = port.map(|name| self.link_at(name)).transpose()?;
         Ok(Action::Impair { link, impairment })
+    }
+
+    /// Returns a port; without a number, the end port of the node.
+    fn port_named(&self, name: &PortName) -> Result<PortIdx, EmulatorError> {
+        let at = match name.port {
+            Some(_) => name.find(self.chassis.fabric())?,
+            None => name.end_port(self.chassis.fabric())?,
+        };
+        self.chassis.port_idx(at).ok_or_else(|| EmulatorError::NoCable {
+            port: self.chassis.fabric().port_name(at),
+        })
     }
 
     fn link_at(&self, name: &PortName) -> Result<PortIdx, EmulatorError> {
@@ -259,14 +296,6 @@ impl FromStr for Fault {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         parse(text)
-    }
-}
-
-/// Returns the error for an invalid text (as short as possible) and the text expected.
-fn no(text: &str, want: &'static str) -> EmulatorError {
-    EmulatorError::Syntax {
-        text: text.to_owned(),
-        want,
     }
 }
 
@@ -318,40 +347,12 @@ fn parse(text: &str) -> Result<Fault, EmulatorError> {
                 _ => Fault::Corrupt(ratio, port),
             })
         }
+        ["load", ref words @ ..] => load::parse(words).map(Fault::Load),
+        ["errors", at, "off"] => port(at).map(Fault::ErrorsOff),
+        ["errors", at, counter, amount] => Ok(Fault::Errors(port(at)?, counter.parse()?, amount.parse()?)),
         // Too many or too few words.
         _ => Err(no(text.trim(), known.form)),
     }
-}
-
-/// Returns the part of a word after `key`.
-fn value<T>(
-    word: &str,
-    key: &str,
-    want: &'static str,
-    read: impl FnOnce(&str) -> Option<T>,
-) -> Result<T, EmulatorError> {
-    word.strip_prefix(key).and_then(read).ok_or_else(|| no(word, want))
-}
-
-fn ratio_word(word: &str) -> Result<Ratio, EmulatorError> {
-    ratio(word).ok_or_else(|| no(word, "a RATIO up to 100%, as 1%, 0.25% or 1/200"))
-}
-
-/// Splits at spaces outside quotes.
-fn words(text: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let (mut quoted, mut escaped) = (false, false);
-    for c in text.chars() {
-        if c.is_whitespace() && !quoted {
-            words.push(String::new());
-        } else if let Some(word) = words.last_mut() {
-            word.push(c);
-        }
-        quoted ^= c == '"' && !escaped;
-        escaped = c == '\\' && !escaped;
-    }
-    words.retain(|w| !w.is_empty());
-    words
 }
 
 fn optional_port(words: &[&str]) -> Result<Option<PortName>, EmulatorError> {
@@ -359,79 +360,6 @@ fn optional_port(words: &[&str]) -> Result<Option<PortName>, EmulatorError> {
         [] => Ok(None),
         ["at", port] => port.parse().map(Some),
         _ => Err(no(&words.join(" "), "nothing, or 'at PORT'")),
-    }
-}
-
-/// Parses `1%`, `0.25%`, `1/200`.
-fn ratio(text: &str) -> Option<Ratio> {
-    let ratio = match text.strip_suffix('%') {
-        Some(percent) => {
-            let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
-            let digits = u32::try_from(fraction.len()).ok()?;
-            let numeric = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
-            if whole.is_empty() || !numeric(whole) || !numeric(fraction) {
-                return None;
-            }
-            Ratio {
-                numerator: format!("{whole}{fraction}").parse().ok()?,
-                denominator: 10_u32.checked_pow(digits.checked_add(2)?)?,
-            }
-        }
-        None => {
-            let (numerator, denominator) = text.split_once('/')?;
-            Ratio {
-                numerator: numerator.parse().ok()?,
-                denominator: denominator.parse().ok()?,
-            }
-        }
-    };
-    (ratio.denominator > 0 && ratio.numerator <= ratio.denominator).then_some(ratio)
-}
-
-/// Parses `250ns`, `10us`, `5ms`, `2s`.
-fn duration(text: &str) -> Option<Duration> {
-    let digits = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().ok()?;
-    match unit {
-        "ns" => Some(Duration::from_nanos(number)),
-        "us" => Some(Duration::from_micros(number)),
-        "ms" => Some(Duration::from_millis(number)),
-        "s" => Some(Duration::from_secs(number)),
-        _ => None,
-    }
-}
-
-/// Prints a ratio so that [`ratio`] can parse it.
-struct RatioText(Ratio);
-
-impl fmt::Display for RatioText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ratio { numerator, denominator } = self.0;
-        let digits = denominator.checked_ilog10().unwrap_or(0);
-        if digits < 2 || 10_u32.checked_pow(digits) != Some(denominator) {
-            return write!(f, "{numerator}/{denominator}");
-        }
-        let unit = denominator / 100;
-        write!(f, "{}", numerator / unit)?;
-        if digits > 2 {
-            write!(f, ".{:0width$}", numerator % unit, width = digits as usize - 2)?;
-        }
-        f.write_str("%")
-    }
-}
-
-/// Prints a duration in the largest exact unit.
-struct DurationText(Duration);
-
-impl fmt::Display for DurationText {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match nanos(self.0) {
-            ns if ns % 1_000_000_000 == 0 => write!(f, "{}s", ns / 1_000_000_000),
-            ns if ns % 1_000_000 == 0 => write!(f, "{}ms", ns / 1_000_000),
-            ns if ns % 1_000 == 0 => write!(f, "{}us", ns / 1_000),
-            ns => write!(f, "{ns}ns"),
-        }
     }
 }
 
@@ -456,6 +384,9 @@ impl fmt::Display for Fault {
             Self::ClearIsSm(port) => return write!(f, "clear-is-sm {port}"),
             Self::Swap(a, b) => return write!(f, "swap {a} with {b}"),
             Self::Clone(node, original) => return write!(f, "clone {node} of {original}"),
+            Self::Load(load) => return write!(f, "load {load}"),
+            Self::Errors(port, counter, amount) => return write!(f, "errors {port} {counter} {amount}"),
+            Self::ErrorsOff(port) => return write!(f, "errors {port} off"),
             Self::Loss(ratio, port) => ("loss", ratio, port),
             Self::Duplicate(ratio, port) => ("duplicate", ratio, port),
             Self::Corrupt(ratio, port) => ("corrupt", ratio, port),
@@ -575,6 +506,8 @@ mod tests {
             let text = form
                 .replace("PORT", "\"S\"[1]")
                 .replace("NODE", "S")
+                .replace("LOAD", "shift:2 1% among S T + uniform 2% size=256")
+                .replace("COUNTER AMOUNT", "symbol 5/s")
                 .replace("RATIO", "1%");
             let whole = text.replace(['[', ']'], " ").replace("S\" 1 ", "S\"[1]");
             let bare = text.split(" [at").next().unwrap();

@@ -11,6 +11,9 @@
 //! directed routes. LID-routed MADs follow the installed tables. GMPs pass only ACTIVE ports. `attribute` has one file
 //! per attribute.
 //!
+//! Traffic of hosts is a load, not packets: it moves counters and does not delay MADs (see `load`). Counters of loads
+//! and of injected errors advance when they are read; [`Emulator::settle_counters`] brings all of them up to now.
+//!
 //! Simpler than hardware: a MAD does not wait for another one on a link; switches relay directed routes even while
 //! their agents hang; M_Key leases are evaluated only when a key is checked.
 //!
@@ -52,14 +55,18 @@ mod count;
 mod directed;
 mod emulator;
 mod error;
+mod errors;
 mod fault;
 mod flight;
 mod held;
 mod link;
+mod load;
 mod m_key;
+mod meter;
 mod name;
 mod network;
 mod pma;
+mod text;
 mod trap;
 mod watch;
 mod wrapper;
@@ -69,6 +76,8 @@ pub use config::EmulatorConfig;
 pub use count::{Counts, DropReason, MadTable};
 pub use emulator::Emulator;
 pub use error::EmulatorError;
+pub use errors::{Amount, ErrorCounter, Per};
 pub use fault::{FAULT_FORMS, FAULT_WORDS, Fault, FaultForm};
+pub use load::{Congestion, Load};
 pub use name::{NodeName, PortName};
 pub use watch::Change;

@@ -64,6 +64,7 @@ impl Emulator {
             return;
         }
         for end in self.both_ends(port) {
+            self.traffic.stop(self.now, end);
             if by_manager != Some(end) {
                 self.state_changed(end);
             }
@@ -136,6 +137,11 @@ impl Emulator {
             Action::Swap(a, b) => self.swap(a, b),
             Action::Clone { node, original } => self.chassis.clone_guids(node, original),
             Action::Impair { link, impairment } => self.impair(link, impairment),
+            Action::Load(demands) => self.traffic.replace(&mut self.chassis, self.now, *demands),
+            Action::Errors(port, counter, amount) => {
+                self.errors.inject(&mut self.chassis, self.now, port, (counter, amount));
+            }
+            Action::ErrorsOff(port) => self.errors.end(&mut self.chassis, self.now, port),
             Action::Train { port, attempt } => self.train(port, attempt),
             Action::TrapDue { node, serial } => self.repeat_trap(node, serial),
             Action::Link { port, state } => self.link_command(port, state),
@@ -174,6 +180,7 @@ impl Emulator {
         self.chassis.power_on(node);
         self.default_capabilities(node);
         for port in self.external_ports(node) {
+            self.forget_counts(port);
             self.try_train(port);
         }
     }

@@ -5,11 +5,14 @@
 //! H1[1] - S[2]   S[4] = T[4]   T[2] - H1[2]
 //! ```
 
-use selvedge_chassis::PortIdx;
+use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_emulator::{ClientId, Delivery, Emulator, EmulatorConfig};
 use selvedge_fabric::{Fabric, FabricBuilder, Node};
-use selvedge_sim::{Seed, Time};
-use selvedge_types::{Guid, Lid, NodeKind, PhysState, PortNum, PortState, Sl, TransactionId};
+use selvedge_plan::Lids;
+use selvedge_routing::{Engine, Options};
+use selvedge_sim::{Par, Seed, Time};
+use selvedge_topology::Spec;
+use selvedge_types::{Guid, Lid, LidRange, NodeKind, PhysState, PortNum, PortState, Sl, TransactionId};
 use selvedge_wire::{
     Address, Attribute, AttributeId, Class, Datagram, DirectedRoute, GmpAttribute, LinearForwardingTable, Mad, Method,
     PortInfo, Status, SwitchInfo,
@@ -84,6 +87,41 @@ impl World {
     pub fn with(fabric: &Fabric, config: EmulatorConfig) -> Self {
         let mut emu = Emulator::new(fabric, config, Seed(7));
         let sm = emu.attach_named("H0").unwrap();
+        Self {
+            emu,
+            sm,
+            now: Time::ZERO,
+            m_key: 0,
+            tid: 0x1_0000,
+        }
+    }
+
+    /// Returns a world with a generated fabric, routed, ACTIVE ports everywhere; the client is at the first host.
+    pub fn routed(spec: &str, engine: &str) -> Self {
+        let Spec::Generated(recipe) = spec.parse().unwrap() else {
+            panic!("{spec} is no generator")
+        };
+        let fabric = recipe.fabric().unwrap();
+        let mut lids = Lids::new();
+        for (lid, (at, _)) in (1..).zip(fabric.end_ports()) {
+            lids.insert(at, LidRange::single(Lid(lid))).unwrap();
+        }
+        let engine: Engine = engine.parse().unwrap();
+        let routed = engine
+            .route(&fabric, &lids, &Options::default(), Seed(0), Par::Sequential)
+            .unwrap();
+        let mut chassis = Chassis::new(&fabric);
+        chassis.install(&lids, Some(&routed.tables));
+        for link in fabric.links() {
+            assert!(chassis.bring_up(chassis.port_idx(link.a).unwrap()));
+            for end in [link.a, link.b] {
+                assert!(chassis.set_logical(chassis.port_idx(end).unwrap(), PortState::Active));
+            }
+        }
+        let mut emu = Emulator::on(chassis, EmulatorConfig::default(), Seed(7));
+        let hosts = fabric.end_ports().map(|(at, _)| at);
+        let first = hosts.into_iter().find(|at| !fabric.node(at.node).is_switch()).unwrap();
+        let sm = emu.attach(first).unwrap();
         Self {
             emu,
             sm,

@@ -1,0 +1,85 @@
+//! How much a link carries, in packets of one size.
+
+use selvedge_types::{LinkSpeed, Rate};
+
+/// The size of all packets of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Packet {
+    payload: u16,
+}
+
+impl Packet {
+    /// Local route header, base transport header, invariant CRC. Source: IBA vol 1 §5.2.
+    const COUNTED_HEADERS: u64 = 8 + 12 + 4;
+    /// Variant CRC, which PortXmitData does not count. Source: IBA vol 1 §16.1.3.5.
+    const VARIANT_CRC: u64 = 2;
+
+    /// Returns a packet with a payload of `payload` bytes, rounded up to a multiple of four.
+    pub const fn new(payload: u16) -> Self {
+        Self { payload }
+    }
+
+    /// Returns its length as PortXmitData counts it, in words of four bytes.
+    pub const fn words(self) -> u64 {
+        ((self.payload as u64).next_multiple_of(4) + Self::COUNTED_HEADERS) / 4
+    }
+
+    const fn wire_bytes(self) -> u64 {
+        4 * self.words() + Self::VARIANT_CRC
+    }
+
+    /// Returns the packets that a link carries in a million seconds.
+    pub fn capacity(self, rate: Rate) -> u64 {
+        // XDR, 12 lanes: 3 · 10^17 bytes in a million seconds, so nothing overflows.
+        data_bytes_per_s(rate) * 1_000_000 / self.wire_bytes()
+    }
+
+    /// Returns the ticks of PortXmitWait in the time of `packets` packets. A tick is the time of four bytes on the
+    /// link; the standard leaves its length to the hardware.
+    pub const fn ticks(self, packets: u64) -> u64 {
+        packets.saturating_mul(self.words())
+    }
+}
+
+/// Returns the data rate of a link after encoding, in bytes per second.
+///
+/// 8b/10b up to QDR, 64b/66b up to EDR; from HDR on 256b/257b inside Reed-Solomon (544,514).
+fn data_bytes_per_s(rate: Rate) -> u64 {
+    let mbit_of_a_lane = match rate.speed {
+        LinkSpeed::Sdr => 2_000,
+        LinkSpeed::Ddr => 4_000,
+        LinkSpeed::Qdr => 8_000,
+        LinkSpeed::Fdr10 => 10_000,
+        LinkSpeed::Fdr => 13_636,
+        LinkSpeed::Edr => 25_000,
+        LinkSpeed::Hdr => 50_000,
+        LinkSpeed::Ndr => 100_000,
+        LinkSpeed::Xdr | LinkSpeed::Unknown => 200_000,
+    };
+    u64::from(rate.width.lanes()) * mbit_of_a_lane * 1_000_000 / 8
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_types::LinkWidth;
+
+    use super::*;
+
+    #[test]
+    fn packets_of_a_link() {
+        let packet = Packet::new(2_048);
+        assert_eq!((packet.words(), packet.wire_bytes()), (518, 2_074));
+        assert_eq!(Packet::new(1).words(), 7);
+        let edr = Rate {
+            width: LinkWidth::X4,
+            speed: LinkSpeed::Edr,
+        };
+        // 12.5 GB/s.
+        assert_eq!(packet.capacity(edr), 12_500_000_000_000_000 / 2_074);
+        let widest = Rate {
+            width: LinkWidth::X12,
+            speed: LinkSpeed::Xdr,
+        };
+        assert!(Packet::new(0).capacity(widest) > Packet::new(4_096).capacity(widest));
+    }
+}
