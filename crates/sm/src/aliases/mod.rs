@@ -52,7 +52,7 @@ pub struct AliasGuids {
     stale: BTreeSet<Guid>,
     /// Ports that are skipped, with the time at which that ends.
     mute: BTreeMap<Guid, Time>,
-    /// Ports that have been, and have not taken anything since.
+    /// Ports that were skipped before, and have accepted nothing since.
     was_mute: BTreeSet<Guid>,
     /// When GUIDInfo is read or written next, if the manager is idle at that time.
     due: Option<Time>,
