@@ -170,7 +170,7 @@ fn happening(rng: &mut Rng, kinds: &[(Kind, u64)]) -> Happening {
     }
 }
 
-/// Puts two thirds of the events into stages: events of any kind, in any stage.
+/// Makes two thirds of the events happen within a stage of the master; kind and stage are random.
 fn amid(rng: &mut Rng, happenings: &mut [Happening]) {
     for happening in happenings {
         if rng.below(3) > 0 {

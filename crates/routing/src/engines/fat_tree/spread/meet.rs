@@ -60,7 +60,7 @@ const ALIKE: u64 = 30;
 /// lost a link, because entries of other destinations already are at their best place.
 const PARTNERS: usize = 4;
 
-/// No position, no channel.
+/// Stands for no position, no channel.
 const NONE: u32 = u32::MAX;
 
 /// A link up of a leaf.
