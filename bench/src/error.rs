@@ -52,7 +52,7 @@ pub enum BenchError {
         /// Limit in seconds.
         limit_s: u64,
     },
-    /// SLV-BENCH-0013: a peer is not installed.
+    /// SLV-BENCH-0013: a program to compare with is not installed.
     #[error("SLV-BENCH-0013: {peer} is not on the path; install it: {install}")]
     NoPeer {
         /// Which.

@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// SLV-LAB-0001: a peer is not installed.
+    /// SLV-LAB-0001: a program to compare with is not installed.
     #[error("SLV-LAB-0001: '{program}' is missing: install the Debian package '{package}'")]
     MissingPeer {
         /// The program.
@@ -54,7 +54,7 @@ pub enum LabError {
         /// Where.
         line: String,
     },
-    /// SLV-LAB-0006: the subject is not built.
+    /// SLV-LAB-0006: the program under test, `selvedge`, is not built.
     #[error(
         "SLV-LAB-0006: no 'selvedge' beside this test program: run 'cargo build --workspace', or name one in SELVEDGE"
     )]

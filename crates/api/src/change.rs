@@ -28,7 +28,7 @@ pub struct PolicyChange {
     /// Keys of the files that take effect at the next start only.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub needs_restart: Vec<String>,
-    /// Lines, flags and keys with a verdict worth reporting, if files were read for it.
+    /// Lines, flags and keys with a verdict worth reporting, if files were read for the change.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub lines: Vec<OpenSmLine>,
 }

@@ -106,7 +106,7 @@ pub struct ForgetRequest {
 /// The nodes and links that are no longer listed as missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forgotten {
-    /// Nodes and links, in words.
+    /// The nodes and links that were forgotten, as texts.
     pub forgotten: Vec<String>,
 }
 

@@ -29,7 +29,7 @@ pub struct PartitionRule {
     pub rule: String,
     /// Number of end ports to which the rule applies. 0: the rule has a wrong GUID, or its port is absent.
     pub matches: u64,
-    /// Ports with a membership that it decides: for each port, the last rule that applies to it.
+    /// Number of ports with a membership that this rule decides. The last rule that applies to a port decides.
     pub decides: u64,
 }
 

@@ -144,7 +144,7 @@ pub struct MadCounts {
     /// MADs that were not used: late answers, and those that are not decodable or not meant for a manager in this
     /// SMInfo state.
     pub dropped: u64,
-    /// Late answers among them: their requests had ended, or a sweep had cancelled them.
+    /// Late answers among the unused MADs: their requests had ended, or a sweep had cancelled them.
     #[serde(default)]
     pub late: u64,
 }

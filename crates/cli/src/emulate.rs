@@ -88,5 +88,5 @@ pub fn run(args: &EmulateArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-/// Events kept for the API.
+/// Number of events that are kept for the API.
 const EVENTS: usize = 1_000;

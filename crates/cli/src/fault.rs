@@ -166,7 +166,7 @@ pub fn reaction(
     }
 }
 
-/// Events of one kind in a row that are printed; more are only counted, `--json` has them all.
+/// Largest number of events of one kind in a row that are printed. Further ones are only counted; `--json` has all.
 const RUN_MAX: usize = 5;
 
 /// `12.345 ms`.

@@ -9,11 +9,11 @@ use selvedge_verify::Verdict;
 use crate::exit::CliError;
 use crate::out::{Facts, Grid, Out, count, thousands};
 
-/// Findings of each kind listed as text, unless `--top` sets another number.
+/// Number of findings of each kind that are listed as text, unless `--top` sets another.
 pub const TOP: usize = 3;
 /// The kind of findings about the files that are judged.
 const INPUT: &str = "input";
-/// Findings about files in --json and --csv.
+/// Largest number of findings about files in --json and --csv.
 const INPUTS_MAX: usize = 1_000;
 
 /// The findings of one severity and kind.

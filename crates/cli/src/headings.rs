@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::args;
 
-    /// Flags that may stand under Options, where clap puts --help.
+    /// Largest number of flags under Options, where clap puts --help.
     const WITHOUT_MAX: usize = 1;
 
     fn all(command: &Command) -> Vec<Command> {

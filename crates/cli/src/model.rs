@@ -18,7 +18,7 @@ use crate::exit::{CliError, Exit};
 use crate::load;
 use crate::out::{Cell, Format, Grid, Out, count, thousands};
 
-/// A second: no cable and no switch takes longer.
+/// Largest accepted delay of a cable or switch: one second.
 const NS_MAX: u64 = 1_000_000_000;
 
 /// Predict the cost of bring-up, a lost link and a lost switch: MADs and time, Selvedge's and OpenSM's.

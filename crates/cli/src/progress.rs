@@ -15,7 +15,7 @@ use selvedge_study::{Progress, Stage, Watch};
 const STEP: Duration = Duration::from_millis(1);
 /// Number of steps between two drawings of the bar.
 const DRAW_STEPS: u32 = 40;
-/// Steps after which the end is checked only when the bar is drawn.
+/// Number of steps after which the end is checked only when the bar is drawn.
 const EARLY_STEPS: u32 = 2_000;
 
 /// Returns a bar on standard error; invisible if that is no terminal.

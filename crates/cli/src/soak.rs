@@ -38,7 +38,7 @@ const SEEDS_MAX: u64 = 1_000_000_000;
 const LONG: u64 = 20_000;
 /// Number of failing schedules of one code that are kept and reduced.
 const KEPT: usize = 3;
-/// Runs spent on making a failing schedule small.
+/// Largest number of runs to reduce a failing schedule.
 const SHRINK_RUNS: usize = 3_000;
 
 /// Run managers on emulated fabrics through random faults, with checkers after every Set, fault and timer; exit code 1
@@ -251,7 +251,7 @@ fn sort(all: &mut Soak) {
         .sort_by(|a, b| (&a.checker, &a.rule).cmp(&(&b.checker, &b.rule)));
 }
 
-/// Runs that wait for programs most of the time.
+/// Number of runs at a time with programs: the runs mostly wait for them.
 const REAL_JOBS: usize = 4;
 
 fn real(args: &SoakArgs, manager: Program) -> Result<Exit, CliError> {

@@ -9,7 +9,7 @@ pub struct Administrated {
     pub administrator: selvedge_sa::Config,
     /// The registrations that an earlier process stored.
     pub registrations: Registrations,
-    /// True if hosts may have made registrations that are not among these.
+    /// True if hosts may have made other registrations than the stored ones.
     pub is_lost: bool,
     /// True if there is a state folder, where registrations are stored.
     pub has_folder: bool,

@@ -173,7 +173,7 @@ impl Keeper {
         self.marking.worked();
     }
 
-    /// True if something is not stored.
+    /// True if some state is not stored yet.
     pub fn is_behind(&self) -> bool {
         self.mark != Mark::Set || self.due.is_some()
     }

@@ -36,16 +36,17 @@ const LOOK: Duration = Duration::from_millis(1);
 /// can send more than a hundred datagrams in a millisecond, and the requests of other hosts would wait behind all of
 /// them.
 const TAKEN_MAX: usize = 1_024;
-/// SMPs waiting to be sent; the manager's window bounds them, so this limit only detects a defect.
+/// Largest number of SMPs that wait to be sent. The manager's window is smaller, so this only detects a defect.
 const PENDING_MAX: usize = 65_536;
-/// GMPs waiting to be sent to one destination; if all together are more, each destination has an equal share.
+/// Largest number of GMPs that wait for one destination. If this number waits in all, each destination may have only an
+/// equal share.
 const PENDING_GMPS_MAX: usize = 16_384;
 /// Largest number of datagrams between hosts and the administrator that wait for the recorder. Further ones, as in a
 /// flood, are not recorded.
 const HEARD_MAX: usize = 4_096;
-/// Arrivals left for the manager: its window and traps. More are lost, as in a port's own queue.
+/// Largest number of datagrams that wait for the manager: responses and traps. More are lost, as in a port's queue.
 const LEFT_MAX: usize = 65_536;
-/// Arrivals without a result that are processed in a row before other work is checked.
+/// Number of datagrams without a result that are processed in a row before other work is checked.
 const HELD_AT_ONCE: usize = 1_024;
 
 /// The contents of the desk.

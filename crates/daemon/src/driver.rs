@@ -59,7 +59,7 @@ const HURRY: Duration = Duration::from_millis(100);
 const WAIT_IDLE: Duration = Duration::from_millis(20);
 /// Wait before a port with a full queue is tried again.
 const WAIT_FULL: Duration = Duration::from_micros(50);
-/// Arrivals taken before timers, jobs and commands are checked again.
+/// Largest number of datagrams that are taken before timers, jobs and commands are checked again.
 const ARRIVALS_MAX: usize = 64;
 /// Shortest time between two updates of the shown view.
 const SHOW_INTERVAL: Duration = Duration::from_millis(10);

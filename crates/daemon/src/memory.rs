@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 const LEAST: usize = 64;
 /// How often pieces double in size, in four steps each; the last have 512 KiB.
 const DOUBLINGS: usize = 13;
-/// Number of steps of one doubling: an allocator has as many sizes.
+/// Number of sizes per doubling, as many as an allocator has.
 const STEPS: usize = 4;
 
-/// Memory is requested for this time at once: a trap waits no longer, or for one piece.
+/// How long memory is requested without a pause. A trap waits at most this time, or for one piece.
 const AT_A_TIME: Duration = Duration::from_millis(1);
 
 /// Allocates one piece of memory of each size while there is time, and frees all of them together.

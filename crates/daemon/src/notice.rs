@@ -43,7 +43,7 @@ pub enum Notice {
     Reloaded(selvedge_api::Check),
     /// The operator's configuration cannot be used; the former one stays in force.
     NotReloaded(selvedge_api::Error),
-    /// A new plan is in force and other tables with it.
+    /// A new plan with other tables is in force.
     Rerouted(Reroute),
     /// A dump file cannot be written; the manager continues.
     NotDumped {

@@ -150,7 +150,7 @@ impl Manager {
         })
     }
 
-    /// Stores a list, and has the manager propose the policy that the operator wants with it.
+    /// Stores a list, and makes the manager propose the operator's policy with this list.
     fn take_list(&self, proposal: &Proposal) -> Result<(), Error> {
         let stored = self.roster.replace(&proposal.before, &proposal.list);
         match stored.map_err(|error| Error::of_text(&error.to_string()))? {

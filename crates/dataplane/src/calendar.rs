@@ -25,7 +25,7 @@ const BITS: u32 = 12;
 const SLOTS: usize = 1 << BITS;
 /// Words of a digit's map of slots with events.
 const WORDS: usize = SLOTS / 64;
-/// No event.
+/// Stands for no event.
 const NIL: u32 = u32::MAX;
 
 /// An event in two words. It is stored and loaded as a whole, so that no load waits for several smaller stores.

@@ -88,7 +88,7 @@ pub enum BuildError {
     },
 }
 
-/// No port.
+/// Stands for no port.
 pub(crate) const NO_PORT: u32 = u32::MAX;
 
 /// One port in both directions, in one cache line: the data that each packet changes or needs.

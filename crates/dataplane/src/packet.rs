@@ -2,7 +2,7 @@
 
 use crate::units::Ps;
 
-/// No packet.
+/// Stands for no packet.
 pub(crate) const NIL: u32 = u32::MAX;
 
 /// Transport opcode of a packet.

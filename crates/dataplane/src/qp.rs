@@ -29,13 +29,13 @@ pub(crate) struct Qp {
     state: QpState,
     /// Messages posted and not completed, in order.
     messages: VecDeque<u32>,
-    /// Number of the next packet to send.
+    /// Sequence number of the next packet to send.
     next: u32,
-    /// Number after the last packet of the last message.
+    /// Sequence number after that of the last packet of the last message.
     end: u32,
-    /// Number of the first unacknowledged packet.
+    /// Sequence number of the first unacknowledged packet.
     unacknowledged: u32,
-    /// Number after the last packet ever sent.
+    /// Sequence number after the highest one sent so far.
     furthest: u32,
     /// Index in `messages` of the message of packet `next`.
     sending: usize,

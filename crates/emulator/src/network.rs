@@ -10,7 +10,8 @@ use crate::emulator::{Emulator, Event};
 use crate::flight::Slot;
 use crate::{ClientId, Delivery};
 
-/// Links after which a MAD is dropped. The longest useful path is in a ring: 500 hops with a thousand switches.
+/// Number of links after which a MAD is dropped. The longest useful path is in a ring: 500 hops with a thousand
+/// switches.
 const HOPS_MAX: u16 = 1_000;
 
 impl Emulator {

@@ -8,7 +8,7 @@ use crate::results::Record;
 use crate::schema::{Field, Kind, Schema};
 use crate::summary::{Figure, Row, Summary};
 
-/// Charts of more combinations than this are not drawn: a fuzzer wants many short runs.
+/// Largest number of combinations in a chart that is drawn: a fuzzer needs many short runs.
 const DRAWN_MAX: usize = 64;
 
 /// Reads any bytes as the file of an experiment, and each line as a stored result. Panics if writing what was read and

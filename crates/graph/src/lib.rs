@@ -24,7 +24,7 @@ pub use lists::Lists;
 pub use order::{Edges, Order, Refused};
 pub use ports::ByPort;
 
-/// No vertex, no channel, no switch.
+/// Stands for no vertex, no channel, no switch.
 pub const NONE: u32 = u32::MAX;
 
 /// Returns a position as a number of 32 bits: a fabric has at most 49,151 switches of 254 ports.

@@ -70,7 +70,7 @@ pub enum What {
     /// Another manager shows another SM_Key, so the two ignore each other. A warning (an error if it is master) until
     /// it shows this manager's SM_Key, or is stopped.
     OtherSmKey,
-    /// The file of the expected topology can no longer be read. A warning until it is a topology again.
+    /// The file of the expected topology can no longer be read. A warning until it has a topology again.
     ExpectedUnread,
 }
 

@@ -10,7 +10,7 @@ pub(crate) const HEAD_MAX: Duration = Duration::from_secs(10);
 pub(crate) const BODY_MAX: Duration = Duration::from_secs(10);
 /// Longest time that a connection may be open without a request, or that a client may read no byte of its answer.
 pub(crate) const SILENT_MAX: Duration = Duration::from_secs(30);
-/// Silence in mid-answer after which a connection may be closed for a new one.
+/// How long a client may stop reading an answer before its connection may be closed for a new one.
 pub(crate) const STALLED: Duration = Duration::from_secs(2);
 /// Largest request body. The longest fault that the emulator accepts has 100 bytes.
 pub(crate) const BODY_BYTES_MAX: usize = 64 << 10;
@@ -23,9 +23,9 @@ pub(crate) const URI_BYTES_MAX: usize = 8 << 10;
 /// Total size in KiB of answers that clients have not read yet. The list of all ports of 27,648 hosts has 50 MB. An
 /// answer that many clients share counts once.
 pub(crate) const UNREAD_KIB_MAX: usize = 128 << 10;
-/// Large answers built at a time. Each takes a processor and, with 5,832 hosts, 60 MB.
+/// Number of large answers built at a time. Each takes a processor and, with 5,832 hosts, 60 MB.
 pub(crate) const MADE_AT_ONCE: usize = 2;
-/// Threads for requests that may block.
+/// Number of threads for requests that may block.
 pub(crate) const THREADS: usize = 8;
 /// Time after which an answer is dropped if no client requests it again.
 pub(crate) const KEPT: Duration = Duration::from_secs(2);

@@ -8,7 +8,7 @@ use crate::{Cost, Shape};
 const ROUNDS_MIN: u64 = 10;
 /// Smallest number of table blocks that are simulated one by one.
 const BLOCKS_MIN: u64 = 4_000;
-/// Sets that our manager queues at once, in windows.
+/// Number of Sets that our manager queues at once, as a multiple of the window.
 const QUEUED_WINDOWS: usize = 4;
 
 /// The attributes that a stage writes.

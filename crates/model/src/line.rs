@@ -143,7 +143,7 @@ impl Dice {
 
 /// Returns the mean time and number of repeats over several draws of losses; one run is enough without losses.
 pub(crate) fn mean(cost: &Cost, mut one: impl FnMut(u64) -> (u64, u64)) -> (u64, u64) {
-    /// Enough for a mean within a tenth. Each takes as long as a prediction without losses.
+    /// Number of draws: enough for a mean within a tenth. Each draw takes as long as a prediction without losses.
     const DRAWS: u64 = 64;
     if cost.lost_ppm == 0 {
         return one(0);

@@ -22,7 +22,7 @@ use crate::changed::Changed;
 use crate::event::PlanEvent;
 use crate::warm::{Prepare, Warm};
 
-/// Links per job. Each takes a few milliseconds at most, so the manager can soon stop jobs that have become useless.
+/// Number of links per job. A job takes a few milliseconds at most, so the manager can soon stop useless jobs.
 const AT_ONCE: usize = 16;
 /// Largest number of bytes for the backups of one state. 5,832 hosts on 972 switches take 30 MB.
 const MEMORY_MAX: usize = 256 << 20;

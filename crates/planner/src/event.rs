@@ -99,7 +99,7 @@ pub enum PlanEvent {
     PKeysFull {
         /// Number of ports.
         ports: usize,
-        /// The first of these ports.
+        /// The first port without enough room.
         what: String,
         /// Number of P_Keys for which its table has room.
         room: u16,

@@ -124,7 +124,7 @@ impl PlanFabric {
         self.attempt(routed, &plan.lids, self.plan_ports(&plan.lids), par).ok()
     }
 
-    /// Accepts the plan of an aim. Its events were reported when it was first made.
+    /// Accepts the plan that an aim has made. The aim's events were reported when it was first made.
     pub(crate) fn aims(&self, (outcome, aim): (Outcome, &Aim), events: Vec<PlanEvent>) -> PlanResult {
         PlanResult {
             keeps_found: aim.keeps_found,

@@ -14,7 +14,7 @@ use crate::engines::fat_tree::TreeShape;
 /// How the roots of a component were chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RootSource {
-    /// The operator named them.
+    /// The operator named the roots.
     Given,
     /// OpenSM's rule: more than 90 % of the hosts are equally far away, and no other distance holds more than 5 %.
     Histogram,

@@ -105,7 +105,7 @@ fn counted(old: &Tables, new: &Tables) -> Difference {
     found
 }
 
-/// No switch.
+/// Stands for no switch.
 const NO_SWITCH: u32 = u32::MAX;
 /// Ports of a switch, and a value for no port.
 const PORTS: usize = 256;

@@ -16,7 +16,7 @@ struct Bucket {
     over: u32,
 }
 
-/// Rows examined at the price of one request: they take as long as the cheapest request.
+/// Number of examined rows that count as one request: they take as long as the cheapest request.
 const ROWS_PER_REQUEST: u32 = 16;
 
 /// A bucket for each LID.

@@ -44,7 +44,8 @@ type LaneRow = [Vl; Sl::COUNT];
 const NONE: u32 = u32::MAX;
 /// Marks a hop that leads to an end port instead of a switch.
 const TO_END: u32 = 1 << 31;
-/// Hops after which a path counts as a loop. The longest useful path is in a ring: 500 hops with a thousand switches.
+/// Number of hops after which a path counts as a loop. The longest useful path is in a ring: 500 hops with a thousand
+/// switches.
 const HOPS_MAX: u32 = 1_000;
 
 /// An end port, with the data for queries.

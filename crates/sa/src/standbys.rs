@@ -80,7 +80,7 @@ impl Standbys {
         self.unheard = others.take(STANDBYS_MAX).map(|lid| (lid, now + WAIT)).collect();
     }
 
-    /// Called when something has changed since revision `before`.
+    /// Called when registrations have changed since revision `before`.
     pub fn changed(&mut self, now: Time, before: Revision) {
         for who in std::mem::take(&mut self.content) {
             self.unaware.entry(who).or_insert((before, now + WAIT));

@@ -47,7 +47,7 @@ const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 /// Number of digits of a time: 11 · 6 bits are enough for 64.
 const DIGITS: usize = 64_usize.div_ceil(BITS as usize);
-/// No event.
+/// Stands for no event.
 const NIL: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]

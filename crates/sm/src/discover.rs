@@ -61,7 +61,7 @@ pub struct Discovery {
     pub told: BTreeSet<Guid>,
     /// Vendor and device of nodes that show extended speeds only if bit 31 of the modifier is set.
     shy: BTreeSet<(u32, u16)>,
-    /// Ports of such nodes that were asked with bit 31.
+    /// Ports of nodes in `shy` that were asked with bit 31.
     knows_us: BTreeSet<(usize, PortNum)>,
     /// P_Key tables of switch ports next to hosts are requested too: they enforce partitions, or shall.
     enforces: bool,

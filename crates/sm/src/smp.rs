@@ -131,7 +131,7 @@ pub fn get_port(fabric: &Fabric, at: PortRef, route: &DirectedRoute) -> Smp {
     get(AttributeId::PORT_INFO, known_port(fabric, at), route)
 }
 
-/// Returns the modifier of such a Get: an agent may show extended speeds only if bit 31 is set.
+/// Returns the modifier of a PortInfo Get: an agent may show extended speeds only if bit 31 is set.
 pub fn known_port(fabric: &Fabric, at: PortRef) -> u32 {
     let has_extended = |speed| speed >= LinkSpeed::Fdr;
     let extended = fabric.port(at).is_some_and(|port| has_extended(port.capability.speed));
@@ -251,7 +251,7 @@ pub fn port_modifier(seen: &PortInfo, port: PortNum) -> u32 {
     modifier(port, seen.ext_speed_supported.is_some())
 }
 
-/// Returns the modifier for a port that has extended speeds, or not.
+/// Returns the modifier for a port, with bit 31 if it has extended speeds.
 fn modifier(port: PortNum, extended: bool) -> u32 {
     let known = if extended {
         PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS

@@ -7,7 +7,7 @@ use selvedge_types::{Guid, Lid};
 
 use crate::LidMap;
 
-/// Conflicts named one by one. A file that is wrong from end to end does not fill the log.
+/// Largest number of conflicts that are named, so that a file full of errors does not fill the log.
 const NAMED_MAX: usize = 20;
 
 /// A contradiction in stored state.

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::StoreError;
 use crate::error::io_error;
 
-/// Characters of the file's name that the temporary name keeps.
+/// Number of characters of the file's name that the temporary name keeps.
 const NAME_MAX: usize = 50;
-/// Temporary names tried. More threads than this never replace one file at the same time.
+/// Largest number of temporary names that are tried. Fewer threads replace one file at the same time.
 const ATTEMPTS_MAX: u32 = 100;
 
 /// Replaces the file at `path` by what `write` writes. A reader finds the old file or the new one, never a part. On

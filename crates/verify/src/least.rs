@@ -150,7 +150,7 @@ struct Search<'g> {
     cut_off: BTreeSet<PortRef>,
 }
 
-/// No level, or not reached.
+/// Stands for no level, or not reached.
 const NONE: u32 = u32::MAX;
 
 impl<'g> Search<'g> {

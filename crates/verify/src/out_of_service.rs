@@ -25,7 +25,7 @@ pub fn findings(fabric: &Fabric, plan: &Plan, changes: &ChangeSet, kept_off: &BT
     found
 }
 
-/// Returns the ports to keep off that packets of hosts leave by: the number of LIDs, and the first of them.
+/// Returns the ports out of service by which packets of hosts leave, each with the number of LIDs and the first LID.
 fn crossings(fabric: &Fabric, plan: &Plan, kept_off: &BTreeSet<PortRef>) -> BTreeMap<PortRef, (u64, Lid)> {
     let mut crossed: BTreeMap<PortRef, (u64, Lid)> = BTreeMap::new();
     let has_hosts = |switch: SwitchIdx| {

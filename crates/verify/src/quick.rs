@@ -18,7 +18,7 @@ use crate::reach::Destination;
 use crate::sl_vl::{LaneMap, level};
 use crate::tally::Tally;
 
-/// No next switch.
+/// Stands for no next switch.
 const NOWHERE: u16 = u16::MAX;
 /// Not visited yet.
 const UNSEEN: u16 = u16::MAX;

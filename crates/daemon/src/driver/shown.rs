@@ -82,7 +82,7 @@ impl Driver {
         }
     }
 
-    /// Has the fabric that was found compared with the expected topology, if there is one.
+    /// Starts to compare the fabric that was found with the expected topology, if there is one.
     fn compare_with_expected(&mut self, fabric: &Arc<Fabric>) {
         if let Some(expecter) = &self.expecter {
             self.busy += 1;
@@ -90,7 +90,7 @@ impl Driver {
         }
     }
 
-    /// Has the plan in force written into dump files, if that is configured.
+    /// Starts to write the plan in force into dump files, if that is configured.
     fn dump(&self, only_copies: bool) {
         let Some(dumper) = &self.dumper else { return };
         let view = self.sm.view();
@@ -120,7 +120,7 @@ impl Driver {
         }
     }
 
-    /// Has the routes of a new plan compared with those of the previous plan.
+    /// Starts to compare the routes of a new plan with those of the previous plan.
     fn compare_plans(&mut self, committed: &Committed) {
         let now = (Arc::clone(&committed.fabric), Arc::clone(&committed.plan));
         if let Some(before) = self.in_force.replace(now.clone()) {

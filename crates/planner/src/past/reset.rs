@@ -17,7 +17,7 @@ use super::Past;
 /// The LFT blocks of a switch.
 type Row = Vec<Option<[u8; BLOCK_LIDS]>>;
 
-/// Tables of switches that are not visible, and when they were last known to forward by them.
+/// Tables of switches that are not visible, and when the switches were last known to forward by them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gone {
     rows: BTreeMap<Guid, (Time, Row)>,

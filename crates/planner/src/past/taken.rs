@@ -33,7 +33,7 @@ pub(super) struct Written {
     /// Contents of the blocks before the first of these writes.
     pub(super) before: BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>,
     pub(super) steps: Vec<Step>,
-    /// True if the contents of some block in force were unknown, or if too much has changed to be kept.
+    /// True if this record is incomplete: a block was overwritten unread, or more has changed than is recorded.
     pub(super) is_blind: bool,
 }
 

@@ -15,7 +15,7 @@ pub(super) fn longest(chassis: &Chassis, known: &[u64]) -> Option<Duration> {
     Some(Duration::from_secs(lease.into()))
 }
 
-/// Returns end ports with an M_Key that differs from one of these in one bit, and is none of them.
+/// Returns end ports with an M_Key that differs in one bit from a known key, and is not itself known.
 pub(super) fn one_bit_off(chassis: &Chassis, known: &[u64]) -> Vec<PortIdx> {
     let is_off = |port: &PortIdx| {
         let held = chassis.port(*port).settings().m_key;

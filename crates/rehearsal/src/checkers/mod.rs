@@ -266,7 +266,7 @@ impl Checkers {
         Hosts { scene, served }
     }
 
-    /// Returns how long a port may be locked after a flipped bit gave it an M_Key other than these.
+    /// Returns how long a port may be locked after a flipped bit gave it an unknown M_Key.
     pub fn locked_for(&self, chassis: &Chassis, known: &[u64]) -> Option<Duration> {
         let has_corrupted = self.evidence.faults().has_corrupted();
         has_corrupted.then(|| locks::longest(chassis, known)).flatten()

@@ -25,7 +25,7 @@ impl Clients {
         self.check_paths(world)
     }
 
-    /// Has every host ask for a path to another host of the same master.
+    /// Makes every host ask for a path to another host of the same master.
     fn check_paths(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
         self.begin_draws("check");
         for number in 0..self.hosts.len() {

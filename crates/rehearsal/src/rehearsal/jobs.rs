@@ -16,7 +16,7 @@ use crate::{Rehearsal, RehearsalError};
 pub(super) struct Costs {
     /// The time for planning the whole fabric; `None`: its documented virtual cost, as for all other jobs.
     pub plan: Option<Duration>,
-    /// None costs anything.
+    /// True if all jobs take no virtual time.
     pub are_free: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::RehearsalError;
 pub(crate) struct Tools {
     answers: BTreeMap<ClientId, Vec<Datagram>>,
     requests: u64,
-    /// One is setting something.
+    /// True while a tool waits for the answer to a Set.
     is_setting: bool,
 }
 

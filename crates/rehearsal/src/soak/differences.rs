@@ -23,7 +23,7 @@ pub struct Step {
     pub changed: Vec<String>,
 }
 
-/// Handles each step that changed anything; false ends the walk's printing.
+/// Called for each step with a change; returns false if no more steps are to be shown.
 pub type Taker<'a> = dyn FnMut(&Step) -> bool + 'a;
 
 /// An observer that compares hardware and managers with the step before.
@@ -39,7 +39,7 @@ pub struct Differences<'a> {
 }
 
 impl<'a> Differences<'a> {
-    /// Hands every step that changed something to `taker`.
+    /// Passes every step with a change to `taker`.
     pub fn new(taker: &'a mut Taker<'a>) -> Self {
         Self {
             taker,

@@ -123,7 +123,7 @@ fn pick(rng: &mut Rng, count: usize) -> usize {
     usize::try_from(rng.below(count.max(1) as u64)).unwrap_or(0)
 }
 
-/// Returns at least five kinds of events; with each that breaks something, the one that mends it.
+/// Returns at least five kinds of events. For each kind that breaks something, the kind that repairs it is included.
 fn subset(rng: &mut Rng) -> Vec<(Kind, u64)> {
     let mut all = WEIGHTS.to_vec();
     rng.shuffle(&mut all);
@@ -170,7 +170,7 @@ fn happening(rng: &mut Rng, kinds: &[(Kind, u64)]) -> Happening {
     }
 }
 
-/// Puts two thirds of the events into stages: events of any kind, in any stage.
+/// Makes two thirds of the events happen within a stage of the master; kind and stage are random.
 fn amid(rng: &mut Rng, happenings: &mut [Happening]) {
     for happening in happenings {
         if rng.below(3) > 0 {

@@ -20,7 +20,7 @@ use super::store_faults::StoreFaults;
 use crate::clients::{Clients, DeskDefect};
 use crate::{Options, Outside, Rehearsal, RehearsalError};
 
-/// Is shown every step of a schedule.
+/// An observer of every step of a schedule.
 pub trait Observer {
     /// Called when an action of the schedule was done.
     fn happened(&mut self, world: &Rehearsal, what: &str);

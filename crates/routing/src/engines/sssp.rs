@@ -34,7 +34,7 @@ use crate::note::Note;
 use crate::options::HostLists;
 use crate::spread::Spread;
 
-/// No next hop.
+/// Stands for no next hop.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Largest number of passes over all next hops once all loads are known; most fabrics need fewer.

@@ -31,7 +31,7 @@ pub use event::AliasEvent;
 const MUTE_FIRST: Duration = Duration::from_secs(4);
 /// How long a port is skipped if it refuses its GUIDs again.
 const MUTE: Duration = Duration::from_secs(60);
-/// Blocks that are read or written at a time: judging and planning so many takes a millisecond or two.
+/// Number of blocks that are read or written at a time: planning and judging them takes a millisecond or two.
 const BATCH: usize = 1_024;
 
 /// A block of GUIDInfo: the GUID of its port, and the number of the block.
@@ -52,7 +52,7 @@ pub struct AliasGuids {
     stale: BTreeSet<Guid>,
     /// Ports that are skipped, with the time at which that ends.
     mute: BTreeMap<Guid, Time>,
-    /// Ports that have been, and have not taken anything since.
+    /// Ports that were skipped before, and have accepted nothing since.
     was_mute: BTreeSet<Guid>,
     /// When GUIDInfo is read or written next, if the manager is idle at that time.
     due: Option<Time>,

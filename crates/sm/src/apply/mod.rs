@@ -71,7 +71,7 @@ pub enum In<'a> {
     Ended(SetId, Option<&'a Mad>),
     /// A request was not sent, because its agent did not answer earlier requests.
     LeftOut(SetId),
-    /// The manager's own port has answered, or not.
+    /// The answer of the manager's own port; `None`: it did not answer.
     OwnPort(Option<&'a Mad>),
     /// Other work interrupts: agents may or may not execute the requests in flight.
     Interrupted,

@@ -16,7 +16,7 @@ use crate::stage::Stage;
 use crate::timer::Timer;
 
 impl Sm {
-    /// Hands an input to alias GUIDs; returns their effects.
+    /// Passes an input to the part that sets alias GUIDs; returns its effects.
     pub(crate) fn tell_aliases(&mut self, input: In<'_>) -> Vec<Effect> {
         let ctx = Ctx {
             now: self.now,

@@ -46,7 +46,7 @@ impl Sm {
         &self.backups
     }
 
-    /// Has backups computed if they are due and the manager is idle.
+    /// Requests the computation of backups if they are due and the manager is idle.
     pub(crate) fn back_up_if_due(&mut self, out: &mut Vec<Output>) {
         if self.is_due(Timer::Backups) {
             let state = self.prepared_state();

@@ -31,7 +31,7 @@ pub const FORMER_MAX: usize = 8;
 /// Largest number of heavy sweeps in a row that begin at once to confirm a rotation; later ones come by their own
 /// reasons.
 const CONFIRMS_MAX: u8 = 3;
-/// Another manager that has asked with a former key within this time still has it: its next polls show which.
+/// If another manager has asked with a former key within this time, it counts as still having that key.
 const PEER_ASKS_WITHIN: Duration = Duration::from_secs(60);
 
 /// The present M_Key, the former ones, and which agent holds which key.

@@ -60,7 +60,7 @@ impl Persist {
     }
 }
 
-/// Returns the nodes that the manager's node reaches without passing through any of these.
+/// Returns the nodes that the manager's node reaches without passing through any node in `without`.
 fn reached(found: &[Found], without: &BTreeSet<usize>) -> BTreeSet<usize> {
     let mut reached = BTreeSet::from([0]);
     let mut todo = vec![0];

@@ -64,7 +64,7 @@ impl List {
         self.next = 0;
     }
 
-    /// Returns true if a read-back has begun that has anything to read.
+    /// Returns true if a read-back has begun and has tables to read.
     pub(super) const fn has_begun(&self) -> bool {
         !self.tables.is_empty()
     }

@@ -243,7 +243,7 @@ impl ReadBack {
         }
     }
 
-    /// Returns true if a read-back has begun that has anything to read.
+    /// Returns true if a read-back has begun and has tables to read.
     pub const fn has_begun(&self, kind: Kind) -> bool {
         self.lists[kind as usize].has_begun()
     }

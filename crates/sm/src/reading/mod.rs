@@ -13,7 +13,7 @@ use crate::config::Mode;
 use crate::lane_smp;
 use crate::smp::{self, Smp};
 
-/// Sweeps in a row that begin again because of a table without an answer while packets use it.
+/// Largest number of sweeps in a row that are repeated because a table that packets use was not answered.
 const UNREAD_LOOKS_MAX: u32 = 2;
 /// How often a table without an answer is requested, each time with all repeats. After that, its agent counts as hung.
 const READ_ROUNDS: u32 = 3;

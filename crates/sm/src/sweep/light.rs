@@ -86,7 +86,7 @@ impl Light {
         self.has_changed = false;
     }
 
-    /// Called when something is not as known.
+    /// Called when an answer differs from what is known.
     pub const fn note_change(&mut self) {
         self.has_changed = true;
     }

@@ -13,7 +13,7 @@ use selvedge_types::{PortNum, PortState};
 use crate::config::Config;
 use crate::event::SweepReason;
 
-/// Plans dropped in a row before one is applied although the fabric has changed since: the next sweep mends that.
+/// Largest number of plans in a row that are dropped because the fabric has changed. The next plan is applied anyway.
 pub const DROPPED_MAX: u32 = 3;
 
 /// Why and when the next sweep is due.

@@ -17,7 +17,7 @@ pub struct EventCost {
     pub queue: Option<f64>,
 }
 
-/// Events that are put through the bare queue.
+/// Number of events that pass through the bare queue.
 const QUEUE_EVENTS: usize = 2_000_000;
 
 /// Puts the first events of a simulation through the bare queue. Returns the processor time of one, in ns.

@@ -6,7 +6,7 @@ use crate::SpecError;
 use crate::generate::plane::Plane;
 use crate::generate::{Recipe, Size};
 
-/// Attempted exchanges per cable; a few are enough to make the graph independent of the initial one.
+/// Number of attempted exchanges per cable; a few are enough to make the graph independent of the initial one.
 const EXCHANGES_PER_EDGE: usize = 20;
 
 /// Returns a random regular graph. It starts with a regular graph and exchanges the far ends of two random cables many

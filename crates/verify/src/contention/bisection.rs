@@ -5,7 +5,7 @@ use selvedge_sim::Rng;
 use super::routes::{Routes, UNLINKED};
 use super::{Bisection, ContentionOptions};
 
-/// Pairings per job: enough to amortise the job's counters.
+/// Number of pairings per job: enough to amortise the job's counters.
 const BATCH: usize = 16;
 /// Standard deviations on either side of a mean that hold 95 % of a normal distribution.
 const Z_95: f64 = 1.96;

@@ -5,7 +5,7 @@ use selvedge_sim::Par;
 use crate::ground::{Ground, Way};
 use crate::whole::Whole;
 
-/// No next hop: the packet is not delivered.
+/// Stands for no next hop: the packet is not delivered.
 const LOST: u32 = u32::MAX;
 /// The packet leaves the switch to its host.
 const ARRIVED: u32 = u32::MAX - 1;

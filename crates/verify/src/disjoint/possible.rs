@@ -7,7 +7,7 @@
 
 use crate::phases::net::Net;
 
-/// No switch or cable.
+/// Stands for no switch or cable.
 const NONE: u32 = u32::MAX;
 
 /// The 2-edge-connected components and the biconnected blocks of the fabric.

@@ -27,7 +27,7 @@ use selvedge_types::{Idx, Lid, PortNum, Sl, Vl};
 
 use crate::subject::Subject;
 
-/// No link to another switch.
+/// Stands for no link to another switch.
 const NOWHERE: u32 = u32::MAX;
 
 /// A block of a switch with entries that may be in force besides those of the tables.

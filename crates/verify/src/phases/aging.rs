@@ -20,7 +20,7 @@ use selvedge_types::{Idx, Lid, PortNum};
 use super::net::{Links, Net, Way};
 use crate::standing::Replaced;
 
-/// Lifetimes until an entry that was in force after the change has forwarded the packet.
+/// Number of lifetimes until an entry that was in force after the change has forwarded the packet.
 const LIFETIMES: u32 = 2;
 /// Largest number of switches in a row that a packet passes alone; beyond it no bound is given. 64 switches are 69 s at
 /// 1.07 s each.

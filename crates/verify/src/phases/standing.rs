@@ -20,7 +20,7 @@ pub type ByTraffic = [TurnSet; 3];
 /// All classes of traffic, smallest first.
 pub const TRAFFIC: [Traffic; 3] = [Traffic::Hosts, Traffic::Agents, Traffic::Switches];
 
-/// Chunks of LIDs that may be followed in parallel. Results do not depend on it.
+/// Number of chunks of LIDs that may be followed in parallel. Results do not depend on it.
 pub const CHUNKS: usize = 8;
 
 /// The dependencies of tables in force. They are built once by following each LID through all switches, and then serve

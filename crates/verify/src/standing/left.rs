@@ -106,7 +106,7 @@ impl Mix<'_> {
         old.map(|old| old.since).chain(now).collect()
     }
 
-    /// True if packets from hosts leave a switch, under the entries in force or from its own hosts.
+    /// True if a switch sends packets of hosts: it has hosts, or entries in force lead such packets to it.
     fn sends_hosts(&self, switch: SwitchIdx) -> bool {
         let has_hosts = self.standing.flows.shape.own[switch.to_usize()] > 0;
         has_hosts || self.standing.carries_hosts(switch, Lid(self.lid))

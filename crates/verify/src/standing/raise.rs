@@ -6,7 +6,7 @@ use selvedge_sim::Par;
 use crate::standing::flows::{Sign, Sums};
 use crate::standing::shape::{Goal, NOWHERE, Shape};
 
-/// Groups of blocks that may be followed in parallel. Each has its own sums meanwhile.
+/// Number of groups of blocks that may be followed in parallel. Each group then has its own sums.
 const CHUNKS: usize = 4;
 
 /// Number of hosts with packets that leave each switch, in the layout of the entries.

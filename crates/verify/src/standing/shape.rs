@@ -8,7 +8,7 @@ use crate::reach::destinations;
 use crate::sl_vl::{LaneMap, level};
 use crate::standing::StandingError;
 
-/// No next switch.
+/// Stands for no next switch.
 pub const NOWHERE: u16 = u16::MAX;
 
 /// A directed link: the cells of its ports, and the switch that it leads to.

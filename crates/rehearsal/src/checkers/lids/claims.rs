@@ -20,7 +20,7 @@ enum Doubt {
     Misread,
     /// The port had lost the LIDs before the manager swept, so the manager chose these by chance.
     Guessed,
-    /// The manager assigned other LIDs before the port had held these.
+    /// The manager assigned other LIDs before the port held the stored ones.
     Dropped,
     /// Another manager gave these LIDs to the port. This manager believes that the port holds other LIDs, and has not
     /// read the port since.

@@ -6,7 +6,7 @@
 
 use selvedge_sim::Time;
 
-/// No dependency.
+/// Stands for no dependency.
 const NONE: u32 = u32::MAX;
 
 /// A cycle of channels.

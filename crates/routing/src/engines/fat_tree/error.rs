@@ -59,7 +59,7 @@ pub enum NotATree {
     ByLists {
         /// The lists that name compute nodes and I/O nodes.
         lists: &'static str,
-        /// The problem of such a tree.
+        /// Why the fabric is not a fat tree with these leaves.
         why: String,
     },
 }

@@ -14,7 +14,7 @@ use super::levels::Levels;
 use super::net::Net;
 use super::pieces::{Joined, slots_of_pieces};
 
-/// No switch.
+/// Stands for no switch.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// All parallel links to one neighbour.

@@ -47,7 +47,7 @@ struct Spread<'a> {
     hosts: Vec<u32>,
     /// By switch and port: the switch that the port leads to, or [`NOWHERE`].
     peer: Vec<u32>,
-    /// Ports of a switch in `peer` and `load`.
+    /// Number of places per switch in `peer` and `load`, one for each port.
     stride: usize,
     /// By switch: the switches to which it has live links.
     near: Lists<u32>,

@@ -9,7 +9,7 @@ use super::tree::{Group, Tree};
 /// Longest path: OpenSM's limit of a hop count. Only a tree with long chains of switches comes near it.
 const HOPS_MAX: u16 = 64;
 
-/// No path yet.
+/// Stands for no path yet.
 const NONE: u16 = u16::MAX;
 
 /// The tree with its counters, and the entries of the current destination.

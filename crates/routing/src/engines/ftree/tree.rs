@@ -62,7 +62,7 @@ pub(crate) struct Tree {
     pub rank: Vec<u32>,
     /// Rank of the leaves.
     pub leaf_rank: u32,
-    /// Has compute nodes.
+    /// By switch: true if it has compute nodes.
     pub is_leaf: Vec<bool>,
     /// All switches from the first to the last one with compute nodes, by place; some in between may have none.
     pub leaves: Vec<usize>,

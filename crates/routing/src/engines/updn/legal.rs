@@ -5,7 +5,7 @@ use selvedge_graph::{Graph, Lists};
 use crate::engines::updn::order::Order;
 use crate::paths::Entry;
 
-/// No path, in hop counts.
+/// Stands for no path, in hop counts.
 const NONE: u16 = u16::MAX;
 
 /// The switches in their order from top to bottom, each with the neighbours above and below it. All indices in this

@@ -8,7 +8,7 @@ use super::order::{Base, Order};
 use super::queue::WEIGHT_MAX;
 use super::search::{Found, Search};
 
-/// No next hop in a packed tree.
+/// Stands for no next hop in a packed tree.
 const NO_HOP: u8 = u8::MAX;
 /// Weight of a channel with the mean load of an ideal routing.
 const ONE: u32 = 64;

@@ -9,7 +9,7 @@ use selvedge_types::PortNum;
 
 /// An answer is late only if it takes this many times as long as the slowest one so far.
 const TIMES_AS_LONG: u32 = 4;
-/// No agent is late before.
+/// Shortest time after which an agent counts as late.
 const LATE_AFTER: Duration = Duration::from_micros(500);
 
 /// Which ports have been asked, and which have answered.

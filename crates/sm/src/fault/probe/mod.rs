@@ -48,7 +48,7 @@ pub enum Behind {
 pub struct Probe {
     start: Start,
     suspects: Suspects,
-    /// Suspects with a finding.
+    /// Switches that may have reported a change, and whose change has been found.
     explained: BTreeSet<NodeIdx>,
     answers: Answers,
     order: Order,
@@ -94,7 +94,7 @@ pub enum In<'a> {
     Port(PortRef, Option<&'a PortInfo>),
     /// The node behind a returned link has answered; `None`: it did not answer, or answered with an error.
     Behind(PortRef, Behind, Option<&'a SmpData>),
-    /// The local port is unchanged, or is not.
+    /// The local port has been compared with what was last known.
     OwnPort {
         /// True if the port is as it was last known.
         is_as_known: bool,

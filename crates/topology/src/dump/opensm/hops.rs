@@ -9,7 +9,7 @@ use selvedge_types::{Idx, Lid, PortNum};
 
 use super::{Sink, switches};
 
-/// No path.
+/// Stands for no path.
 pub(super) const NO_WAY: u8 = 255;
 
 /// The fewest hops between switches over links that are up, counted as in OpenSM's `minhop`.

@@ -60,7 +60,7 @@ const ALIKE: u64 = 30;
 /// lost a link, because entries of other destinations already are at their best place.
 const PARTNERS: usize = 4;
 
-/// No position, no channel.
+/// Stands for no position, no channel.
 const NONE: u32 = u32::MAX;
 
 /// A link up of a leaf.
@@ -119,7 +119,7 @@ struct Change {
 }
 
 impl Meet {
-    /// `None` unless the tree has two levels, all hosts at the lower, has lost something, and is not too large.
+    /// `None` unless the tree is damaged and not too large, and has two levels, with all hosts at the lower one.
     pub fn new(spread: &Spread<'_>) -> Option<Self> {
         let (rule, nd, real) = (spread.rule, spread.layer.to.len(), spread.hosts.len());
         let level = &rule.shape.level;

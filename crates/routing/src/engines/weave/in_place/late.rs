@@ -67,7 +67,7 @@ impl Loss<'_> {
         false
     }
 
-    /// Adds the neighbours of the cut-off part, and all switches that send over them, to it.
+    /// Extends the cut-off part by its neighbours and all switches that send over them.
     fn widen(&mut self, lid: Lid) {
         let goal = self.mender.trips[lid.index()].at;
         let mut roots: Vec<u32> = self.mender.scratch.part.iter().map(|&(s, _)| s).collect();
