@@ -19,4 +19,5 @@ mod proof;
 mod quick_succession;
 mod random_faults;
 mod scenarios;
+mod simulated;
 mod soak;
