@@ -1,5 +1,6 @@
 //! Results of a simulation.
 
+use selvedge_fabric::PortRef;
 use serde::{Deserialize, Serialize};
 
 use crate::Simulation;
@@ -305,6 +306,15 @@ impl<W: Workload> Simulation<W> {
             })
         };
         self.ports.iter().enumerate().filter_map(of).collect()
+    }
+
+    /// Returns the counters of every port with a cable, by node and port.
+    #[must_use]
+    pub fn port_counters(&self) -> Vec<(PortRef, PortCounters)> {
+        let cabled = (0..self.ports.len()).filter(|index| self.ports[*index].peer != crate::layout::NO_PORT);
+        cabled
+            .map(|index| (self.layout.refs[index], self.counters(index)))
+            .collect()
     }
 
     fn counters(&self, index: usize) -> PortCounters {

@@ -175,9 +175,13 @@ impl Emulator {
         let mad = &mut flight.mad;
         let data = *mad.gmp_data();
         let (id, method) = (mad.attribute(), mad.method());
-        let version = mad.class_version();
+        let (version, is_vendor) = (mad.class_version(), mad.is_vendor());
         self.settle_selected(at, data[PORT_SELECT]);
         let answer = match (version, method) {
+            (1, Method::Get) if is_vendor => {
+                attribute::vendor_get(&self.chassis, (&self.cables, self.now), at, id, &data)
+            }
+            (1, Method::Set) if is_vendor => Err(Status::BAD_METHOD_ATTRIBUTE),
             (1, Method::Get) => attribute::gmp_get(&self.chassis, at, id, &data),
             (1, Method::Set) => attribute::gmp_set(&mut self.chassis, at, id, &data),
             // Source: IBA vol 1 §13.4.5: only requests are answered.

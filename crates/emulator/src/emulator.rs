@@ -10,6 +10,7 @@ use selvedge_wire::{AttributeId, CapabilityMask, CapabilityMask2, Class, Datagra
 
 use crate::agent::Agent;
 use crate::attribute::{node_info, port_info};
+use crate::cable::Cables;
 use crate::client::Clients;
 use crate::config::nanos;
 use crate::count::{Counts, DropReason, MadTable};
@@ -52,6 +53,7 @@ pub struct Emulator {
     pub(crate) wrappers: Wrappers,
     pub(crate) traffic: Traffic,
     pub(crate) errors: ErrorRates,
+    pub(crate) cables: Cables,
     pub(crate) counts: Counts,
     pub(crate) outbox: Vec<Delivery>,
 }
@@ -119,6 +121,7 @@ impl Emulator {
             wrappers: Wrappers::new(seed),
             traffic: Traffic::default(),
             errors: ErrorRates::default(),
+            cables: Cables::new(seed.child("cables")),
             counts: Counts::default(),
             outbox: Vec::new(),
             chassis,

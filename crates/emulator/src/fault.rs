@@ -14,7 +14,7 @@ use crate::config::nanos;
 use crate::load::{self, Demands};
 use crate::text::{DurationText, RatioText, duration, no, ratio_word, value, words};
 use crate::wrapper::Impairment;
-use crate::{Amount, Emulator, EmulatorError, ErrorCounter, Load, NodeName, PortName};
+use crate::{Amount, Emulator, EmulatorError, ErrorCounter, Load, NodeName, PortName, Ratios, Readings, cable};
 
 /// A kind of fault: its first word, its syntax, its effect. The parser accepts only these.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ const fn form(name: &'static str, form: &'static str, what: &'static str) -> Fau
 }
 
 /// All kinds of faults. The parser, its messages and the help text use this table.
-pub const FAULT_FORMS: [FaultForm; 21] = [
+pub const FAULT_FORMS: [FaultForm; 23] = [
     form("cut", "cut PORT", "unplugs the cable"),
     form("restore", "restore PORT", "plugs the cable in again"),
     form(
@@ -86,13 +86,24 @@ pub const FAULT_FORMS: [FaultForm; 21] = [
         "errors PORT COUNTER AMOUNT",
         "counts errors of a port ('errors PORT off' ends it)",
     ),
+    form(
+        "ber",
+        "ber PORT BER BER",
+        "bit error ratios before and after correction (or off)",
+    ),
+    form(
+        "cable",
+        "cable PORT temperature=71 rx-power=120",
+        "what the cable measures, in C and uW (or off)",
+    ),
 ];
 
 /// Meaning of the words in capitals.
 pub const FAULT_WORDS: &str = "PORT as \"S-L1-0\"[20], NODE as \"S-L1-0\" or 0x<GUID>, RATIO as 1% or 1/200 (0% ends \
     it), LOAD as uniform 40%, shift:1 40%, permutation 40%, bit-reversal 40%, incast:NODE 90% among NODE NODE, or \
     pairs:NODE>NODE,NODE>NODE 90%, several with + between them, size=BYTES behind them (RATIOs of the hosts' links), \
-    COUNTER as symbol, link-recovery or rcv (or as perfquery prints it), AMOUNT as 3, 5/s, 5/min or 5/h";
+    COUNTER as symbol, link-recovery or rcv (or as perfquery prints it), AMOUNT as 3, 5/s, 5/min or 5/h, BER as 2e-5 \
+    or 1.5e-12";
 
 /// The syntax of faults in one line, for messages.
 static GRAMMAR: LazyLock<String> = LazyLock::new(|| {
@@ -166,6 +177,10 @@ pub enum Fault {
     Errors(PortName, ErrorCounter, Amount),
     /// A port counts no more errors of [`Self::Errors`].
     ErrorsOff(PortName),
+    /// The receiver of a port has these bit error ratios; `None`: those of a good cable.
+    Ber(PortName, Option<Ratios>),
+    /// A port measures this at its end of the cable; `None`: what a good cable has.
+    Cable(PortName, Option<Readings>),
 }
 
 /// Rare events: faults and commands with resolved names, and timers.
@@ -194,6 +209,8 @@ pub(crate) enum Action {
     Load(Box<Demands>),
     Errors(PortIdx, ErrorCounter, Amount),
     ErrorsOff(PortIdx),
+    Ber(PortIdx, Option<Ratios>),
+    Cable(PortIdx, Option<Readings>),
     IsSm {
         port: PortIdx,
         is_sm: bool,
@@ -257,6 +274,8 @@ impl Emulator {
             }
             Fault::Load(load) => Action::Load(Box::new(Demands::new(&self.chassis, load)?)),
             Fault::Errors(port, counter, amount) => Action::Errors(self.port_named(port)?, *counter, *amount),
+            Fault::Ber(port, ratios) => Action::Ber(self.link_at(port)?, *ratios),
+            Fault::Cable(port, readings) => Action::Cable(self.link_at(port)?, *readings),
             Fault::ErrorsOff(port) => Action::ErrorsOff(self.port_named(port)?),
         };
         self.command(now, action);
@@ -348,6 +367,8 @@ fn parse(text: &str) -> Result<Fault, EmulatorError> {
             })
         }
         ["load", ref words @ ..] => load::parse(words).map(Fault::Load),
+        ["ber", at, ref words @ ..] => Ok(Fault::Ber(port(at)?, cable::parse_ratios(words)?)),
+        ["cable", at, ref words @ ..] => Ok(Fault::Cable(port(at)?, cable::parse_readings(words)?)),
         ["errors", at, "off"] => port(at).map(Fault::ErrorsOff),
         ["errors", at, counter, amount] => Ok(Fault::Errors(port(at)?, counter.parse()?, amount.parse()?)),
         // Too many or too few words.
@@ -387,6 +408,10 @@ impl fmt::Display for Fault {
             Self::Load(load) => return write!(f, "load {load}"),
             Self::Errors(port, counter, amount) => return write!(f, "errors {port} {counter} {amount}"),
             Self::ErrorsOff(port) => return write!(f, "errors {port} off"),
+            Self::Ber(port, None) => return write!(f, "ber {port} off"),
+            Self::Ber(port, Some(of)) => return write!(f, "ber {port} {} {}", of.raw, of.effective),
+            Self::Cable(port, None) => return write!(f, "cable {port} off"),
+            Self::Cable(port, Some(readings)) => return write!(f, "cable {port}{readings}"),
             Self::Loss(ratio, port) => ("loss", ratio, port),
             Self::Duplicate(ratio, port) => ("duplicate", ratio, port),
             Self::Corrupt(ratio, port) => ("corrupt", ratio, port),
@@ -508,6 +533,7 @@ mod tests {
                 .replace("NODE", "S")
                 .replace("LOAD", "shift:2 1% among S T + uniform 2% size=256")
                 .replace("COUNTER AMOUNT", "symbol 5/s")
+                .replace("BER BER", "2e-5 1e-12")
                 .replace("RATIO", "1%");
             let whole = text.replace(['[', ']'], " ").replace("S\" 1 ", "S\"[1]");
             let bare = text.split(" [at").next().unwrap();

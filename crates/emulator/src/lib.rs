@@ -49,6 +49,7 @@
 
 mod agent;
 mod attribute;
+mod cable;
 mod client;
 mod config;
 mod count;
@@ -71,6 +72,7 @@ mod trap;
 mod watch;
 mod wrapper;
 
+pub use cable::{Ratios, Readings};
 pub use client::{ClientId, Delivery};
 pub use config::EmulatorConfig;
 pub use count::{Counts, DropReason, MadTable};

@@ -38,6 +38,7 @@ impl Emulator {
             self.command_in(nanos(self.config.training_time), Action::Train { port, attempt });
         } else if self.chassis.bring_up(port) {
             for end in self.both_ends(port) {
+                self.cables.link_changed(&self.chassis, self.now, end);
                 self.state_changed(end);
             }
         }
@@ -65,6 +66,7 @@ impl Emulator {
         }
         for end in self.both_ends(port) {
             self.traffic.stop(self.now, end);
+            self.cables.link_changed(&self.chassis, self.now, end);
             if by_manager != Some(end) {
                 self.state_changed(end);
             }
@@ -141,6 +143,8 @@ impl Emulator {
             Action::Errors(port, counter, amount) => {
                 self.errors.inject(&mut self.chassis, self.now, port, (counter, amount));
             }
+            Action::Ber(port, ratios) => self.cables.set_ratios(&mut self.chassis, self.now, port, ratios),
+            Action::Cable(port, readings) => self.cables.set_readings(port, readings),
             Action::ErrorsOff(port) => self.errors.end(&mut self.chassis, self.now, port),
             Action::Train { port, attempt } => self.train(port, attempt),
             Action::TrapDue { node, serial } => self.repeat_trap(node, serial),

@@ -31,9 +31,14 @@ impl Meter {
         (self.since, self.rate) = (at, rate);
     }
 
+    /// Returns all events up to `now`.
+    pub fn total(&self, now: Time) -> u64 {
+        u64::try_from(self.sum(now) / EVENT).unwrap_or(u64::MAX)
+    }
+
     /// Returns the events up to `now` that were not returned before.
     pub fn take(&mut self, now: Time) -> u64 {
-        let total = u64::try_from(self.sum(now) / EVENT).unwrap_or(u64::MAX);
+        let total = self.total(now);
         let new = total.saturating_sub(self.taken);
         self.taken = total.max(self.taken);
         new

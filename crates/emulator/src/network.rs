@@ -177,6 +177,7 @@ impl Emulator {
                 self.deliver_or_drop(slot, own, client);
             }
             (Class::PerfMgt, _) => self.enqueue(slot),
+            (Class::Other(_), _) if flight.mad.is_vendor() => self.enqueue(slot),
             (Class::Other(_), _) => self.deliver_or_drop(slot, own, self.clients.listener(own)),
         }
     }

@@ -11,7 +11,8 @@
 //!  20 attribute modifier
 //!  24 M_Key (SMPs)
 //!  32 DrSLID                                     | DrDLID           (directed route)
-//!  64 attribute data, 64 bytes (SMPs), 192 bytes (performance management)
+//!  37 OUI (vendor classes 0x30 to 0x4F)
+//!  64 attribute data, 64 bytes (SMPs), 192 bytes (performance management, our own vendor class)
 //! 128 initial path, 64 bytes                                        (directed route)
 //! 192 return path, 64 bytes                                         (directed route)
 //! ```
@@ -36,6 +37,7 @@ mod field {
     pub const TRANSACTION: Range<usize> = 8..16;
     pub const ATTRIBUTE: Range<usize> = 16..18;
     pub const MODIFIER: Range<usize> = 20..24;
+    pub const OUI: Range<usize> = 37..40;
     pub const M_KEY: Range<usize> = 24..32;
     pub const DR_SLID: Range<usize> = 32..34;
     pub const DR_DLID: Range<usize> = 34..36;
@@ -72,6 +74,10 @@ pub enum Class {
 }
 
 impl Class {
+    /// Our own vendor class, with [`Mad::OUI`]: what performance management has no attribute for. Only the built-in
+    /// emulator answers it. Source: IBA vol 1 §16.5: classes 0x30 to 0x4F have an OUI, and their data an RMPP header.
+    pub const SELVEDGE: Self = Self::Other(0x4C);
+
     /// Decodes the wire code.
     #[must_use]
     #[inline]
@@ -256,6 +262,24 @@ impl Mad {
         self.0[field::METHOD] = method.code();
         self.0[field::ATTRIBUTE].copy_from_slice(&attribute.code().to_be_bytes());
         self.0[field::MODIFIER].copy_from_slice(&modifier.to_be_bytes());
+    }
+
+    /// The OUI of our own vendor class: a locally administered one.
+    pub const OUI: [u8; 3] = [0x02, 0x53, 0x4C];
+
+    /// Returns a MAD of our own vendor class without RMPP, with zeros as data.
+    #[must_use]
+    pub fn vendor(method: Method, attribute: AttributeId) -> Self {
+        let mut mad = Self::request(Class::SELVEDGE, method, attribute, 0);
+        mad.0[field::OUI].copy_from_slice(&Self::OUI);
+        mad
+    }
+
+    /// True for a MAD of our own vendor class, by class and OUI.
+    #[must_use]
+    #[inline]
+    pub fn is_vendor(&self) -> bool {
+        self.class() == Class::SELVEDGE && self.0[field::OUI] == Self::OUI
     }
 
     /// Returns a directed-route SMP along `route`. Both LIDs are permissive (a route without LID-routed parts).

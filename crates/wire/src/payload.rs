@@ -3,11 +3,11 @@
 use core::fmt;
 
 use crate::attribute::{
-    Attribute, AttributeId, ClassPortInfo, GmpAttribute, GuidInfo, LinearForwardingTable, MlnxExtPortInfo,
-    MulticastForwardingTable, NodeDescription, NodeInfo, Notice, PKeyTable, PortCounters, PortCountersExtended,
-    PortInfo, PortRcvConCtrl, PortRcvDataSl, PortRcvErrorDetails, PortSlRcvBecn, PortSlRcvFecn, PortVlOpData,
-    PortVlOpPackets, PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl, PortXmitDiscardDetails,
-    SlToVl, SmInfo, SwPortVlCongestion, SwitchInfo, VlArbitration,
+    Attribute, AttributeId, CableInfo, ClassPortInfo, GmpAttribute, GuidInfo, LinearForwardingTable, MlnxExtPortInfo,
+    MulticastForwardingTable, NodeDescription, NodeInfo, Notice, PKeyTable, PortBer, PortCounters,
+    PortCountersExtended, PortInfo, PortRcvConCtrl, PortRcvDataSl, PortRcvErrorDetails, PortSlRcvBecn, PortSlRcvFecn,
+    PortVlOpData, PortVlOpPackets, PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl,
+    PortXmitDiscardDetails, SlToVl, SmInfo, SwPortVlCongestion, SwitchInfo, VlArbitration,
 };
 use crate::sa::Record;
 use crate::{Class, DecodeError, Mad};
@@ -74,6 +74,10 @@ pub enum Payload {
     PortXmitDataSl(PortXmitDataSl),
     /// PerfMgt: PortRcvDataSL.
     PortRcvDataSl(PortRcvDataSl),
+    /// Our own vendor class: PortBer.
+    PortBer(PortBer),
+    /// Our own vendor class: CableInfo.
+    CableInfo(CableInfo),
     /// SubnAdm: the first record of any kind.
     Record(Record),
 }
@@ -85,8 +89,18 @@ impl Payload {
             Class::SubnLid | Class::SubnDirected => Self::of_smp(mad),
             Class::PerfMgt => Self::of_gmp(mad),
             Class::SubnAdm => Record::of(mad).map(|record| Ok(Self::Record(record))),
+            Class::Other(_) if mad.is_vendor() => Self::of_vendor(mad),
             Class::Other(_) => None,
         }
+    }
+
+    fn of_vendor(mad: &Mad) -> Option<Result<Self, DecodeError>> {
+        let data = mad.gmp_data();
+        Some(match mad.attribute() {
+            AttributeId::PORT_BER => PortBer::parse(data).map(Self::PortBer),
+            AttributeId::CABLE_INFO => CableInfo::parse(data).map(Self::CableInfo),
+            _ => return None,
+        })
     }
 
     fn of_smp(mad: &Mad) -> Option<Result<Self, DecodeError>> {
@@ -166,6 +180,8 @@ impl Payload {
             Self::PortVlXmitTimeCong(attribute) => mad.write_gmp(attribute),
             Self::PortXmitDataSl(attribute) => mad.write_gmp(attribute),
             Self::PortRcvDataSl(attribute) => mad.write_gmp(attribute),
+            Self::PortBer(attribute) => mad.write_gmp(attribute),
+            Self::CableInfo(attribute) => mad.write_gmp(attribute),
             Self::Record(record) => *mad.sa_data_mut() = *record.data(),
         }
     }
@@ -203,6 +219,8 @@ impl fmt::Display for Payload {
             Self::PortVlXmitTimeCong(attribute) => attribute.fmt(f),
             Self::PortXmitDataSl(attribute) => attribute.fmt(f),
             Self::PortRcvDataSl(attribute) => attribute.fmt(f),
+            Self::PortBer(attribute) => attribute.fmt(f),
+            Self::CableInfo(attribute) => attribute.fmt(f),
             Self::Record(record) => record.fmt(f),
         }
     }

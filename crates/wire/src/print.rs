@@ -15,9 +15,16 @@ impl fmt::Display for Mad {
     ///
     /// A status, an M_Key and the LIDs of a directed route are shown only if they are not 0 or permissive.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt_class(f, self.class())?;
+        match self.is_vendor() {
+            true => f.write_str("Selvedge")?,
+            false => fmt_class(f, self.class())?,
+        }
         fmt_method(f, self.method())?;
-        match attribute_name(self.class(), self.attribute()) {
+        let name = match self.is_vendor() {
+            true => vendor_name(self.attribute()),
+            false => attribute_name(self.class(), self.attribute()),
+        };
+        match name {
             Some(name) => write!(f, " {name}")?,
             None => write!(f, " attribute={:#06x}", self.attribute().code())?,
         }
@@ -130,6 +137,7 @@ fn fmt_payload(f: &mut fmt::Formatter<'_>, mad: &Mad) -> fmt::Result {
         Class::SubnLid | Class::SubnDirected => mad.smp_data(),
         Class::PerfMgt => mad.gmp_data(),
         Class::SubnAdm => mad.sa_data(),
+        Class::Other(_) if mad.is_vendor() => mad.gmp_data(),
         // Everything after the common header.
         Class::Other(_) => &mad.as_bytes()[24..],
     };
@@ -142,6 +150,15 @@ fn fmt_payload(f: &mut fmt::Formatter<'_>, mad: &Mad) -> fmt::Result {
         Some(Err(error)) => write!(f, " | {error}: {}", Hex(&data[..used])),
         None if used == 0 => Ok(()),
         None => write!(f, " | {}", Hex(&data[..used])),
+    }
+}
+
+/// Returns the name of an attribute of our own vendor class.
+fn vendor_name(id: AttributeId) -> Option<&'static str> {
+    match id {
+        AttributeId::PORT_BER => Some("PortBer"),
+        AttributeId::CABLE_INFO => Some("CableInfo"),
+        _ => None,
     }
 }
 

@@ -4,6 +4,7 @@
 //! refused; in that case nothing has changed. Effects beyond the chassis (a link that goes down) are returned in
 //! [`Effects`].
 
+pub(crate) mod cable_info;
 pub(crate) mod class_port_info;
 pub(crate) mod detail;
 pub(crate) mod guid_info;
@@ -14,6 +15,7 @@ pub(crate) mod node_description;
 pub(crate) mod node_info;
 pub(crate) mod notice;
 pub(crate) mod pkey_table;
+pub(crate) mod port_ber;
 pub(crate) mod port_counters;
 pub(crate) mod port_counters_extended;
 pub(crate) mod port_info;
@@ -23,9 +25,11 @@ pub(crate) mod vl_arbitration;
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::NodeIdx;
+use selvedge_sim::Time;
 use selvedge_types::PhysState;
 use selvedge_wire::{AttributeId, GmpData, SmpData, Status};
 
+use crate::cable::Cables;
 use crate::emulator::Emulator;
 use crate::fault::Action;
 
@@ -125,6 +129,28 @@ pub(crate) fn gmp_set(
         AttributeId::PORT_COUNTERS_EXTENDED => port_counters_extended::set(chassis, ingress, data),
         _ => detail::set(chassis, ingress, id, data),
     }
+}
+
+/// Answers a Get of our own vendor class for the node behind `ingress`.
+pub(crate) fn vendor_get(
+    chassis: &Chassis,
+    (cables, now): (&Cables, Time),
+    ingress: PortIdx,
+    id: AttributeId,
+    data: &GmpData,
+) -> Result<GmpData, Status> {
+    match id {
+        AttributeId::PORT_BER => port_ber::get(chassis, cables, now, ingress, data),
+        AttributeId::CABLE_INFO => cable_info::get(chassis, cables, ingress, data),
+        _ => Err(Status::BAD_METHOD_ATTRIBUTE),
+    }
+}
+
+/// Returns the port that PortSelect of our own vendor class names: one with a place for a cable.
+fn vendor_port(chassis: &Chassis, ingress: PortIdx, select: u8) -> Result<PortIdx, Status> {
+    let node = chassis.wire(ingress).node();
+    let port = chassis.port_at(node, select).filter(|_| select != 0);
+    port.ok_or(Status::BAD_FIELD)
 }
 
 /// Returns the port that the modifier of a request names: on a switch, port `num`; on other nodes 0 means the port that

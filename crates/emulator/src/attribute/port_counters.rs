@@ -44,7 +44,7 @@ pub(super) fn selected_ports(chassis: &Chassis, ingress: PortIdx, select: u8) ->
 }
 
 /// Returns all counters in the order of PortCountersExtended.
-pub(super) const fn values(c: &Counters) -> [u64; 22] {
+pub(crate) const fn values(c: &Counters) -> [u64; 22] {
     [
         c.xmit_data,
         c.rcv_data,
@@ -72,7 +72,7 @@ pub(super) const fn values(c: &Counters) -> [u64; 22] {
 }
 
 /// Returns all counters in the order of PortCountersExtended, for changes.
-pub(super) const fn slots(c: &mut Counters) -> [&mut u64; 22] {
+pub(crate) const fn slots(c: &mut Counters) -> [&mut u64; 22] {
     [
         &mut c.xmit_data,
         &mut c.rcv_data,

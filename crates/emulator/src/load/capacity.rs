@@ -41,6 +41,12 @@ impl Packet {
     }
 }
 
+/// Returns the ticks of PortXmitWait in a time: one for each word of four bytes that the link carries meanwhile.
+pub(crate) fn wait_ticks(rate: Rate, ns: u64) -> u64 {
+    let words = u128::from(data_bytes_per_s(rate)) * u128::from(ns) / 4_000_000_000;
+    u64::try_from(words).unwrap_or(u64::MAX)
+}
+
 /// Returns the data rate of a link after encoding, in bytes per second.
 ///
 /// 8b/10b up to QDR, 64b/66b up to EDR; from HDR on 256b/257b inside Reed-Solomon (544,514).

@@ -34,6 +34,7 @@ mod rates;
 mod report;
 mod state;
 
+pub(crate) use capacity::wait_ticks;
 pub use pattern::Load;
 pub(crate) use pattern::parse;
 pub use report::Congestion;

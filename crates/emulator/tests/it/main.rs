@@ -4,6 +4,7 @@
 
 mod agents;
 mod attributes;
+mod cables;
 mod common;
 mod counters;
 mod errors;

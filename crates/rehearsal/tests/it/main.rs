@@ -20,4 +20,5 @@ mod quick_succession;
 mod random_faults;
 mod sampling;
 mod scenarios;
+mod simulated;
 mod soak;

@@ -1,6 +1,7 @@
 //! Attributes, one per file.
 
 mod bytes;
+mod cable_info;
 mod capability;
 mod class_port_info;
 mod guid_info;
@@ -13,6 +14,7 @@ mod node_description;
 mod node_info;
 mod notice;
 mod pkey_table;
+mod port_ber;
 mod port_counters;
 mod port_counters_extended;
 mod port_info;
@@ -28,6 +30,7 @@ use crate::{DecodeError, GmpData, SmpData};
 
 pub use bytes::Bits;
 pub(crate) use bytes::Hex;
+pub use cable_info::{CableInfo, CableKind};
 pub use capability::{CapabilityMask, CapabilityMask2};
 pub use class_port_info::{ClassAddress, ClassPortInfo};
 pub use guid_info::GuidInfo;
@@ -46,6 +49,7 @@ pub use notice::{
     PRODUCER_SWITCH,
 };
 pub use pkey_table::PKeyTable;
+pub use port_ber::{Ber, PortBer};
 pub use port_counters::PortCounters;
 pub use port_counters_extended::PortCountersExtended;
 pub use port_info::{LinkDownDefault, PortInfo};
@@ -121,6 +125,11 @@ impl AttributeId {
     /// PerfMgt: PortRcvDataSL.
     pub const PORT_RCV_DATA_SL: Self = Self(0x0037);
 
+    /// Our own vendor class: PortBer.
+    pub const PORT_BER: Self = Self(0x0010);
+    /// Our own vendor class: CableInfo.
+    pub const CABLE_INFO: Self = Self(0x0011);
+
     /// Decodes a wire code. Every code is an attribute of some class.
     #[must_use]
     pub const fn from_code(code: u16) -> Self {
@@ -146,7 +155,7 @@ pub trait Attribute: Sized + core::fmt::Display {
     fn emit(&self) -> SmpData;
 }
 
-/// An attribute of the performance management class: up to 192 data bytes; unused ones are 0.
+/// An attribute of performance management or of our own vendor class: up to 192 data bytes; unused ones are 0.
 pub trait GmpAttribute: Sized + core::fmt::Display {
     /// Id of the attribute.
     const ID: AttributeId;

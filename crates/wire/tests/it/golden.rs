@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::common::{Golden, peers, vectors};
+use crate::common::{Golden, peers, vectors, vendor};
 use selvedge_types::{Guid, Lid, LinkSpeed, LinkWidth, PKey, PortNum, Rate, Sl};
 use selvedge_wire::*;
 
@@ -38,6 +38,60 @@ fn peers_print_as_expected() {
 #[test]
 fn vectors_print_as_expected() {
     check_lines(&vectors(), "vectors.lines");
+}
+
+#[test]
+fn mads_of_our_own_class_print_as_expected() {
+    check_lines(&vendor(), "vendor.lines");
+}
+
+#[test]
+fn mads_of_our_own_class() {
+    for golden in vendor() {
+        let mut made = Mad::vendor(golden.mad.method(), golden.mad.attribute());
+        made.set_transaction(golden.mad.transaction());
+        let payload = Payload::of(&golden.mad).expect("a known attribute");
+        payload.expect("legal bytes").write_to(&mut made);
+        assert_eq!(made, golden.mad, "{}", golden.title);
+    }
+    let [_, ber, cable] = &vendor()[..] else {
+        panic!("three MADs");
+    };
+    let found = PortBer::parse(ber.mad.gmp_data()).expect("legal bytes");
+    let want = PortBer {
+        port_select: 36,
+        raw: Ber::parse("2e-5").expect("a ratio"),
+        effective: Ber::parse("1.5e-12").expect("a ratio"),
+        raw_errors: (1 << 40) + 1,
+        effective_errors: 77,
+    };
+    assert_eq!(found, want);
+    let found = CableInfo::parse(cable.mad.gmp_data()).expect("legal bytes");
+    let want = CableInfo {
+        port_select: 36,
+        kind: CableKind::ActiveOptical,
+        lanes: 4,
+        length_dm: 100,
+        temperature: -128,
+        supply_voltage: 33_000,
+        vendor: CableInfo::field("Acme"),
+        part_number: CableInfo::field("AOC-10M"),
+        serial_number: CableInfo::field("SN0000000000001X"),
+        revision: CableInfo::field("A1"),
+        rx_power: core::array::from_fn(|lane| 5001 + lane as u16),
+        tx_power: core::array::from_fn(|lane| 6001 + lane as u16),
+    };
+    assert_eq!(found, want);
+    assert_eq!(CableInfo::text(&found.serial_number), "SN0000000000001X");
+    // Another OUI is another vendor's MAD.
+    let mut other = *ber.mad.as_bytes();
+    other[39] ^= 1;
+    assert_eq!(Payload::of(&Mad::from_bytes(other)), None);
+    assert!(
+        Mad::from_bytes(other)
+            .to_string()
+            .starts_with("Class0x4cGetResp attribute=0x0010")
+    );
 }
 
 /// True for SMPs with data that have no meaning: peers leave the last answer in it; see `golden/README.md`.

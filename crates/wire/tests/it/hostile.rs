@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::common::{goldens, peers, vectors};
+use crate::common::{goldens, peers, vectors, vendor};
 use selvedge_wire::fuzz_body::decode_encode_print;
 use selvedge_wire::sa::records;
 use selvedge_wire::{Class, DecodeError, MAD_LEN, Mad, Method, Payload};
@@ -32,7 +32,7 @@ fn every_prefix_of_a_datagram() {
 
 #[test]
 fn every_flipped_bit() {
-    for golden in vectors() {
+    for golden in vectors().into_iter().chain(vendor()) {
         println!("{}", golden.title);
         for bit in 0..8 * MAD_LEN {
             let mut bytes = *golden.mad.as_bytes();
@@ -134,6 +134,9 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
             .for_each(|byte| *byte = random(256) as u8);
         seeds.push((format!("record-{:#06x}.bin", layout.id.code()), mad.as_bytes().to_vec()));
     }
+    for (index, golden) in vendor().into_iter().enumerate() {
+        seeds.push((format!("vendor-{index}.bin"), golden.mad.as_bytes().to_vec()));
+    }
     seeds
 }
 
@@ -171,8 +174,8 @@ fn the_corpus_has_every_attribute_and_trap() {
             traps.extend(notice.trap().map(|trap| trap.number()));
         }
     }
-    let wanted = "ClassPortInfo GUIDInfo LinearForwardingTable MlnxExtPortInfo MulticastForwardingTable \
-                  NodeDescription NodeInfo Notice P_KeyTable PortCounters PortCountersExtended PortInfo \
+    let wanted = "CableInfo ClassPortInfo GUIDInfo LinearForwardingTable MlnxExtPortInfo MulticastForwardingTable \
+                  NodeDescription NodeInfo Notice P_KeyTable PortBer PortCounters PortCountersExtended PortInfo \
                   PortRcvConCtrl PortRcvDataSL PortRcvErrorDetails PortSLRcvBECN PortSLRcvFECN PortVLOpData \
                   PortVLOpPackets PortVLXmitTimeCong PortVLXmitWaitCounters PortXmitConCtrl PortXmitDataSL \
                   PortXmitDiscardDetails SLtoVLMappingTable SMInfo SwPortVLCongestion SwitchInfo \

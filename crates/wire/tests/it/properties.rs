@@ -70,6 +70,19 @@ const BESIDE_VENDOR_SPEEDS: [(usize, u8); 12] = [
     (14, 0xFF),
 ];
 
+/// Reserved bytes of PortBer, before its last used byte.
+const BESIDE_RATIOS: [(usize, u8); 9] = [
+    (0, 0xFF),
+    (2, 0xFF),
+    (3, 0xFF),
+    (7, 0xFF),
+    (11, 0xFF),
+    (12, 0xFF),
+    (13, 0xFF),
+    (14, 0xFF),
+    (15, 0xFF),
+];
+
 fn smp_data() -> impl Strategy<Value = [u8; 64]> {
     proptest::array::uniform32(any::<[u8; 2]>()).prop_map(|pairs| core::array::from_fn(|i| pairs[i / 2][i % 2]))
 }
@@ -118,6 +131,8 @@ proptest! {
         check_gmp::<PortVlXmitTimeCong>(data, &[(0, 0xFF)], 64);
         check_gmp::<PortXmitDataSl>(data, &[(0, 0xFF)], 68);
         check_gmp::<PortRcvDataSl>(data, &[(0, 0xFF)], 68);
+        check_gmp::<PortBer>(data, &BESIDE_RATIOS, 32);
+        check_gmp::<CableInfo>(data, &[(0, 0xFF), (10, 0xFF), (11, 0xFF)], 96);
     }
 
     #[test]
@@ -149,13 +164,14 @@ proptest! {
     #[test]
     fn any_mad_prints(
         body in proptest::collection::vec(any::<u8>(), 256),
-        class in prop::sample::select(vec![0x01_u8, 0x03, 0x04, 0x81, 0x32]),
+        class in prop::sample::select(vec![0x01_u8, 0x03, 0x04, 0x81, 0x32, 0x4C]),
         attribute in 0_u8..0x40,
         random_header in any::<bool>(),
     ) {
         let mut body = body;
         if !random_header {
             (body[1], body[16], body[17]) = (class, 0, attribute);
+            body[37..40].copy_from_slice(&Mad::OUI);
         }
         fuzz_body::decode_encode_print(&body);
     }

@@ -44,3 +44,8 @@ pub fn peers() -> Vec<Golden> {
 pub fn vectors() -> Vec<Golden> {
     goldens(include_str!("../../golden/vectors.txt"))
 }
+
+/// MADs of our own vendor class; see `golden/README.md`.
+pub fn vendor() -> Vec<Golden> {
+    goldens(include_str!("../../golden/vendor.txt"))
+}
