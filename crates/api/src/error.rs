@@ -185,7 +185,7 @@ impl ErrorKind {
             Self::NoTelemetry => "ask the process that runs 'selvedge run', with telemetry.enabled = true",
             Self::TimedOut => "send the whole request at once",
             Self::NoLength => "send a body with its Content-Length",
-            Self::TooLarge => "send a shorter body; a fault has some 100 bytes",
+            Self::TooLarge => "send a shorter body; a fault takes about 100 bytes",
             Self::UriTooLong => "use a path of docs/contracts.md",
             Self::NotJson => "send JSON, not compressed",
             Self::HeadTooLarge => "send fewer or shorter headers",

@@ -99,11 +99,11 @@ impl EventQuery {
     fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
         let number = |want: &str| value.parse().map_err(|_| format!("{name}={value}: want {want}"));
         match name {
-            "since" => self.since = number("the number of an event, as since=17; without it come all events")?,
+            "since" => self.since = number("the number of an event, such as since=17; without it, all are returned")?,
             "since_ms" => self.since_ms = Some(number("milliseconds since 1970-01-01 UTC")?),
             "severity" => self.severity = Some(value.parse()?),
             other => {
-                let what = format!("events are not selected by '{other}': there are since, since_ms and severity");
+                let what = format!("events cannot be selected by '{other}'; use since, since_ms or severity");
                 return Err(what);
             }
         }

@@ -86,7 +86,7 @@ impl EventArgs {
         if self.since.is_none() && self.severity.is_none() && !self.follow {
             return Ok(());
         }
-        let what = "--since, --severity and --follow are of events: selvedge status events".to_owned();
+        let what = "--since, --severity and --follow belong to 'selvedge status events'".to_owned();
         Err(CliError::Usage { what })
     }
 
@@ -111,7 +111,7 @@ fn note_dropped(events: &Events) {
     if events.dropped > 0 {
         let dropped = events.dropped;
         note(format!(
-            "{dropped} older events are no longer kept; daemon.event_ring says how many are"
+            "{dropped} older events are no longer stored; daemon.event_ring sets how many are"
         ));
     }
 }

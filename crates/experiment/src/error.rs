@@ -60,7 +60,7 @@ pub enum ExperimentError {
         what: Box<FieldError>,
     },
     /// SLV-EXPERIMENT-0003: a setting is given in two places.
-    #[error("SLV-EXPERIMENT-0003: '{field}' stands in [{first}] and in [{second}]; take it out of one of them")]
+    #[error("SLV-EXPERIMENT-0003: '{field}' is given in [{first}] and in [{second}]; remove it from one of them")]
     Twice {
         /// The setting.
         field: String,
@@ -82,7 +82,7 @@ pub enum ExperimentError {
         found: String,
     },
     /// SLV-EXPERIMENT-0006: the experiment has more runs than the limit.
-    #[error("SLV-EXPERIMENT-0006: {runs} runs, at most {max} are taken; give fewer values or seeds")]
+    #[error("SLV-EXPERIMENT-0006: {runs} runs are asked for, at most {max} are allowed; give fewer values or seeds")]
     TooMany {
         /// Number of runs that the file asks for.
         runs: u128,

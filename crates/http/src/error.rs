@@ -36,7 +36,7 @@ pub enum HttpError {
         cause: io::Error,
     },
     /// SLV-HTTP-0004: the connection was interrupted.
-    #[error("SLV-HTTP-0004: the answer from {} broke off: {cause}; see the log of the process there", path.display())]
+    #[error("SLV-HTTP-0004: the answer from {} was cut off: {cause}; see the log of that process", path.display())]
     Broken {
         /// The socket.
         path: PathBuf,

@@ -210,7 +210,7 @@ impl fmt::Display for PlanEvent {
             Self::BackupsMade { links, lacking, kib } => {
                 write!(
                     f,
-                    "the repair of each of {links} links is planned and judged in advance, {kib} KiB"
+                    "repairs of {links} links were planned and judged in advance; they take {kib} KiB"
                 )?;
                 match lacking {
                     0 => Ok(()),
@@ -239,7 +239,7 @@ impl PlanEvent {
         match self {
             Self::LidConflict { lid, keeps, loses } => write!(
                 f,
-                "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
+                "two ports hold LID {lid}: port {keeps} keeps it, port {loses} gets another LID"
             ),
             Self::OutOfLids { wanted } => write!(
                 f,

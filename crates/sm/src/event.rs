@@ -177,7 +177,7 @@ pub enum Event {
         /// The port that was read.
         read: u8,
     },
-    /// A port does not hold a lane table that its agent acknowledged: it is written again.
+    /// A port does not hold a lane table that its agent acknowledged: the table is written again.
     LanesDiffer {
         /// The port.
         what: String,

@@ -121,7 +121,7 @@ pub enum SealError {
         found: usize,
     },
     /// The check sum differs.
-    #[error("its check sum is not the one in its first line")]
+    #[error("its check sum differs from the one in its first line")]
     Sum,
 }
 
@@ -132,7 +132,7 @@ pub fn advice(cause: &io::Error, otherwise: &'static str) -> &'static str {
     match cause.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => "make room on this file system (df, df -i, quota)",
         Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (ulimit -n, LimitNOFILE=)",
-        Some(libc::EROFS) => "name a place that is not mounted read-only, or mount this one for writing",
+        Some(libc::EROFS) => "name a folder that is not mounted read-only, or mount this one for writing",
         Some(libc::EIO) => "look for errors of the disk in the kernel's log (dmesg)",
         _ => otherwise,
     }

@@ -18,7 +18,7 @@ pub enum StudyError {
     #[error("SLV-STUDY-0002: the question names no engine; name at least one")]
     NoEngine,
     /// SLV-STUDY-0003: the question names no seed.
-    #[error("SLV-STUDY-0003: the question names no seed to draw lost links by; name at least one")]
+    #[error("SLV-STUDY-0003: the question names no seed for the random choice of lost links; name at least one")]
     NoSeed,
     /// The fabric cannot lose the requested links.
     #[error("{cause}")]

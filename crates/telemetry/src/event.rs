@@ -124,7 +124,8 @@ impl fmt::Display for Event {
             Self::Answers { node } => write!(f, "the agent of node {node} answers again"),
             Self::Stranger { key, lid, from } => write!(
                 f,
-                "LID {lid} was asked for {key}, and LID {from} answered with something else; the answer was dropped"
+                "LID {lid} was asked for {key}, but LID {from} answered with another attribute or port; the \
+                 answer was dropped"
             ),
             Self::Implausible { key } => write!(
                 f,
@@ -141,7 +142,8 @@ impl fmt::Display for Event {
             ),
             Self::ClockSet { by_ns } => write!(
                 f,
-                "the clock was set by {}.{:03} s; slots are missing or wait until the clock has passed the last one",
+                "the clock was set by {}.{:03} s; slots are missing, or sampling waits until the clock has \
+                 passed the last slot",
                 by_ns / 1_000_000_000,
                 (by_ns / 1_000_000 % 1000).abs()
             ),
@@ -154,7 +156,7 @@ impl fmt::Display for Event {
                 "slot {slot} of class {class} was not complete when the next one began: {missing} samples are missing; \
                  lengthen the interval or widen the window"
             ),
-            Self::Unsupported { key } => write!(f, "the agent does not have {key}; it is not asked for it again"),
+            Self::Unsupported { key } => write!(f, "the agent does not support {key}; it is not requested again"),
         }
     }
 }

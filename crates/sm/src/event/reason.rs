@@ -65,11 +65,11 @@ impl fmt::Display for SweepReason {
             Self::Interval => f.write_str("the interval between sweeps"),
             Self::Overtaken => f.write_str("a link that was lost while the plan was applied"),
             Self::LidsFree => f.write_str("LIDs that have become free"),
-            Self::OutOfService => f.write_str("links that are out of service and carry nothing any more"),
+            Self::OutOfService => f.write_str("links out of service that no route uses any more"),
             Self::HandedOver => f.write_str("HANDOVER from another manager"),
             Self::Told => f.write_str("DISCOVER from the master"),
             Self::MKey => f.write_str("a change of the M_Key"),
-            Self::Forgotten => f.write_str("lost nodes or links that the operator has forgotten"),
+            Self::Forgotten => f.write_str("lost nodes or links that the operator no longer expects"),
         }
     }
 }

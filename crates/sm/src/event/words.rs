@@ -73,7 +73,7 @@ impl Event {
             ),
             Self::RebalanceInterrupted { steps } => write!(
                 f,
-                "rebalancing is interrupted after {steps} steps: a sweep or a repair comes first"
+                "rebalancing is interrupted after {steps} steps by a sweep or a repair"
             ),
             _ => Ok(()),
         }
@@ -92,7 +92,7 @@ impl Event {
             ),
             Self::WaitEnded { wait } => write!(
                 f,
-                "a sweep is due: phase {} of {} is planned again, with the rest of its wait",
+                "a sweep is due: phase {} of {} is planned again, and its remaining wait counts",
                 wait.phase, wait.phases
             ),
             Self::StepsLeftOut { sets } => write!(
@@ -114,7 +114,7 @@ impl Event {
             Self::Role {
                 role,
                 other: Some(other),
-            } => write!(f, "now {role}, because of the manager at {other}"),
+            } => write!(f, "SMInfo state is now {role}, because of the manager at {other}"),
             Self::Role { role, other: None } => write!(f, "now {role}"),
             Self::HandingOver { to } => write!(f, "the manager at {to} is better: the subnet is handed over to it"),
             Self::HandoverRefused { by } => write!(
@@ -155,12 +155,12 @@ impl Event {
             ),
             Self::ForeignState { stored, found, are_few } => write!(
                 f,
-                "none of the {found} ports found is among the {stored} ports with stored LIDs: {}",
+                "{found} ports were found, but none of the {stored} ports with stored LIDs: {}",
                 foreign_state(*are_few)
             ),
             Self::LanesDiffer { what, table } => write!(
                 f,
-                "{what} does not hold the {table} that its agent acknowledged: it is written again"
+                "{what} does not hold the {table} that its agent acknowledged: the table is written again"
             ),
             Self::SwitchLies { what, times } => write!(
                 f,

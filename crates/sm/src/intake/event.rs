@@ -119,7 +119,7 @@ impl fmt::Display for IntakeEvent {
                 within,
             } => write!(
                 f,
-                "from {}: {kind}, {more} more within {:.1} s; {held} were not handled",
+                "{more} more {kind} from {} within {:.1} s; {held} of them were not handled",
                 Source(*lid),
                 within.as_secs_f64()
             ),
@@ -136,7 +136,7 @@ impl fmt::Display for IntakeEvent {
                 lasted,
             } => write!(
                 f,
-                "{} no longer babbles: {came} of {kind} within {:.1} s",
+                "{} no longer babbles: it sent {came} {kind} within {:.1} s",
                 Source(*lid),
                 lasted.as_secs_f64()
             ),

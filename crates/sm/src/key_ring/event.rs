@@ -57,7 +57,7 @@ impl fmt::Display for KeyEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Begins { ports } => write!(f, "the M_Key of {ports} ports changes to the configured one"),
-            Self::Done => f.write_str("every port has the configured M_Key: former keys are forgotten"),
+            Self::Done => f.write_str("every port has the configured M_Key, so former keys are forgotten"),
             Self::Kept { missing: 0 } => f.write_str(
                 "every port has the configured M_Key; former keys are kept until no other manager has used one for a \
                  minute: reload the configuration of standbys",

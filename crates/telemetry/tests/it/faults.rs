@@ -213,12 +213,12 @@ fn events_say_what_and_where() {
             lid: Lid(5),
             from: Lid(6),
         },
-        "SLV-TELEMETRY-0003: LID 5 was asked for PortCountersExtended of port 1 of node 0x0000000000002000, and LID 6 \
-         answered with something else; the answer was dropped",
+        "SLV-TELEMETRY-0003: LID 5 was asked for PortCountersExtended of port 1 of node 0x0000000000002000, but LID 6 \
+         answered with another attribute or port; the answer was dropped",
     );
     check(
         Event::ClockSet { by_ns: -1_500_000_000 },
-        "SLV-TELEMETRY-0007: the clock was set by -1.500 s; slots are missing or wait until the clock has passed the \
-         last one",
+        "SLV-TELEMETRY-0007: the clock was set by -1.500 s; slots are missing, or sampling waits until the \
+         clock has passed the last slot",
     );
 }

@@ -36,7 +36,9 @@ pub enum StandingError {
         switch: SwitchIdx,
     },
     /// SLV-JUDGE-0304: there are more switches or hosts than a standing proof supports.
-    #[error("SLV-JUDGE-0304: {count} switches or host ports, a standing proof has room for {limit}")]
+    #[error(
+        "SLV-JUDGE-0304: {count} switches or host ports; a standing proof covers at most {limit}; judge a whole plan"
+    )]
     Size {
         /// Number of switches or hosts.
         count: u64,
@@ -44,7 +46,7 @@ pub enum StandingError {
         limit: u64,
     },
     /// SLV-JUDGE-0305: there is no such table entry.
-    #[error("SLV-JUDGE-0305: switch {} has no entry of LID {lid}", switch.0)]
+    #[error("SLV-JUDGE-0305: switch {} has no entry for LID {lid}", switch.0)]
     NoSuchEntry {
         /// The switch.
         switch: SwitchIdx,
@@ -52,7 +54,7 @@ pub enum StandingError {
         lid: Lid,
     },
     /// SLV-JUDGE-0307: the proof was made for another fabric.
-    #[error("SLV-JUDGE-0307: other switches, hosts, LIDs, lanes or cables than the proof has; make a new one")]
+    #[error("SLV-JUDGE-0307: the plan has other switches, hosts, LIDs or cables than the proof; make a new proof")]
     Changed,
     /// SLV-JUDGE-0306: there was no such link between switches when the proof was made.
     #[error("SLV-JUDGE-0306: port {port} of switch {} had no link to a switch; judge the whole plan instead", switch.0)]

@@ -35,7 +35,7 @@ pub enum NotATree {
         guid: Guid,
     },
     /// SLV-ROUTE-0014: the fabric has more levels than a fat tree may have.
-    #[error("SLV-ROUTE-0014: no fat tree: {levels} levels of switches, at most {most} are routed; use weave")]
+    #[error("SLV-ROUTE-0014: no fat tree: it has {levels} levels of switches; at most {most} can be routed; use weave")]
     TooDeep {
         /// Levels found.
         levels: usize,
@@ -75,7 +75,9 @@ impl NotATree {
                 format!("no path from the hosts of switch {from} to those of switch {to} goes up, then down")
             }
             Self::UnknownRoot { guid } => format!("root {guid} is no switch of this fabric"),
-            Self::TooDeep { levels, most } => format!("it has {levels} levels of switches, at most {most} are routed"),
+            Self::TooDeep { levels, most } => {
+                format!("it has {levels} levels of switches; at most {most} can be routed")
+            }
             Self::Stranded { pairs } => {
                 format!("{pairs} pairs of a switch with hosts and an upper switch have no path that the tree allows")
             }
