@@ -5,6 +5,7 @@
 
 mod adopt;
 mod aim;
+pub mod aliases;
 mod asks;
 mod backups;
 mod basis;

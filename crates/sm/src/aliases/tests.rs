@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use selvedge_fabric::PortSettings;
-use selvedge_plan::Phase;
+use selvedge_plan::aliases::{GuidSet, aliases_in};
+use selvedge_plan::{Op, Phase};
 use selvedge_planner::DefaultJudge;
 
 use super::*;
@@ -208,7 +209,10 @@ fn a_port_that_may_have_been_off_is_read_again() {
     assert_eq!(set(near), (Some(at(1)), vec!["read 1"]));
     // The port of the switch at the other end of its link.
     assert_eq!(set(fabric.peer(near).unwrap()), (Some(at(1)), vec!["read 1"]));
-    assert_eq!(bench.aliases.unread().iter().collect::<Vec<_>>(), [&(own(NEAR), 0)]);
+    assert_eq!(
+        bench.aliases.book().unread().iter().collect::<Vec<_>>(),
+        [&(own(NEAR), 0)]
+    );
 }
 
 #[test]
@@ -224,13 +228,13 @@ fn a_port_that_comes_has_its_own_guid() {
 fn a_block_that_differs_is_written_again() {
     let mut bench = Bench::named();
     bench.hand(1, In::HoldsOtherwise((own(NEAR), 0), block(NEAR, &[])));
-    assert_eq!(bench.aliases.held()[&(own(NEAR), 0)], block(NEAR, &[]));
+    assert_eq!(bench.aliases.book().held()[&(own(NEAR), 0)], block(NEAR, &[]));
     assert_eq!(
         (bench.aliases.due(), bench.hand(1, In::Due)),
         (Some(at(1)), vec!["write"])
     );
     bench.hand(2, In::AnotherManages);
-    assert!(bench.aliases.held().is_empty());
+    assert!(bench.aliases.book().held().is_empty());
     bench.mode = Mode::DryRun;
     bench.hand(3, In::Changed(vec![shall(NEAR, &[ALIAS])]));
     assert_eq!(bench.aliases.due(), None, "aliases are the master's");
