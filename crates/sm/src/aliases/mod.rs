@@ -178,10 +178,10 @@ impl AliasGuids {
     fn plan_in_force(&mut self, fabric: &Fabric, changes: &ChangeSet, now: Time) {
         for port in self.book.plan_in_force(fabric, changes) {
             self.mute.remove(&port);
-            self.due = Some(now);
         }
-        // A port may have joined that has as its own GUID an alias of another port.
-        if self.book.has_taken(fabric) {
+        // A port may have joined that has as its own GUID an alias of another port, and a port may be gone that held an
+        // alias which another port waits for.
+        if self.book.has_stale() || self.book.has_taken(fabric) {
             self.due = Some(now);
         }
     }
