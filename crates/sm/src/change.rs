@@ -138,7 +138,7 @@ pub enum PlansWith {
 pub struct Ctx<'a> {
     /// When the input came.
     pub now: Time,
-    /// The policy in force.
+    /// The policy in force, with the M_Key that the operator wants: ports get it when it is stored.
     pub in_force: &'a Arc<Policy>,
 }
 

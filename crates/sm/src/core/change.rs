@@ -18,9 +18,11 @@ use crate::withdrawal;
 impl Sm {
     /// Hands an input to changes of policy, and carries out their effects.
     pub(crate) fn change_policy(&mut self, input: In, out: &mut Vec<Output>) {
+        // A key of the policy in force that is not stored yet is in it: a rollback of another change must not lose it.
+        let in_force = keys::with_m_key(Arc::clone(&self.config.policy), self.keys.wanted());
         let ctx = Ctx {
             now: self.now,
-            in_force: &self.config.policy,
+            in_force: &in_force,
         };
         let mut effects = Vec::new();
         let waits = matches!(input, In::NotNow(_));
