@@ -365,6 +365,7 @@ impl Changes {
     }
 
     /// The policy before the change is in force. If the change was kept for later, ports keep the M_Key that they hold.
+    /// Ports that may have been disabled by the change are enabled again.
     fn roll_back(
         &mut self,
         ctx: &Ctx<'_>,
@@ -375,6 +376,10 @@ impl Changes {
         let Some(mut open) = self.open.take() else { return };
         if let Some(held) = held.filter(|_| open.was_later) {
             Arc::make_mut(&mut open.before).m_key = held.expose();
+        }
+        let list = open.before.out_of_service.enabling(&ctx.in_force.out_of_service);
+        if list != *open.before.out_of_service {
+            Arc::make_mut(&mut open.before).out_of_service = Arc::new(list);
         }
         let state = ChangeState::RolledBack {
             why: Arc::clone(&why),
