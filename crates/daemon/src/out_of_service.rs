@@ -29,8 +29,8 @@ use crate::worker::Note;
 /// The list, and where it is stored.
 pub(crate) struct Roster {
     list: Mutex<Arc<OutOfService>>,
-    /// Held during a change: two at a time could each overlook what the other one takes out.
-    change: Mutex<()>,
+    /// Held during a command: two at a time could each overlook what the other one takes out.
+    command: Mutex<()>,
     /// Held while a list is stored and takes the place of another one.
     storing: Mutex<()>,
     folder: Option<Arc<StateDir>>,
@@ -42,7 +42,7 @@ impl Roster {
         let list = folder.as_deref().map(StateDir::load_out_of_service).transpose()?;
         Ok(Self {
             list: Mutex::new(Arc::new(list.unwrap_or_default())),
-            change: Mutex::default(),
+            command: Mutex::default(),
             storing: Mutex::default(),
             folder,
         })
@@ -59,22 +59,38 @@ impl Roster {
 
     /// Stores the list of the policy in force again: a change of the list was rolled back.
     pub(crate) fn restore(&self, list: &Arc<OutOfService>) -> Result<(), StoreError> {
-        self.replace(&self.list(), list).map(drop)
+        self.change(|_| Some(OutOfService::clone(list)))
+    }
+
+    /// Stores what the manager notes: its list was `before`, and is `after`. If an operator has changed the list
+    /// meanwhile, that change stays.
+    pub(crate) fn note(&self, before: &OutOfService, after: &OutOfService) -> Result<(), StoreError> {
+        self.change(|list| Some(list.with_change(before, after)))
     }
 
     /// Stores another list in place of `before`, and has it from then on. Returns false, and does nothing, if the list
     /// is not `before`.
-    pub(crate) fn replace(&self, before: &OutOfService, list: &Arc<OutOfService>) -> Result<bool, StoreError> {
+    fn replace(&self, before: &OutOfService, list: &OutOfService) -> Result<bool, StoreError> {
+        let mut is_before = false;
+        self.change(|present| {
+            is_before = present == before;
+            is_before.then(|| list.clone())
+        })?;
+        Ok(is_before)
+    }
+
+    /// Stores the list that `change` makes of the present one, and has it from then on.
+    fn change(&self, change: impl FnOnce(&OutOfService) -> Option<OutOfService>) -> Result<(), StoreError> {
         let _one = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_before = **self.lock() == *before;
-        if !is_before || *before == **list {
-            return Ok(is_before);
-        }
+        let present = self.list();
+        let Some(list) = change(&present).filter(|list| *list != *present) else {
+            return Ok(());
+        };
         if let Some(folder) = &self.folder {
-            folder.save_out_of_service(list)?;
+            folder.save_out_of_service(&list)?;
         }
-        *self.lock() = Arc::clone(list);
-        Ok(true)
+        *self.lock() = Arc::new(list);
+        Ok(())
     }
 }
 
@@ -96,7 +112,7 @@ struct Proposal {
 impl Manager {
     /// Takes a place out of service, or puts it back; with `dry_run`, reports what that would do.
     pub(crate) fn propose_service(&self, request: &OutOfServiceRequest) -> Result<OutOfServiceChange, Error> {
-        let _one = match self.roster.change.try_lock() {
+        let _one = match self.roster.command.try_lock() {
             Ok(one) => one,
             Err(TryLockError::Poisoned(one)) => one.into_inner(),
             Err(TryLockError::WouldBlock) => {
@@ -153,7 +169,10 @@ impl Manager {
     fn take_list(&self, proposal: &Proposal) -> Result<(), Error> {
         let stored = self.roster.replace(&proposal.before, &proposal.list);
         match stored.map_err(|error| Error::of_text(&error.to_string()))? {
-            true => self.note(Note::ProposeList(Arc::clone(&proposal.list))),
+            true => self.note(Note::ProposeList {
+                before: Arc::clone(&proposal.before),
+                list: Arc::clone(&proposal.list),
+            }),
             false => Err(ErrorKind::Busy.error("the list has just changed: try again")),
         }
     }
@@ -440,4 +459,32 @@ fn count(number: usize, what: &str) -> String {
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(lines: &str) -> OutOfService {
+        OutOfService::parse(lines).unwrap()
+    }
+
+    /// The manager notes a port of a list that a command has changed a moment ago.
+    #[test]
+    fn what_the_manager_notes_is_in_the_list_whatever_a_command_changed() {
+        let roster = Roster::read(None).unwrap();
+        let first = list("isolate switch 0x10 since 5");
+        let noted = list("isolate switch 0x10 since 5 disabled 0x20[1]");
+        let second = list("isolate switch 0x10 since 5\ndrain switch 0x30 since 6");
+        assert!(roster.replace(&OutOfService::default(), &first).unwrap());
+        assert!(roster.replace(&first, &second).unwrap());
+        roster.note(&first, &noted).unwrap();
+        let both = list("isolate switch 0x10 since 5 disabled 0x20[1]\ndrain switch 0x30 since 6");
+        assert_eq!(*roster.list(), both);
+        // A command that has read the list before has to read it again.
+        assert!(!roster.replace(&second, &first).unwrap());
+        assert_eq!(*roster.list(), both);
+        roster.restore(&Arc::new(first.clone())).unwrap();
+        assert_eq!(*roster.list(), first);
+    }
 }

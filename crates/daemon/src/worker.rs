@@ -55,8 +55,12 @@ pub(crate) enum Note {
     Command(Command),
     /// The operator proposes a policy, with the SM_Key that goes with it; the change is the answer.
     Propose(Arc<Policy>, SecretKey, Sender<PolicyChange>),
-    /// The operator takes places out of service, or puts them back: the wanted policy is proposed with this list.
-    ProposeList(Arc<OutOfService>),
+    /// The operator takes places out of service, or puts them back: the wanted policy is proposed with this change of
+    /// its list.
+    ProposeList {
+        before: Arc<OutOfService>,
+        list: Arc<OutOfService>,
+    },
     /// The operator asks which plan a policy would lead to. The answer is the job that makes it, if it is possible.
     Preview(Arc<Policy>, Sender<Option<Box<Job>>>),
 }
@@ -78,7 +82,7 @@ impl Note {
             | Self::Port(_)
             | Self::Command(_)
             | Self::Propose(..)
-            | Self::ProposeList(_)
+            | Self::ProposeList { .. }
             | Self::Preview(..) => false,
         }
     }
