@@ -62,6 +62,6 @@ pub use soak::{
 };
 pub use status::{
     Application, ApplicationStep, ApplicationWait, FoundTables, LocalPort, MadCounts, MulticastGroup, NotStored,
-    OwnTables, Progress, Role, Run, Stage, Status,
+    OwnTables, Progress, Role, Run, SilentNodes, Stage, Status,
 };
 pub use transition::{Transition, TransitionStep};

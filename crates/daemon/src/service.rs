@@ -268,6 +268,7 @@ impl Service for Manager {
             sweeps_begun: view.sweeps.begun,
             first_up_ms: first_up.map(|time| time.0 / 1_000_000),
             fabric: fabric.as_ref().map(|fabric| selvedge_api::Fabric::of(fabric)),
+            silent: convert::silent(&view.facts),
             plan: view.plan.as_ref().map(|plan| Plan::of(plan, convert::changes(&view))),
             judged_ok: view
                 .plan
