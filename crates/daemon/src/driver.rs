@@ -379,6 +379,10 @@ impl Driver {
                     self.coordinate(In::Command(Command::SetPolicy(policy)))?;
                 }
                 Note::Preview(policy, answer) => drop(answer.send(self.sm.preview(policy).map(Box::new))),
+                Note::PreviewList { before, list, answer } => {
+                    let policy = self.wanted_with(&before, &list);
+                    drop(answer.send(self.sm.preview(policy).map(Box::new)));
+                }
             }
         }
         Ok(())

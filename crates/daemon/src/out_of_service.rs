@@ -9,19 +9,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use selvedge_api::{
     self as api, Error, ErrorKind, OutOfServiceChange, OutOfServiceFigures, OutOfServicePlace, OutOfServiceRequest,
+    WouldSet,
 };
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_health::Duty;
 use selvedge_plan::OutOfService;
 use selvedge_plan::out_of_service::{Notice, PLACES_MAX, Place, PortId, REASON_MAX, Service};
+use selvedge_planner::Inventory;
 use selvedge_planner::out_of_service::{ends_of, find_port, port_id};
-use selvedge_planner::service_preview::{Effects, preview};
-use selvedge_planner::{Basis, Inventory};
+use selvedge_planner::preview::Previewed;
+use selvedge_planner::service_preview::{Effects, compare};
 use selvedge_sim::Par;
 use selvedge_sm::{ChangeState, Role, View};
 use selvedge_store::{StateDir, StoreError};
 use selvedge_types::PhysState;
 
+use crate::changes;
 use crate::place_names::PlaceNames;
 use crate::service::{Manager, not_yet};
 use crate::worker::Note;
@@ -145,7 +148,7 @@ impl Manager {
             Service::Drain | Service::Isolate => inventory.effects(&proposal.list, &proposal.places),
         };
         refuse_losses(request, &fabric, &effects)?;
-        let figures = figures(&view, &inventory, &proposal.list)?;
+        let (figures, sets) = self.planned(&view, &proposal, request.dry_run)?;
         if !request.dry_run {
             self.take_list(&proposal)?;
         }
@@ -162,7 +165,44 @@ impl Manager {
                 .collect(),
             ports: proposal.ports.iter().map(|&id| names.port(id)).collect(),
             figures,
+            sets,
         })
+    }
+
+    /// Plans with the changed list. Returns the figures of the first plan, and for a dry run the Sets of the change. A
+    /// manager that is not master has no plan.
+    fn planned(
+        &self,
+        view: &View,
+        proposal: &Proposal,
+        is_dry_run: bool,
+    ) -> Result<(Option<OutOfServiceFigures>, Vec<WouldSet>), Error> {
+        let (Role::Master, Some(plan)) = (view.role, &view.plan) else {
+            return Ok((None, Vec::new()));
+        };
+        let (before, list) = (Arc::clone(&proposal.before), Arc::clone(&proposal.list));
+        let preview = self.ask(|answer| Note::PreviewList { before, list, answer })?;
+        let preview = preview.ok_or_else(|| not_yet("fabric to plan for"))?;
+        let previewed = match is_dry_run {
+            true => preview.run(Par::Sequential),
+            false => Previewed {
+                first: preview.first(Par::Sequential),
+                ..Previewed::default()
+            },
+        };
+        let before = view.verdict.as_ref();
+        let before = before.map(|verdict| verdict.figures.load).unwrap_or_default();
+        let compared = compare(plan, before, &previewed.first);
+        let compared = compared.map_err(|why| refused(format!("no plan goes around it: {why}")))?;
+        let figures = OutOfServiceFigures {
+            engine: compared.engine,
+            pairs_moved: compared.changed.pairs,
+            entries: compared.changed.entries as u64,
+            sets: compared.sets as u64,
+            load_max_before: compared.before.max,
+            load_max_after: compared.after.max,
+        };
+        Ok((Some(figures), changes::all_sets(&previewed, &self.shared.names)))
     }
 
     /// Stores a list, and has the manager propose the policy that the operator wants with it.
@@ -377,35 +417,6 @@ fn refuse_losses(request: &OutOfServiceRequest, fabric: &Fabric, effects: &Effec
         )));
     }
     Ok(())
-}
-
-/// Plans with the changed list. A manager that is not master has no plan.
-fn figures(
-    view: &View,
-    inventory: &Arc<Inventory>,
-    list: &Arc<OutOfService>,
-) -> Result<Option<OutOfServiceFigures>, Error> {
-    let (Role::Master, Some(plan), Some(policy)) = (view.role, &view.plan, &view.policy) else {
-        return Ok(None);
-    };
-    let mut policy = (**policy).clone();
-    policy.out_of_service = Arc::clone(list);
-    let basis = Basis::new(inventory, &view.installed, Arc::new(policy));
-    let before = view
-        .verdict
-        .as_ref()
-        .map(|verdict| verdict.figures.load)
-        .unwrap_or_default();
-    let planned = preview(&basis, plan, before, Par::Sequential);
-    let planned = planned.map_err(|why| refused(format!("no plan goes around it: {why}")))?;
-    Ok(Some(OutOfServiceFigures {
-        engine: planned.engine,
-        pairs_moved: planned.changed.pairs,
-        entries: planned.changed.entries as u64,
-        sets: planned.sets as u64,
-        load_max_before: planned.before.max,
-        load_max_after: planned.after.max,
-    }))
 }
 
 /// Returns what has become of a listed place.

@@ -11,6 +11,7 @@ use selvedge_api::Reroute;
 use selvedge_fabric::Fabric;
 use selvedge_health::{Deviation, Known};
 use selvedge_plan::{OutOfService, Plan, Policy};
+use selvedge_planner::preview::Preview;
 use selvedge_planner::{Job, JobId, JobResult, Warm};
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
@@ -61,8 +62,14 @@ pub(crate) enum Note {
         before: Arc<OutOfService>,
         list: Arc<OutOfService>,
     },
-    /// The operator asks which plan a policy would lead to. The answer is the job that makes it, if it is possible.
-    Preview(Arc<Policy>, Sender<Option<Box<Job>>>),
+    /// The operator asks what a policy would send. The answer finds that, if it is possible.
+    Preview(Arc<Policy>, Sender<Option<Box<Preview>>>),
+    /// The same for the wanted policy with this change of its list of places out of service.
+    PreviewList {
+        before: Arc<OutOfService>,
+        list: Arc<OutOfService>,
+        answer: Sender<Option<Box<Preview>>>,
+    },
 }
 
 impl Note {
@@ -83,7 +90,8 @@ impl Note {
             | Self::Command(_)
             | Self::Propose(..)
             | Self::ProposeList { .. }
-            | Self::Preview(..) => false,
+            | Self::Preview(..)
+            | Self::PreviewList { .. } => false,
         }
     }
 }

@@ -201,6 +201,25 @@ impl AliasBook {
         unknown
     }
 
+    /// Takes blocks that would be read for what they were: a port that was never off holds its aliases. An unknown
+    /// block counts as one without aliases.
+    pub(crate) fn take_as_read(&mut self, fabric: &Fabric, left_out: &BTreeSet<Guid>) {
+        loop {
+            let unknown = self.unknown(fabric, left_out);
+            if unknown.is_empty() {
+                return;
+            }
+            for (_, (port, block)) in unknown {
+                let none = PortAliases {
+                    port,
+                    ..PortAliases::default()
+                };
+                let held = self.held.get(&(port, block)).copied();
+                self.learn((port, block), held.unwrap_or_else(|| none.block(block)));
+            }
+        }
+    }
+
     /// Plans the next change. An alias that another port holds is removed there first. Ports in `left_out` are skipped.
     #[must_use]
     pub fn next(&self, fabric: &Fabric, left_out: &BTreeSet<Guid>) -> NextAliases {
