@@ -63,7 +63,7 @@ pub use soak::{
 };
 pub use status::{
     Application, ApplicationStep, ApplicationWait, FoundTables, LocalPort, MadCounts, MulticastGroup, NotStored,
-    OwnTables, Progress, Role, Run, Stage, Status,
+    OwnTables, Progress, Role, Run, SilentNodes, Stage, Status,
 };
 pub use telemetry::{
     CounterQuery, MetricSetEntry, MetricSets, MetricsQuery, MissingReason, SetForm, SetQuery, SilentNode, Telemetry,

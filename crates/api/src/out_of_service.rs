@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Body;
+use crate::{Body, WouldSet};
 
 /// A request to take a place out of service, or to put it back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +37,10 @@ pub struct OutOfServiceChange {
     pub ports: Vec<String>,
     /// Figures of the plan; absent on a manager that is not master, because it makes no plan.
     pub figures: Option<OutOfServiceFigures>,
+    /// For a dry run, the Sets of the change, in the order in which they may be sent. What is behind a port that is
+    /// enabled is not seen, and its Sets are not in it.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub sets: Vec<WouldSet>,
 }
 
 impl Body for OutOfServiceChange {
@@ -52,7 +56,7 @@ pub struct OutOfServiceFigures {
     pub pairs_moved: u64,
     /// Forwarding entries that change.
     pub entries: u64,
-    /// Sets of the first plan. Later Sets disable ports.
+    /// Sets of the first plan. Later Sets change multicast tables, and disable ports.
     pub sets: u64,
     /// Host pairs on the busiest link now.
     pub load_max_before: u64,

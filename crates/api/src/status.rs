@@ -187,6 +187,9 @@ pub struct Status {
     pub first_up_ms: Option<u64>,
     /// The last complete snapshot.
     pub fabric: Option<Fabric>,
+    /// Known nodes that `fabric` does not count, because an agent does not answer.
+    #[serde(default)]
+    pub silent: SilentNodes,
     /// The plan in force.
     pub plan: Option<Plan>,
     /// The judge's verdict on it: no error, and no host is isolated from others or out of reach.
@@ -213,6 +216,19 @@ pub struct Status {
     /// The verdict, and the conditions from which it follows.
     #[serde(default)]
     pub health: Health,
+}
+
+/// Nodes that were found before, and are not found now because an agent does not answer. Links lead to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SilentNodes {
+    /// Switches with an agent that does not answer.
+    pub switches: u64,
+    /// Hosts and routers with an agent that does not answer.
+    pub hosts: u64,
+    /// Switches that are found only through such a switch.
+    pub switches_behind: u64,
+    /// Hosts and routers that are found only through such a switch.
+    pub hosts_behind: u64,
 }
 
 /// Data that must survive a restart and cannot be stored at present.

@@ -60,9 +60,14 @@ impl AskArgs {
         self.socket.client()
     }
 
-    /// Prints an answer. `text` returns its lines for people.
+    /// Returns where the answer is printed.
+    pub fn out(&self) -> Out {
+        Out::new(self.format.into())
+    }
+
+    /// Prints an answer; `text` returns its lines for people.
     pub fn print<T: Body>(&self, answer: T, text: impl FnOnce(&T) -> Vec<String>) -> Result<(), CliError> {
-        let mut out = Out::new(self.format.into());
+        let mut out = self.out();
         if self.format.json {
             out.document(answer)?;
         } else {

@@ -178,12 +178,7 @@ fn dry_run(client: &Client, format: Format) -> Result<Exit, CliError> {
     } else if format.csv {
         out.grid(&sets(would.sets.iter()))?;
     } else {
-        if !would.sets.is_empty() {
-            let mut sorted: Vec<&WouldSet> = would.sets.iter().collect();
-            sorted.sort_by(|a, b| (&a.node, a.step).cmp(&(&b.node, b.step)));
-            out.grid(&sets(sorted.into_iter()))?;
-            out.line("")?;
-        }
+        list(&mut out, &would.sets)?;
         let text = verdict(&would);
         out.line(match exit {
             Exit::Good => out.good(&text),
@@ -215,7 +210,18 @@ fn verdict(would: &WouldSend) -> String {
     )
 }
 
-/// Returns a table of Sets, one per row.
+/// Lists Sets by node.
+pub fn list(out: &mut Out, all: &[WouldSet]) -> Result<(), CliError> {
+    if all.is_empty() {
+        return Ok(());
+    }
+    let mut sorted: Vec<&WouldSet> = all.iter().collect();
+    sorted.sort_by(|a, b| (&a.node, a.step).cmp(&(&b.node, b.step)));
+    out.grid(&sets(sorted.into_iter()))?;
+    out.line("")
+}
+
+/// Sets, one a row.
 fn sets<'a>(sets: impl Iterator<Item = &'a WouldSet>) -> Grid {
     let keys = ["node", "attribute", "port", "block", "entries", "step", "what"];
     let mut grid = Grid::new(&keys).lose_first(&["what", "step"]);

@@ -6,6 +6,7 @@ use selvedge_api::{OutOfService, OutOfServiceChange, OutOfServiceRequest};
 use selvedge_daemon::utc_text;
 
 use crate::ask::AskArgs;
+use crate::changes;
 use crate::exit::{CliError, Exit};
 use crate::out::{Grid, count, thousands};
 
@@ -18,7 +19,7 @@ struct TakeOut {
         help = "A switch or host by name or GUID, or a link or port as '\"leaf 1\"[3]'"
     )]
     name: String,
-    /// Only print what would change, and which hosts would lose their connection
+    /// Only print which hosts would lose their connection, and list the Sets
     #[arg(long)]
     dry_run: bool,
     /// Also if hosts lose their last connection
@@ -54,7 +55,7 @@ pub struct EnableArgs {
         help = "A switch or host by name or GUID, or a link or port as '\"leaf 1\"[3]'"
     )]
     name: String,
-    /// Only print what would change
+    /// Only list the Sets, and print what would change
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -115,7 +116,15 @@ fn take_out(args: &TakeOut, service: &str) -> Result<Exit, CliError> {
 }
 
 fn change(ask: &AskArgs, request: &OutOfServiceRequest) -> Result<Exit, CliError> {
-    ask.print(ask.client().change_service(request)?, text)?;
+    let answer = ask.client().change_service(request)?;
+    let mut out = ask.out();
+    if ask.json() {
+        out.document(answer)?;
+    } else {
+        changes::list(&mut out, &answer.sets)?;
+        text(&answer).into_iter().try_for_each(|line| out.line(line))?;
+    }
+    out.flush()?;
     Ok(Exit::Good)
 }
 
@@ -163,6 +172,9 @@ fn text(answer: &OutOfServiceChange) -> Vec<String> {
             "enabled"
         };
         lines.push(format!("ports to be {verb}: {}", first(&answer.ports)));
+        if !answer.sets.is_empty() && answer.service != "isolate" {
+            lines.push("what is behind them is not seen yet, and its Sets are not listed".to_owned());
+        }
     }
     lines.push(match answer.started {
         true => "begun; 'selvedge status out-of-service' shows how far it is".to_owned(),
@@ -221,6 +233,7 @@ mod tests {
                 load_max_before: 10,
                 load_max_after: 12,
             }),
+            sets: Vec::new(),
         }
     }
 

@@ -9,7 +9,9 @@ use crate::out::{count, thousands};
 pub fn lines(status: &Status, verdict: Option<&Verdict>) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(fabric) = &status.fabric {
-        let (switches, hosts) = (count(fabric.switches, "switch"), count(fabric.hosts, "host"));
+        let silent = &status.silent;
+        let switches = count(fabric.switches, "switch") + &missed(silent.switches, silent.switches_behind);
+        let hosts = count(fabric.hosts, "host") + &missed(silent.hosts, silent.hosts_behind);
         let (active, links) = (thousands(fabric.links_active), count(fabric.links, "link"));
         lines.push(format!("fabric    {switches}, {hosts}, {active} of {links} ACTIVE"));
     }
@@ -49,6 +51,20 @@ pub fn lines(status: &Status, verdict: Option<&Verdict>) -> Vec<String> {
         thousands(mads.repeats)
     ));
     lines
+}
+
+/// Returns how many known nodes do not answer, and how many are found only through such a node, to follow the count of
+/// the nodes that are found.
+pub fn missed(silent: u64, behind: u64) -> String {
+    let mut text = match silent {
+        0 => String::new(),
+        1 => ", and 1 that does not answer".to_owned(),
+        _ => format!(", and {} that do not answer", thousands(silent)),
+    };
+    if behind > 0 {
+        text += &format!(", and {} behind agents that do not answer", thousands(behind));
+    }
+    text
 }
 
 /// Returns a text about hosts of an emulated fabric that the manager did not find; `None` if it found all.
@@ -128,4 +144,23 @@ fn only_between_switches(verdict: &Verdict) -> bool {
 /// Milliseconds as seconds.
 pub fn seconds(ms: u64) -> String {
     format!("{}.{:03}", ms / 1_000, ms % 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_do_not_answer_are_counted_beside_those_that_are_found() {
+        let check = |silent: u64, behind: u64, want: &str| assert_eq!(missed(silent, behind), want);
+        check(0, 0, "");
+        check(1, 0, ", and 1 that does not answer");
+        check(1_200, 0, ", and 1,200 that do not answer");
+        check(0, 4, ", and 4 behind agents that do not answer");
+        check(
+            1,
+            4,
+            ", and 1 that does not answer, and 4 behind agents that do not answer",
+        );
+    }
 }

@@ -10,6 +10,7 @@ use selvedge_types::NodeKind;
 use selvedge_verify::{Contention, Figures};
 
 use crate::out::{Cell, Facts, Grid, count, thousands};
+use crate::report;
 
 /// Returns a cell for a value, or for an unknown value that no agent stated.
 fn known(value: Option<impl Into<Cell>>) -> Cell {
@@ -378,11 +379,29 @@ pub fn status(status: &Status) -> Facts {
     facts
 }
 
+/// Adds nodes of a kind: those that are found, those that do not answer, and those that are behind such a node.
+fn found(facts: &mut Facts, kind: &str, found: u64, (silent, behind): (u64, u64)) {
+    let text = thousands(found) + &report::missed(silent, behind);
+    let (key, key_behind) = (format!("{kind}_silent"), format!("{kind}_behind_silent"));
+    let values = [
+        (kind, found.into()),
+        (&*key, silent.into()),
+        (&*key_behind, behind.into()),
+    ];
+    facts.several(kind, text, values);
+}
+
 /// Adds the fabric, its plan, and the judge's verdict.
 fn planned(status: &Status, facts: &mut Facts) {
     if let Some(fabric) = &status.fabric {
-        facts.add("switches", fabric.switches);
-        facts.add("hosts", fabric.hosts);
+        let silent = &status.silent;
+        found(
+            facts,
+            "switches",
+            fabric.switches,
+            (silent.switches, silent.switches_behind),
+        );
+        found(facts, "hosts", fabric.hosts, (silent.hosts, silent.hosts_behind));
         let (active, links) = (fabric.links_active, fabric.links);
         facts.several(
             "links ACTIVE",

@@ -6,10 +6,14 @@ use std::sync::{Mutex, PoisonError};
 use selvedge_api as api;
 use selvedge_config::Treatment;
 use selvedge_fabric::{Fabric, NodeIdx, PortSettings, SwitchSettings};
+use selvedge_plan::aliases::{AliasChange, aliases_in};
+use selvedge_plan::multicast::{MFT_LIDS, MFT_PORTS, MulticastChange};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LaneRows, LinkOrder, Op};
-use selvedge_planner::{Outcome, PlanResult, Severity};
+use selvedge_planner::multicast::TreesInForce;
+use selvedge_planner::preview::{Previewed, Step, StepSets};
+use selvedge_planner::{Outcome, Severity};
 use selvedge_sm::{ChangeState, PolicyChange, View};
-use selvedge_types::PortState;
+use selvedge_types::{Lid, PortState};
 
 use crate::clock::Clock;
 use crate::convert;
@@ -99,8 +103,9 @@ pub(crate) fn shown(change: &PolicyChange, read: FilesRead, clock: Clock, names:
     }
 }
 
-/// Returns what the result of a job that plans the whole fabric would send. `installed`: the tables that switches hold.
-pub(crate) fn would_send(result: &PlanResult, installed: &Installed, names: &Names) -> api::WouldSend {
+/// Returns what a change would send.
+pub(crate) fn would_send(previewed: &Previewed, names: &Names) -> api::WouldSend {
+    let result = &previewed.first;
     let Some(outcome) = &result.outcome else {
         let told = result.events.iter().filter(|event| event.severity() > Severity::Info);
         let why = told.map(|event| names.apply_text(&event.to_string()));
@@ -119,9 +124,82 @@ pub(crate) fn would_send(result: &PlanResult, installed: &Installed, names: &Nam
     api::WouldSend {
         engine: outcome.plan.engine.0.clone(),
         accepted: true,
-        sets: sets(outcome, installed, names),
+        sets: all_sets(previewed, names),
         ..api::WouldSend::default()
     }
+}
+
+/// Returns the Sets of a change, in their order.
+pub(crate) fn all_sets(previewed: &Previewed, names: &Names) -> Vec<api::WouldSet> {
+    let mut all = Vec::new();
+    let mut before = 0;
+    for step in &previewed.steps {
+        let mut rows = rows_of(step, names);
+        rows.iter_mut().for_each(|row| row.step += before);
+        before = rows.last().map_or(before, |row| row.step);
+        all.append(&mut rows);
+    }
+    all
+}
+
+fn rows_of(step: &Step, names: &Names) -> Vec<api::WouldSet> {
+    let fabric = names.apply(&step.inventory.fabric);
+    match &step.sets {
+        StepSets::Plan(outcome) => rows(&fabric, &step.installed, outcome.changes.value()),
+        StepSets::Multicast(change, before) => multicast_rows(&fabric, change, before),
+        StepSets::Aliases(change) => alias_rows(&fabric, change),
+    }
+}
+
+/// Returns the Sets of multicast tables. `before` has the tables that switches held.
+fn multicast_rows(fabric: &Fabric, change: &MulticastChange, before: &TreesInForce) -> Vec<api::WouldSet> {
+    let mut written = BTreeMap::new();
+    let mut rows = Vec::new();
+    for (phase, step) in change.phases.iter().zip(1..) {
+        for set in phase {
+            let node = fabric.switch(set.switch);
+            let place = (set.block, set.position);
+            let in_force = before.copies.held.get(&node.guid).and_then(|held| held.get(&place));
+            let held = written.insert((set.switch, place), set.data).or(in_force.copied());
+            let differing = |held: [u16; MFT_LIDS]| held.iter().zip(&set.data).filter(|(a, b)| a != b).count() as u64;
+            let first = usize::from(set.block) * MFT_LIDS + usize::from(Lid::MULTICAST_MIN.0);
+            let port = usize::from(set.position) * MFT_PORTS;
+            rows.push(api::WouldSet {
+                step,
+                node: node.description.clone(),
+                attribute: "MulticastForwardingTable".to_owned(),
+                block: Some(set.block),
+                entries: held.map(differing),
+                what: format!(
+                    "MLIDs {first:#06x} to {:#06x}, ports {port} to {}",
+                    first + MFT_LIDS - 1,
+                    port + MFT_PORTS - 1
+                ),
+                ..api::WouldSet::default()
+            });
+        }
+    }
+    rows
+}
+
+/// Returns the Sets of alias GUIDs.
+fn alias_rows(fabric: &Fabric, change: &AliasChange) -> Vec<api::WouldSet> {
+    let sets = change.phases.iter().zip(1..);
+    let sets = sets.flat_map(|(phase, step)| phase.iter().map(move |set| (set, step)));
+    let rows = sets.map(|(set, step)| {
+        let own = fabric.port(set.port).map(|port| port.guid).unwrap_or_default();
+        let aliases = aliases_in(own, &set.guids).count();
+        api::WouldSet {
+            step,
+            node: fabric.node(set.port.node).description.clone(),
+            attribute: "GUIDInfo".to_owned(),
+            port: Some(set.port.port.get()),
+            block: Some(set.block.into()),
+            what: format!("{aliases} alias GUIDs"),
+            ..api::WouldSet::default()
+        }
+    });
+    rows.collect()
 }
 
 /// Returns the Sets of a plan, in their order.
@@ -136,7 +214,7 @@ fn rows(fabric: &Fabric, installed: &Installed, changes: &ChangeSet) -> Vec<api:
     let mut rows = Vec::new();
     for (phase, step) in changes.phases.iter().zip(1..) {
         for op in &phase.ops {
-            let row = row(fabric, op, |node, block| {
+            let mut row = row(fabric, op, |node, block| {
                 let held = || {
                     let switch = fabric.switch_index(node)?;
                     installed.block(switch, usize::from(block)).copied()
@@ -146,10 +224,30 @@ fn rows(fabric: &Fabric, installed: &Installed, changes: &ChangeSet) -> Vec<api:
             if let Op::Lft { node, block, data } = op {
                 written.insert((*node, *block), *data);
             }
+            if !is_read(fabric, installed, op) {
+                let comma = if row.what.is_empty() { "" } else { ", " };
+                row.what += comma;
+                row.what += "unless it holds this already";
+            }
             rows.push(api::WouldSet { step, ..row });
         }
     }
     rows
+}
+
+/// True if the manager has read what a Set changes. It reads lane tables, and P_Key tables of switches, only for a
+/// policy that needs them.
+fn is_read(fabric: &Fabric, installed: &Installed, op: &Op) -> bool {
+    let guid = fabric.node(op.node()).guid;
+    match op {
+        Op::PKeys { port, .. } => fabric.port(*port).is_some_and(|seen| !seen.pkeys.is_empty()),
+        Op::SlToVl { port, rows, .. } => match rows {
+            LaneRows::From(from) => installed.lanes.row(guid, port.port, *from).is_some(),
+            LaneRows::FromAll | LaneRows::Whole => !installed.lanes.is_empty(),
+        },
+        Op::Arbitration { port, block, .. } => installed.lanes.turns(guid, port.port, *block).is_some(),
+        Op::Lft { .. } | Op::Switch { .. } | Op::Port { .. } | Op::Link { .. } => true,
+    }
 }
 
 /// Returns the row of a Set. `before` returns the former contents of an LFT block.
@@ -301,9 +399,11 @@ fn port_words(seen: &PortSettings, wanted: &PortSettings, state: Option<PortStat
 mod tests {
     use std::sync::Arc;
 
-    use selvedge_fabric::{FabricBuilder, Node, PortRef};
+    use selvedge_fabric::{FabricBuilder, Node, PortRef, SwitchIdx};
+    use selvedge_plan::aliases::GuidSet;
+    use selvedge_plan::multicast::MftSet;
     use selvedge_plan::{Generation, Phase};
-    use selvedge_types::{Guid, Lid, LidRange, NodeKind, PortNum};
+    use selvedge_types::{Guid, LidRange, NodeKind, PortNum};
 
     use super::*;
 
@@ -379,5 +479,50 @@ mod tests {
         );
         assert!(!format!("{rows:?}").contains("1234"), "a key is never shown");
         assert_eq!(rows[4].what, "LinearFDBTop 3 to 64");
+    }
+
+    #[test]
+    fn multicast_blocks_and_alias_guids_are_rows_too() {
+        let fabric = fabric();
+        let switch = SwitchIdx(0);
+        let set = |first: u16| MftSet {
+            switch,
+            block: 1,
+            position: 2,
+            data: core::array::from_fn(|entry| if entry == 0 { first } else { 0 }),
+        };
+        let change = MulticastChange {
+            phases: vec![vec![set(3)], vec![set(3)]],
+            ..MulticastChange::default()
+        };
+        let rows = multicast_rows(&fabric, &change, &TreesInForce::default());
+        let entries: Vec<_> = rows.iter().map(|row| (row.step, row.block, row.entries)).collect();
+        assert_eq!(
+            entries,
+            [(1, Some(1), None), (2, Some(1), Some(0))],
+            "the first contents are unknown"
+        );
+        assert_eq!(rows[0].what, "MLIDs 0xc020 to 0xc03f, ports 32 to 47");
+        let port = PortRef {
+            node: fabric.find(Guid(1)).unwrap(),
+            port: PortNum::MANAGEMENT,
+        };
+        let own = fabric.port(port).unwrap().guid;
+        let guids = [
+            own,
+            Guid(7),
+            Guid(8),
+            Guid::NONE,
+            Guid::NONE,
+            Guid::NONE,
+            Guid::NONE,
+            Guid::NONE,
+        ];
+        let change = AliasChange {
+            phases: vec![vec![GuidSet { port, block: 0, guids }]],
+        };
+        let rows = alias_rows(&fabric, &change);
+        assert_eq!((rows[0].attribute.as_str(), rows[0].block), ("GUIDInfo", Some(0)));
+        assert_eq!(rows[0].what, "2 alias GUIDs");
     }
 }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use selvedge_api::{self as api, Changes, ReasonCount, RebalanceRequest, count_reasons};
 use selvedge_config::{Finding, Treatment};
 use selvedge_fabric::{Fabric, PortRef};
+use selvedge_health::{Facts, How};
 use selvedge_plan::Phase;
 use selvedge_planner::rebalance::{Difference, Preview};
 use selvedge_sim::Time;
 use selvedge_sm::{Balancing, Role, StageName, View};
+use selvedge_types::NodeKind;
 use selvedge_verify::{Load, Severity, Verdict};
 
 use crate::names::Names;
@@ -169,7 +171,25 @@ pub(crate) fn preview(preview: &Preview, engine: &str, request: RebalanceRequest
     }
 }
 
-/// Returns the reasons for which ports are not ACTIVE, each with a count.
+/// Why ports are not ACTIVE, summed up.
+/// Returns the known nodes that are not found because an agent does not answer.
+pub(crate) fn silent(facts: &Facts) -> api::SilentNodes {
+    let mut silent = api::SilentNodes::default();
+    let missed = facts.absent.nodes.iter();
+    for absent in missed.filter(|absent| !absent.is_out_of_service(&facts.out_of_service)) {
+        let is_switch = absent.node.kind == NodeKind::Switch;
+        let count = match (&absent.how, is_switch) {
+            (How::Silent(_), true) => &mut silent.switches,
+            (How::Silent(_), false) => &mut silent.hosts,
+            (How::Behind(_), true) => &mut silent.switches_behind,
+            (How::Behind(_), false) => &mut silent.hosts_behind,
+            (How::NoLink | How::Unknown, _) => continue,
+        };
+        *count += 1;
+    }
+    silent
+}
+
 pub(crate) fn reasons(fabric: Option<&Arc<Fabric>>, view: &View) -> Vec<ReasonCount> {
     let Some(fabric) = fabric else { return Vec::new() };
     let reports = view.ports.iter();

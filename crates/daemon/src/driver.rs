@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use selvedge_coordinator::{Coordinator, In, Out};
 use selvedge_fabric::Fabric;
-use selvedge_plan::Plan;
+use selvedge_plan::{OutOfService, Plan, Policy};
 use selvedge_planner::Job;
 use selvedge_sa::Sources;
 use selvedge_sim::Time;
@@ -385,18 +385,30 @@ impl Driver {
                         .last()
                         .map(|change| answer.send(change.clone()));
                 }
-                Note::ProposeList(list) => {
-                    let mut policy = self.sm.wanted_policy();
-                    Arc::make_mut(&mut policy).out_of_service = list;
+                Note::ProposeList { before, list } => {
+                    let policy = self.wanted_with(&before, &list);
                     self.coordinate(In::Command(Command::SetPolicy(policy)))?;
                 }
                 Note::Preview(policy, answer) => drop(answer.send(self.sm.preview(policy).map(Box::new))),
+                Note::PreviewList { before, list, answer } => {
+                    let policy = self.wanted_with(&before, &list);
+                    drop(answer.send(self.sm.preview(policy).map(Box::new)));
+                }
             }
         }
         Ok(())
     }
 
-    /// Handles a port that was lost or is open again. If it is open again, the fabric is discovered again.
+    /// Returns the policy that the operator wants, with a change of its list of places out of service. The manager may
+    /// have noted something in its list since the command read it.
+    fn wanted_with(&self, before: &OutOfService, list: &OutOfService) -> Arc<Policy> {
+        let mut policy = self.sm.wanted_policy();
+        let list = policy.out_of_service.with_change(before, list);
+        Arc::make_mut(&mut policy).out_of_service = Arc::new(list);
+        policy
+    }
+
+    /// Handles a port that was lost or came back. In the second case the fabric is discovered again.
     fn port_changed(&mut self, news: PortNews) -> Result<(), DaemonError> {
         self.changed = true;
         match news {
@@ -490,7 +502,7 @@ impl Driver {
             }
             // Stored before a Set disables a port: without the list, no later start knows why it is disabled.
             Output::Milestone(Milestone::OutOfService { before, after }) => {
-                if let Err(error) = self.roster.replace(&before, &after) {
+                if let Err(error) = self.roster.note(&before, &after) {
                     self.notice(&Notice::NotStored(error));
                 }
             }

@@ -9,19 +9,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use selvedge_api::{
     self as api, Error, ErrorKind, OutOfServiceChange, OutOfServiceFigures, OutOfServicePlace, OutOfServiceRequest,
+    WouldSet,
 };
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_health::Duty;
 use selvedge_plan::OutOfService;
 use selvedge_plan::out_of_service::{Notice, PLACES_MAX, Place, PortId, REASON_MAX, Service};
+use selvedge_planner::Inventory;
 use selvedge_planner::out_of_service::{ends_of, find_port, port_id};
-use selvedge_planner::service_preview::{Effects, preview};
-use selvedge_planner::{Basis, Inventory};
+use selvedge_planner::preview::Previewed;
+use selvedge_planner::service_preview::{Effects, compare};
 use selvedge_sim::Par;
 use selvedge_sm::{ChangeState, Role, View};
 use selvedge_store::{StateDir, StoreError};
 use selvedge_types::PhysState;
 
+use crate::changes;
 use crate::place_names::PlaceNames;
 use crate::service::{Manager, not_yet};
 use crate::worker::Note;
@@ -29,9 +32,9 @@ use crate::worker::Note;
 /// The list of places out of service, and its file.
 pub(crate) struct Roster {
     list: Mutex<Arc<OutOfService>>,
-    /// Locked during a change: two changes at a time could each overlook what the other takes out.
-    change: Mutex<()>,
-    /// Locked while a new list is stored and replaces the former one.
+    /// Held during a command: two at a time could each overlook what the other one takes out.
+    command: Mutex<()>,
+    /// Held while a list is stored and takes the place of another one.
     storing: Mutex<()>,
     folder: Option<Arc<StateDir>>,
 }
@@ -42,7 +45,7 @@ impl Roster {
         let list = folder.as_deref().map(StateDir::load_out_of_service).transpose()?;
         Ok(Self {
             list: Mutex::new(Arc::new(list.unwrap_or_default())),
-            change: Mutex::default(),
+            command: Mutex::default(),
             storing: Mutex::default(),
             folder,
         })
@@ -59,22 +62,38 @@ impl Roster {
 
     /// Stores the list of the policy in force again, because a change of the list was rolled back.
     pub(crate) fn restore(&self, list: &Arc<OutOfService>) -> Result<(), StoreError> {
-        self.replace(&self.list(), list).map(drop)
+        self.change(|_| Some(OutOfService::clone(list)))
     }
 
-    /// Stores another list instead of `before`, and uses it from then on. If the current list is not `before`, returns
-    /// false and does nothing.
-    pub(crate) fn replace(&self, before: &OutOfService, list: &Arc<OutOfService>) -> Result<bool, StoreError> {
+    /// Stores what the manager notes: its list was `before`, and is `after`. If an operator has changed the list
+    /// meanwhile, that change stays.
+    pub(crate) fn note(&self, before: &OutOfService, after: &OutOfService) -> Result<(), StoreError> {
+        self.change(|list| Some(list.with_change(before, after)))
+    }
+
+    /// Stores another list in place of `before`, and has it from then on. Returns false, and does nothing, if the list
+    /// is not `before`.
+    fn replace(&self, before: &OutOfService, list: &OutOfService) -> Result<bool, StoreError> {
+        let mut is_before = false;
+        self.change(|present| {
+            is_before = present == before;
+            is_before.then(|| list.clone())
+        })?;
+        Ok(is_before)
+    }
+
+    /// Stores the list that `change` makes of the present one, and has it from then on.
+    fn change(&self, change: impl FnOnce(&OutOfService) -> Option<OutOfService>) -> Result<(), StoreError> {
         let _one = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_before = **self.lock() == *before;
-        if !is_before || *before == **list {
-            return Ok(is_before);
-        }
+        let present = self.list();
+        let Some(list) = change(&present).filter(|list| *list != *present) else {
+            return Ok(());
+        };
         if let Some(folder) = &self.folder {
-            folder.save_out_of_service(list)?;
+            folder.save_out_of_service(&list)?;
         }
-        *self.lock() = Arc::clone(list);
-        Ok(true)
+        *self.lock() = Arc::new(list);
+        Ok(())
     }
 }
 
@@ -96,7 +115,7 @@ struct Proposal {
 impl Manager {
     /// Takes a place out of service, or puts it back; with `dry_run`, reports what that would do.
     pub(crate) fn propose_service(&self, request: &OutOfServiceRequest) -> Result<OutOfServiceChange, Error> {
-        let _one = match self.roster.change.try_lock() {
+        let _one = match self.roster.command.try_lock() {
             Ok(one) => one,
             Err(TryLockError::Poisoned(one)) => one.into_inner(),
             Err(TryLockError::WouldBlock) => {
@@ -130,7 +149,7 @@ impl Manager {
             Service::Drain | Service::Isolate => inventory.effects(&proposal.list, &proposal.places),
         };
         refuse_losses(request, &fabric, &effects)?;
-        let figures = figures(&view, &inventory, &proposal.list)?;
+        let (figures, sets) = self.planned(&view, &proposal, request.dry_run)?;
         if !request.dry_run {
             self.take_list(&proposal)?;
         }
@@ -147,14 +166,54 @@ impl Manager {
                 .collect(),
             ports: proposal.ports.iter().map(|&id| names.port(id)).collect(),
             figures,
+            sets,
         })
     }
 
-    /// Stores a list, and makes the manager propose the operator's policy with this list.
+    /// Plans with the changed list. Returns the figures of the first plan, and for a dry run the Sets of the change. A
+    /// manager that is not master has no plan.
+    fn planned(
+        &self,
+        view: &View,
+        proposal: &Proposal,
+        is_dry_run: bool,
+    ) -> Result<(Option<OutOfServiceFigures>, Vec<WouldSet>), Error> {
+        let (Role::Master, Some(plan)) = (view.role, &view.plan) else {
+            return Ok((None, Vec::new()));
+        };
+        let (before, list) = (Arc::clone(&proposal.before), Arc::clone(&proposal.list));
+        let preview = self.ask(|answer| Note::PreviewList { before, list, answer })?;
+        let preview = preview.ok_or_else(|| not_yet("fabric to plan for"))?;
+        let previewed = match is_dry_run {
+            true => preview.run(Par::Sequential),
+            false => Previewed {
+                first: preview.first(Par::Sequential),
+                ..Previewed::default()
+            },
+        };
+        let before = view.verdict.as_ref();
+        let before = before.map(|verdict| verdict.figures.load).unwrap_or_default();
+        let compared = compare(plan, before, &previewed.first);
+        let compared = compared.map_err(|why| refused(format!("no plan goes around it: {why}")))?;
+        let figures = OutOfServiceFigures {
+            engine: compared.engine,
+            pairs_moved: compared.changed.pairs,
+            entries: compared.changed.entries as u64,
+            sets: compared.sets as u64,
+            load_max_before: compared.before.max,
+            load_max_after: compared.after.max,
+        };
+        Ok((Some(figures), changes::all_sets(&previewed, &self.shared.names)))
+    }
+
+    /// Stores a list, and has the manager propose the policy that the operator wants with it.
     fn take_list(&self, proposal: &Proposal) -> Result<(), Error> {
         let stored = self.roster.replace(&proposal.before, &proposal.list);
         match stored.map_err(|error| Error::of_text(&error.to_string()))? {
-            true => self.note(Note::ProposeList(Arc::clone(&proposal.list))),
+            true => self.note(Note::ProposeList {
+                before: Arc::clone(&proposal.before),
+                list: Arc::clone(&proposal.list),
+            }),
             false => Err(ErrorKind::Busy.error("the list has just changed: try again")),
         }
     }
@@ -361,36 +420,7 @@ fn refuse_losses(request: &OutOfServiceRequest, fabric: &Fabric, effects: &Effec
     Ok(())
 }
 
-/// Plans with the changed list, for its figures. A manager that is not master has no plan.
-fn figures(
-    view: &View,
-    inventory: &Arc<Inventory>,
-    list: &Arc<OutOfService>,
-) -> Result<Option<OutOfServiceFigures>, Error> {
-    let (Role::Master, Some(plan), Some(policy)) = (view.role, &view.plan, &view.policy) else {
-        return Ok(None);
-    };
-    let mut policy = (**policy).clone();
-    policy.out_of_service = Arc::clone(list);
-    let basis = Basis::new(inventory, &view.installed, Arc::new(policy));
-    let before = view
-        .verdict
-        .as_ref()
-        .map(|verdict| verdict.figures.load)
-        .unwrap_or_default();
-    let planned = preview(&basis, plan, before, Par::Sequential);
-    let planned = planned.map_err(|why| refused(format!("no plan goes around it: {why}")))?;
-    Ok(Some(OutOfServiceFigures {
-        engine: planned.engine,
-        pairs_moved: planned.changed.pairs,
-        entries: planned.changed.entries as u64,
-        sets: planned.sets as u64,
-        load_max_before: planned.before.max,
-        load_max_after: planned.after.max,
-    }))
-}
-
-/// Returns the state of a listed place.
+/// Returns what has become of a listed place.
 fn state(view: &View, place: Place, notice: &Notice) -> &'static str {
     let Some(inventory) = &view.inventory else {
         return "absent";
@@ -441,4 +471,32 @@ fn count(number: usize, what: &str) -> String {
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(lines: &str) -> OutOfService {
+        OutOfService::parse(lines).unwrap()
+    }
+
+    /// The manager notes a port of a list that a command has changed a moment ago.
+    #[test]
+    fn what_the_manager_notes_is_in_the_list_whatever_a_command_changed() {
+        let roster = Roster::read(None).unwrap();
+        let first = list("isolate switch 0x10 since 5");
+        let noted = list("isolate switch 0x10 since 5 disabled 0x20[1]");
+        let second = list("isolate switch 0x10 since 5\ndrain switch 0x30 since 6");
+        assert!(roster.replace(&OutOfService::default(), &first).unwrap());
+        assert!(roster.replace(&first, &second).unwrap());
+        roster.note(&first, &noted).unwrap();
+        let both = list("isolate switch 0x10 since 5 disabled 0x20[1]\ndrain switch 0x30 since 6");
+        assert_eq!(*roster.list(), both);
+        // A command that has read the list before has to read it again.
+        assert!(!roster.replace(&second, &first).unwrap());
+        assert_eq!(*roster.list(), both);
+        roster.restore(&Arc::new(first.clone())).unwrap();
+        assert_eq!(*roster.list(), first);
+    }
 }

@@ -15,7 +15,6 @@ use selvedge_config::{Against, Settings, SettingsFile, Sources, Verdict, admit};
 use selvedge_fabric::Fabric;
 use selvedge_health::What;
 use selvedge_plan::Policy;
-use selvedge_planner::JobResult;
 use selvedge_planner::rebalance::preview;
 use selvedge_sim::Par;
 use selvedge_sm::{Asked, Command, Role, View};
@@ -243,7 +242,7 @@ impl Manager {
     }
 
     /// Asks the manager's thread, and waits for the answer.
-    fn ask<T>(&self, note: impl FnOnce(Sender<T>) -> Note) -> Result<T, Error> {
+    pub(crate) fn ask<T>(&self, note: impl FnOnce(Sender<T>) -> Note) -> Result<T, Error> {
         let (answer, answered) = channel();
         let stopped = || ErrorKind::Stopping.error("the manager has stopped");
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -294,6 +293,7 @@ impl Service for Manager {
             sweeps_begun: view.sweeps.begun,
             first_up_ms: first_up.map(|time| time.0 / 1_000_000),
             fabric: fabric.as_ref().map(|fabric| selvedge_api::Fabric::of(fabric)),
+            silent: convert::silent(&view.facts),
             plan: view.plan.as_ref().map(|plan| Plan::of(plan, convert::changes(&view))),
             judged_ok: view
                 .plan
@@ -432,18 +432,15 @@ impl Service for Manager {
         policy.out_of_service = self.roster.list();
         let policy = Arc::new(policy);
         let changed = policy.changed_from(in_force);
-        let job = self.ask(|answer| Note::Preview(policy, answer))?;
-        let mut job = job.ok_or_else(|| not_yet("fabric to plan for"))?;
+        let preview = self.ask(|answer| Note::Preview(policy, answer))?;
+        let preview = preview.ok_or_else(|| not_yet("fabric to plan for"))?;
         // The manager's own jobs have the other threads.
-        let JobResult::Plan(result) = job.run(Par::Sequential) else {
-            return Err(not_yet("plan"));
-        };
-        let installed = job.task.basis_mut().map(|basis| Arc::clone(&basis.installed));
+        let previewed = preview.run(Par::Sequential);
         Ok(WouldSend {
             changed: changed.into_iter().map(str::to_owned).collect(),
             needs_restart: read.needs_restart,
             lines: read.lines,
-            ..changes::would_send(&result, &installed.unwrap_or_default(), &self.shared.names)
+            ..changes::would_send(&previewed, &self.shared.names)
         })
     }
 

@@ -11,6 +11,7 @@ use selvedge_api::Reroute;
 use selvedge_fabric::Fabric;
 use selvedge_health::{Deviation, Known};
 use selvedge_plan::{Generation, OutOfService, Plan, Policy};
+use selvedge_planner::preview::Preview;
 use selvedge_planner::{Job, JobId, JobResult, Warm};
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
@@ -61,10 +62,20 @@ pub(crate) enum Note {
     Command(Command),
     /// The operator proposes a policy, with the SM_Key that goes with it; the change is the answer.
     Propose(Arc<Policy>, SecretKey, Sender<PolicyChange>),
-    /// The operator takes places out of service, or puts them back. The wanted policy is proposed with this list.
-    ProposeList(Arc<OutOfService>),
-    /// The operator asks to which plan a policy would lead. The answer is the job that makes it, if it is possible.
-    Preview(Arc<Policy>, Sender<Option<Box<Job>>>),
+    /// The operator takes places out of service, or puts them back: the wanted policy is proposed with this change of
+    /// its list.
+    ProposeList {
+        before: Arc<OutOfService>,
+        list: Arc<OutOfService>,
+    },
+    /// The operator asks what a policy would send. The answer finds that, if it is possible.
+    Preview(Arc<Policy>, Sender<Option<Box<Preview>>>),
+    /// The same for the wanted policy with this change of its list of places out of service.
+    PreviewList {
+        before: Arc<OutOfService>,
+        list: Arc<OutOfService>,
+        answer: Sender<Option<Box<Preview>>>,
+    },
 }
 
 impl Note {
@@ -85,8 +96,9 @@ impl Note {
             | Self::Port(_)
             | Self::Command(_)
             | Self::Propose(..)
-            | Self::ProposeList(_)
-            | Self::Preview(..) => false,
+            | Self::ProposeList { .. }
+            | Self::Preview(..)
+            | Self::PreviewList { .. } => false,
         }
     }
 }

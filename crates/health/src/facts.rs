@@ -89,6 +89,14 @@ impl AbsentLink {
     }
 }
 
+impl AbsentNode {
+    /// True if it is out of service, or was cabled only to places that are.
+    #[must_use]
+    pub fn is_out_of_service(&self, out: &OutOfService) -> bool {
+        out.has_node(self)
+    }
+}
+
 /// Nodes and links that were there and are gone, and nodes that do not answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Absent {

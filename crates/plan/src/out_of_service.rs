@@ -194,7 +194,75 @@ impl OutOfService {
         self.places.remove(&place)
     }
 
-    /// Returns the list as text, one place per line. [`Self::parse`] reads it.
+    /// Returns this list for a fabric on which `former` was in force: ports that were disabled because of a place that
+    /// is not isolated in this list are enabled again.
+    #[must_use]
+    pub fn enabling(&self, former: &Self) -> Self {
+        let mut list = self.clone();
+        for (&place, notice) in &former.places {
+            let own = self.get(place).map(|own| own.service);
+            if notice.service == Service::Isolate && own != Some(Service::Isolate) {
+                list.enable_ports(place, notice, &notice.disabled);
+            }
+        }
+        list
+    }
+
+    /// Returns this list with a change that was made on another one: `before` became `after` there. If both lists
+    /// changed one place, the newer service counts, and the ports are those that either list has.
+    #[must_use]
+    pub fn with_change(&self, before: &Self, after: &Self) -> Self {
+        let mut list = self.clone();
+        let places: BTreeSet<Place> = before.places.keys().chain(after.places.keys()).copied().collect();
+        for place in places {
+            let (own, was, now) = (self.get(place), before.get(place), after.get(place));
+            if was == now {
+                continue;
+            }
+            match (own, now) {
+                _ if own == was => list.put(place, now.cloned()),
+                (Some(own), Some(now)) => {
+                    let is_new = was.is_none_or(|was| was.service != now.service);
+                    let mut notice = if is_new { now.clone() } else { own.clone() };
+                    notice.disabled = own.disabled.union(&now.disabled).copied().collect();
+                    list.put(place, Some(notice));
+                }
+                // The ports that one list got are not yet enabled, though the place is gone from the other one.
+                (None, Some(notice)) | (Some(notice), None) => {
+                    let is_new = was.is_none_or(|was| was.service != notice.service);
+                    list.put(place, is_new.then(|| notice.clone()));
+                    if let Some(was) = was.filter(|_| !is_new) {
+                        let noted = notice.disabled.difference(&was.disabled).copied().collect();
+                        list.enable_ports(place, notice, &noted);
+                    }
+                }
+                (None, None) => {}
+            }
+        }
+        list
+    }
+
+    fn put(&mut self, place: Place, notice: Option<Notice>) {
+        match notice {
+            Some(notice) => drop(self.places.insert(place, notice)),
+            None => drop(self.places.remove(&place)),
+        }
+    }
+
+    /// Lists ports to be enabled because a place is back in service; `notice` has the time and the reason.
+    fn enable_ports(&mut self, place: Place, notice: &Notice, ports: &BTreeSet<PortId>) {
+        if ports.is_empty() {
+            return;
+        }
+        let listed = self.places.entry(place).or_insert_with(|| Notice {
+            service: Service::Enable,
+            disabled: BTreeSet::new(),
+            ..notice.clone()
+        });
+        listed.disabled.extend(ports);
+    }
+
+    /// Returns the list as text, one place a line. [`Self::parse`] reads it.
     #[must_use]
     pub fn to_text(&self) -> String {
         self.places
@@ -322,5 +390,80 @@ mod tests {
             .map(|n| format!("drain switch {:#x} since 5\n", n + 1))
             .collect();
         assert_eq!(OutOfService::parse(&many), Err((PLACES_MAX + 1, LineFault::Limit)));
+    }
+
+    /// Returns the list of these lines.
+    fn list(lines: &[&str]) -> OutOfService {
+        OutOfService::parse(&lines.join("\n")).unwrap()
+    }
+
+    const PLACE: &str = "switch 0x10 since 5";
+    const OTHER: &str = "drain switch 0x30 since 4";
+
+    #[test]
+    fn two_changes_of_a_list_are_both_in_it() {
+        let check = |before: &str, manager: &str, operator: &str, want: &str| {
+            let of = |line: &str| match line {
+                "" => list(&[OTHER]),
+                _ => list(&[OTHER, line]),
+            };
+            let (before, manager, operator, want) = (of(before), of(manager), of(operator), of(want));
+            assert_eq!(
+                manager.with_change(&before, &operator),
+                want,
+                "the operator's on the manager's"
+            );
+            assert_eq!(
+                operator.with_change(&before, &manager),
+                want,
+                "the manager's on the operator's"
+            );
+            assert_eq!(before.with_change(&before, &manager), manager);
+            assert_eq!(manager.with_change(&before, &before), manager);
+        };
+        let isolate = format!("isolate {PLACE}");
+        let noted = format!("{isolate} disabled 0x20[1]");
+        let enable = format!("enable {PLACE} disabled 0x20[1]");
+        // The manager notes a port that it disables.
+        check(&isolate, &noted, &isolate, &noted);
+        check(&isolate, &noted, "", &enable);
+        check(
+            &isolate,
+            &noted,
+            &format!("drain {PLACE}"),
+            &format!("drain {PLACE} disabled 0x20[1]"),
+        );
+        check(
+            &isolate,
+            &noted,
+            &format!("{isolate} disabled 0x20[2]"),
+            &format!("{isolate} disabled 0x20[1],0x20[2]"),
+        );
+        // The manager has enabled the ports of a place.
+        check(&enable, "", &enable, "");
+        check(&enable, "", &noted, &noted);
+        // The operator alone.
+        check("", "", &isolate, &isolate);
+        check(&noted, &noted, &enable, &enable);
+    }
+
+    #[test]
+    fn ports_of_places_that_are_not_isolated_any_more_are_enabled() {
+        let check = |former: &[&str], now: &[&str], want: &[&str]| {
+            assert_eq!(list(now).enabling(&list(former)), list(want), "{former:?} {now:?}");
+        };
+        let isolate = format!("isolate {PLACE} disabled 0x20[1]");
+        let enable = format!("enable {PLACE} disabled 0x20[1]");
+        check(&[OTHER, &isolate], &[OTHER], &[OTHER, &enable]);
+        check(
+            &[&isolate],
+            &[&format!("drain {PLACE}")],
+            &[&format!("drain {PLACE} disabled 0x20[1]")],
+        );
+        check(&[&isolate], &[&isolate], &[&isolate]);
+        // No port was to be disabled.
+        check(&[&format!("isolate {PLACE}")], &[OTHER], &[OTHER]);
+        check(&[OTHER], &[], &[]);
+        check(&[], &[&isolate], &[&isolate]);
     }
 }

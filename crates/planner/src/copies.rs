@@ -24,9 +24,16 @@ pub struct Copies {
 impl Copies {
     /// Returns the current multicast tables of a fabric.
     pub(crate) fn tables(&self, fabric: &Fabric) -> MulticastTables {
+        self.tables_without(fabric, &BTreeSet::new())
+    }
+
+    /// Returns the current multicast tables of a fabric. Switches that are left out count as unknown, because their
+    /// tables cannot be changed.
+    pub(crate) fn tables_without(&self, fabric: &Fabric, left_out: &BTreeSet<Guid>) -> MulticastTables {
         let mut tables = MulticastTables::new(fabric.switches().len());
         for switch in fabric.switches().indices() {
-            let held = self.held.get(&fabric.switch(switch).guid);
+            let guid = fabric.switch(switch).guid;
+            let held = self.held.get(&guid).filter(|_| !left_out.contains(&guid));
             for (&place, &data) in held.into_iter().flatten() {
                 tables.set_block(switch, place, data);
             }

@@ -5,6 +5,7 @@
 
 mod adopt;
 mod aim;
+pub mod aliases;
 mod asks;
 mod backups;
 mod basis;
@@ -29,6 +30,7 @@ pub mod out_of_service;
 pub mod past;
 mod port_reason;
 mod ports;
+pub mod preview;
 pub mod rebalance;
 mod rehang;
 mod repair;

@@ -3,19 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, NodeIdx, PortRef};
+use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_plan::out_of_service::Place;
 use selvedge_plan::{OutOfService, Plan};
 use selvedge_routing::{Difference, difference};
-use selvedge_sim::Par;
 use selvedge_verify::Load;
 
-use crate::basis::Basis;
 use crate::event::PlanEvent;
-use crate::fabric_plan::PlanFabric;
+use crate::fabric_plan::PlanResult;
 use crate::held::with_top;
 use crate::inventory::{Inventory, link_state};
-use crate::told::Told;
 use crate::withdrawn::{Withdrawn, ends_of};
 
 /// The effects of a changed list on the fabric, before a plan is made.
@@ -31,16 +28,16 @@ pub struct Effects {
     pub hosts_behind: Vec<PortRef>,
 }
 
-/// The plan with a changed list, as it would be made now.
+/// The plan with a changed list, compared with the plan in force.
 #[derive(Clone, Debug)]
-pub struct Preview {
+pub struct Compared {
     /// Difference from the tables in force.
     pub changed: Difference,
     /// Host pairs on links with the tables in force.
     pub before: Load,
     /// Host pairs on links with the new tables.
     pub after: Load,
-    /// Sets of the change.
+    /// Sets of the plan.
     pub sets: usize,
     /// Engine that made the tables.
     pub engine: String,
@@ -49,7 +46,7 @@ pub struct Preview {
 impl Inventory {
     /// Returns the inventory with all links as its agents reported them: nothing is withdrawn.
     #[must_use]
-    fn as_found(&self) -> Self {
+    pub fn as_found(&self) -> Self {
         let mut found = self.clone();
         let fabric = Arc::make_mut(&mut found.fabric);
         for &at in self.withdrawn.idle.iter().chain(&self.withdrawn.hosts) {
@@ -120,25 +117,13 @@ fn beyond(found: &Inventory, list: &OutOfService) -> Vec<NodeIdx> {
         .collect()
 }
 
-/// Returns the plan that would be made with the policy of `basis`; this policy has the changed list of places out of
-/// service.
+/// Compares the first plan with a changed list with the plan in force. `before`: host pairs on links with that one.
 ///
 /// # Errors
 ///
 /// If no plan is accepted, returns the reason for each engine.
-pub fn preview(basis: &Basis, plan: &Plan, before: Load, par: Par) -> Result<Preview, String> {
-    let mut inventory = basis.inventory.as_found();
-    inventory.withdraw(&basis.policy.out_of_service, |_| false);
-    let fabric: Arc<Fabric> = Arc::clone(&inventory.fabric);
-    let task = PlanFabric {
-        told: Arc::new(Told::default().with_plan(&fabric, plan)),
-        ..PlanFabric::new(Basis {
-            inventory: Arc::new(inventory),
-            ..basis.clone()
-        })
-    };
-    let result = task.run(par);
-    let Some(outcome) = result.outcome else {
+pub fn compare(plan: &Plan, before: Load, result: &PlanResult) -> Result<Compared, String> {
+    let Some(outcome) = &result.outcome else {
         let refused = result.events.iter().filter_map(|event| match event {
             PlanEvent::Refused { engine, why } => Some(format!("{engine}: {why}")),
             PlanEvent::OutOfLids { .. } | PlanEvent::NoPlan => Some(event.to_string()),
@@ -146,13 +131,14 @@ pub fn preview(basis: &Basis, plan: &Plan, before: Load, par: Par) -> Result<Pre
         });
         return Err(refused.collect::<Vec<_>>().join("; "));
     };
+    let fabric = &outcome.inventory.fabric;
     let new = with_top(outcome.plan.tables.clone(), plan.tables.top());
     let is_same_shape = plan.tables.switches() == fabric.switches().len();
     let changed = match is_same_shape {
-        true => difference(&fabric, &plan.lids, &plan.tables, &new),
+        true => difference(fabric, &plan.lids, &plan.tables, &new),
         false => Difference::default(),
     };
-    Ok(Preview {
+    Ok(Compared {
         changed,
         before,
         after: outcome.verdict.figures.load,

@@ -21,6 +21,7 @@ use selvedge_plan::Policy;
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_planner::Judge;
+use selvedge_planner::preview::Preview;
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Command, Config, Event, Input, Milestone, Output, PersistentState, Sm, StageName, View};
 use selvedge_telemetry::Sampler;
@@ -264,7 +265,14 @@ impl Rehearsal {
         }
     }
 
-    /// Gives a manager another SM_Key, for the current process and all later ones.
+    /// Returns what finds the Sets of a policy, as a dry run of it does. `None` if the manager does not run, or knows
+    /// too little of the fabric.
+    pub fn preview(&mut self, id: ManagerId, policy: Arc<Policy>) -> Option<Preview> {
+        let life = self.managers.get_mut(id.0)?.life.as_mut()?;
+        life.sm.preview(policy)
+    }
+
+    /// Gives a manager another SM_Key: now if it runs, and for all later processes.
     pub fn set_sm_key(&mut self, id: ManagerId, key: SecretKey) -> Result<(), RehearsalError> {
         let manager = self.managers.get_mut(id.0).ok_or_else(|| unknown(id))?;
         manager.config.sm_key = key.expose();

@@ -139,7 +139,7 @@ pub enum PlansWith {
 pub struct Ctx<'a> {
     /// When the input arrived.
     pub now: Time,
-    /// The policy in force.
+    /// The policy in force, with the M_Key that the operator wants: ports get it when it is stored.
     pub in_force: &'a Arc<Policy>,
 }
 
@@ -366,8 +366,8 @@ impl Changes {
         }
     }
 
-    /// Restores the policy from before the change. If the change was kept for later, ports keep the M_Key
-    /// that they hold.
+    /// The policy before the change is in force. If the change was kept for later, ports keep the M_Key that they hold.
+    /// Ports that may have been disabled by the change are enabled again.
     fn roll_back(
         &mut self,
         ctx: &Ctx<'_>,
@@ -378,6 +378,10 @@ impl Changes {
         let Some(mut open) = self.open.take() else { return };
         if let Some(held) = held.filter(|_| open.was_later) {
             Arc::make_mut(&mut open.before).m_key = held.expose();
+        }
+        let list = open.before.out_of_service.enabling(&ctx.in_force.out_of_service);
+        if list != *open.before.out_of_service {
+            Arc::make_mut(&mut open.before).out_of_service = Arc::new(list);
         }
         let state = ChangeState::RolledBack {
             why: Arc::clone(&why),

@@ -93,7 +93,16 @@ fn a_spine_is_drained_isolated_kept_over_a_kill_and_enabled() {
     let (spine, far) = spine(&lab);
 
     let dry = lab.run_in_turn(&["drain", &spine, "--dry-run"]).exits(0);
-    dry.says("no host loses a connection").says("nothing was changed");
+    dry.says("no host loses a connection")
+        .says("nothing was changed")
+        .says("LinearForwardingTable")
+        .says("LIDs 0 to 63");
+    let dry = lab.run_in_turn(&["isolate", &spine, "--dry-run", "--json"]).exits(0).json();
+    let sets = dry["sets"].as_array().unwrap();
+    let of = |attribute: &str| sets.iter().filter(|set| set["attribute"] == attribute).count();
+    assert!(of("LinearForwardingTable") > 0, "{dry}");
+    let disables = sets.iter().filter(|set| set["what"] == "PortPhysicalState Disabled");
+    assert_eq!(disables.count(), far.len(), "{dry}");
     assert_eq!(places(&lab), []);
     let change = lab
         .run_in_turn(&["drain", &spine, "--reason", "fan", "--json"])
@@ -103,6 +112,7 @@ fn a_spine_is_drained_isolated_kept_over_a_kill_and_enabled() {
         (&change["started"], &change["service"]),
         (&Value::Bool(true), &Value::from("drain"))
     );
+    assert!(change.get("sets").is_none(), "only a dry run lists Sets");
     let figures = &change["figures"];
     assert!(
         figures["entries"].as_u64() > Some(0) && figures["pairs_moved"].as_u64() > Some(0),

@@ -13,7 +13,7 @@ use selvedge_verify::standing::CopyTurns;
 use selvedge_verify::{Judged, Kind, MulticastSubject, Refusal, RouteTurns, circular_groups};
 
 use crate::basis::Basis;
-use crate::copies::TakenApart;
+use crate::copies::{Copies, TakenApart};
 use crate::engine::in_words;
 use crate::event::PlanEvent;
 
@@ -40,6 +40,37 @@ pub struct MulticastTask {
     pub apart: Vec<(Lid, Guid)>,
     /// If set, trees with a better alternative are moved, with at most this many Sets (but at least one tree).
     pub moves: Option<usize>,
+}
+
+/// Multicast groups, and the trees in force for them.
+#[derive(Clone, Debug, Default)]
+pub struct TreesInForce {
+    /// The groups, and what switches copy.
+    pub copies: Copies,
+    /// Roots of the trees, by group.
+    pub roots: BTreeMap<Lid, Guid>,
+    /// Members left out by the trees.
+    pub apart: Vec<(Lid, Guid)>,
+}
+
+impl TreesInForce {
+    /// Returns the task that plans all trees anew beside a plan in force. Switches in `left_out` get no tables.
+    #[must_use]
+    pub fn task(&self, basis: Basis, plan: Arc<Plan>, left_out: BTreeSet<Guid>) -> MulticastTask {
+        let groups = &self.copies.groups;
+        MulticastTask {
+            groups: Arc::clone(groups),
+            held: self.copies.tables_without(&basis.inventory.fabric, &left_out),
+            roots: self.roots.clone(),
+            stale: groups.iter().map(|group| group.mlid).collect(),
+            left_out,
+            beside: None,
+            apart: self.apart.clone(),
+            moves: None,
+            plan,
+            basis,
+        }
+    }
 }
 
 /// Result of [`MulticastTask`].

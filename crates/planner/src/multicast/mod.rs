@@ -3,4 +3,4 @@
 mod beside;
 mod job;
 
-pub use job::{Beside, MulticastPlan, MulticastResult, MulticastTask, PlannedTrees};
+pub use job::{Beside, MulticastPlan, MulticastResult, MulticastTask, PlannedTrees, TreesInForce};

@@ -9,6 +9,7 @@ mod changes;
 mod common;
 mod counts;
 mod determinism;
+mod dry_run;
 mod key_rotation;
 mod killed_half_way;
 mod many_keys;

@@ -3,16 +3,20 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, Node, PortRef};
 use selvedge_plan::out_of_service::{Notice, Place, PortId, Service};
-use selvedge_plan::{OutOfService, Policy};
+use selvedge_plan::{ChangeSet, Installed, OutOfService, Plan, Policy};
 use selvedge_planner::out_of_service::{ends_of, port_id};
-use selvedge_rehearsal::{LogEntry, ManagerId, Options, Rehearsal};
-use selvedge_sim::Seed;
-use selvedge_sm::Event;
+use selvedge_planner::{Accepted, DefaultJudge, Inventory, Judge};
+use selvedge_rehearsal::{LogEntry, ManagerId, Options, RefuseAll, Rehearsal};
+use selvedge_sim::{Par, Seed};
+use selvedge_sm::{Command, Config, Event, Mode};
 use selvedge_types::{Guid, PhysState, PortNum, PortState};
+use selvedge_verify::Refusal;
+use selvedge_wire::LocalPort;
 
 use crate::common;
 
@@ -325,6 +329,92 @@ fn a_port_that_is_disabled_later_is_enabled_with_the_others() {
     let up = switch.external_ports().filter(|(_, port)| port.is_up()).count();
     assert_eq!((up, view.is_up()), (all.len(), true));
     world.no_set_failed();
+}
+
+/// A judge that refuses plans as long as its flag is set.
+#[derive(Debug)]
+struct Gate(Arc<AtomicBool>);
+
+impl Judge for Gate {
+    fn judge(
+        &self,
+        inventory: &Inventory,
+        installed: &Installed,
+        plan: &Plan,
+        changes: &(dyn Fn() -> ChangeSet + Sync),
+        par: Par,
+    ) -> Result<Accepted, Box<Refusal>> {
+        match self.0.load(Ordering::Relaxed) {
+            true => RefuseAll.judge(inventory, installed, plan, changes, par),
+            false => DefaultJudge::default().judge(inventory, installed, plan, changes, par),
+        }
+    }
+}
+
+/// The port of a host is disabled in the first step of the plan. While the plan waits for the packets of the host, a
+/// fault interrupts it, and the judge refuses the next plan: the change is rolled back.
+#[test]
+fn a_port_that_half_a_change_has_disabled_is_enabled_by_its_rollback() {
+    let fabric = common::fabric("karytree:k=4,n=2");
+    let mut world = Rehearsal::new(&fabric, Options::default());
+    let refuses = Arc::new(AtomicBool::new(false));
+    let nowhere = LocalPort {
+        node_guid: Guid::NONE,
+        port_guid: Guid::NONE,
+        port: PortNum::MANAGEMENT,
+    };
+    let config = Config::new(Mode::Manage, nowhere, Arc::default());
+    let manager = world.add_manager("a", "\"H-0\"", config, Arc::new(Gate(Arc::clone(&refuses))));
+    world.start(manager).unwrap();
+    let mut world = World { fabric, world, manager };
+    world.quiet();
+    let host = world
+        .fabric
+        .nodes()
+        .iter_enumerated()
+        .rfind(|(_, node)| !node.is_switch());
+    let at = PortRef {
+        node: host.unwrap().0,
+        port: PortNum::new(1).unwrap(),
+    };
+    let near = world.fabric.peer(at).unwrap();
+    let place = Place::Port(port_id(&world.fabric, at));
+    let noted = BTreeSet::from([port_id(&world.fabric, near)]);
+    world.load(vec![(place, Service::Isolate, noted)]);
+    let is_disabled = |world: &Rehearsal| {
+        let chassis = world.emulator().chassis();
+        let port = chassis.port_at(near.node, near.port.get()).unwrap();
+        chassis.wire(port).phys() == PhysState::Disabled
+    };
+    let bound = Duration::from_secs(5);
+    world.world.run_until(bound, "a disabled port", is_disabled).unwrap();
+    let change = world
+        .world
+        .view(world.manager)
+        .unwrap()
+        .policy_changes
+        .last()
+        .cloned()
+        .unwrap();
+    assert_eq!(change.state.name(), "judged", "half of it is applied");
+    refuses.store(true, Ordering::Relaxed);
+    world.world.command(world.manager, Command::Sweep).unwrap();
+    let is_rolled_back = |world: &Rehearsal| {
+        let changes = world.view(manager).unwrap().policy_changes;
+        changes
+            .last()
+            .is_some_and(|change| change.state.name() == "rolled_back")
+    };
+    world.world.run_until(bound, "a rollback", is_rolled_back).unwrap();
+    refuses.store(false, Ordering::Relaxed);
+    // The next sweep plans again.
+    world.world.command(world.manager, Command::Sweep).unwrap();
+    world.quiet();
+    assert!(!is_disabled(&world.world), "{}", world.world.log_text());
+    assert!(world.listed().is_empty(), "{:?}", world.listed());
+    let view = world.world.view(world.manager).unwrap();
+    let fabric = view.fabric.as_ref().unwrap();
+    assert!(view.is_up() && fabric.find(world.fabric.node(at.node).guid).is_some());
 }
 
 /// The list forgets a place when all its ports are enabled: a port that the operator disables by another tool

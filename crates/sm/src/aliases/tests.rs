@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use selvedge_fabric::PortSettings;
-use selvedge_plan::Phase;
+use selvedge_fabric::{LinkState, PortSettings};
+use selvedge_plan::aliases::{GuidSet, aliases_in};
+use selvedge_plan::{Op, Phase};
 use selvedge_planner::DefaultJudge;
+use selvedge_types::PortState;
 
 use super::*;
 use crate::made::{FAR, NEAR, guid, inventory, row};
@@ -208,7 +210,31 @@ fn a_port_that_may_have_been_off_is_read_again() {
     assert_eq!(set(near), (Some(at(1)), vec!["read 1"]));
     // The port of the switch at the other end of its link.
     assert_eq!(set(fabric.peer(near).unwrap()), (Some(at(1)), vec!["read 1"]));
-    assert_eq!(bench.aliases.unread().iter().collect::<Vec<_>>(), [&(own(NEAR), 0)]);
+    assert_eq!(
+        bench.aliases.book().unread().iter().collect::<Vec<_>>(),
+        [&(own(NEAR), 0)]
+    );
+}
+
+#[test]
+fn an_alias_of_a_port_that_is_gone_goes_to_the_port_that_waits_for_it() {
+    let mut bench = Bench::named();
+    bench.hand(1, In::Changed(vec![shall(FAR, &[ALIAS])]));
+    bench.hand(1, In::Holds((own(FAR), 0), block(FAR, &[])));
+    assert!(bench.hand(1, In::Due).is_empty(), "the other port holds it");
+    let mut fabric = Fabric::clone(&bench.inventory.fabric);
+    let near = fabric.find_port(own(NEAR)).unwrap();
+    let (link, settings) = fabric.port(near).map(|port| (port.link, port.settings)).unwrap();
+    let state = PortState::Down;
+    fabric.set_port(near, LinkState { state, ..link }, settings);
+    bench.inventory.fabric = Arc::new(fabric);
+    let fabric = Arc::clone(&bench.inventory.fabric);
+    bench.hand(2, In::PlanInForce(&fabric, &ChangeSet::default()));
+    assert_eq!(
+        (bench.aliases.due(), bench.hand(2, In::Due)),
+        (Some(at(2)), vec!["write"])
+    );
+    assert_eq!(bench.change, [[(own(FAR), vec![ALIAS])]]);
 }
 
 #[test]
@@ -224,13 +250,13 @@ fn a_port_that_comes_has_its_own_guid() {
 fn a_block_that_differs_is_written_again() {
     let mut bench = Bench::named();
     bench.hand(1, In::HoldsOtherwise((own(NEAR), 0), block(NEAR, &[])));
-    assert_eq!(bench.aliases.held()[&(own(NEAR), 0)], block(NEAR, &[]));
+    assert_eq!(bench.aliases.book().held()[&(own(NEAR), 0)], block(NEAR, &[]));
     assert_eq!(
         (bench.aliases.due(), bench.hand(1, In::Due)),
         (Some(at(1)), vec!["write"])
     );
     bench.hand(2, In::AnotherManages);
-    assert!(bench.aliases.held().is_empty());
+    assert!(bench.aliases.book().held().is_empty());
     bench.mode = Mode::DryRun;
     bench.hand(3, In::Changed(vec![shall(NEAR, &[ALIAS])]));
     assert_eq!(bench.aliases.due(), None, "aliases are the master's");

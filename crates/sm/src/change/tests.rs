@@ -1,6 +1,6 @@
 //! What becomes of a proposal, input by input.
 
-use selvedge_plan::EngineName;
+use selvedge_plan::{EngineName, OutOfService};
 
 use super::*;
 
@@ -241,6 +241,33 @@ fn a_plan_that_was_not_applied_can_be_taken_back() {
     assert!(bench.changes.would_roll_back(JobId(2)));
     assert_eq!(bench.hand(refused()), [ROLLED_BACK]);
     assert_eq!(bench.engine_in_force(), "first");
+}
+
+#[test]
+fn a_rollback_enables_ports_that_the_change_may_have_disabled() {
+    let with = |line: &str| {
+        In::Proposed(Arc::new(Policy {
+            out_of_service: Arc::new(OutOfService::parse(line).unwrap()),
+            ..Policy::clone(&policy("first"))
+        }))
+    };
+    let isolate = "isolate switch 0x10 since 5 disabled 0x20[1]";
+    let check = |is_accepted: bool, want: &str| {
+        let mut bench = Bench::new();
+        bench.hand(with(isolate));
+        bench.hand(In::HandedOut(JobId(1)));
+        if is_accepted {
+            bench.hand(In::Accepted);
+            bench.hand(In::SweepBegins);
+            bench.hand(In::HandedOut(JobId(2)));
+        }
+        assert_eq!(bench.hand(refused()), [ROLLED_BACK]);
+        let want = OutOfService::parse(want).unwrap();
+        assert_eq!(*bench.in_force.out_of_service, want, "{is_accepted}");
+    };
+    // Its Sets may have been sent in part.
+    check(true, "enable switch 0x10 since 5 disabled 0x20[1]");
+    check(false, "");
 }
 
 #[test]

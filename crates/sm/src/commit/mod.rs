@@ -52,6 +52,17 @@ pub struct InForce {
     aim: Option<Arc<Aim>>,
 }
 
+/// How far agents hold the plan in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// No plan is in force.
+    No,
+    /// Sets have failed, or a sweep has interrupted the plan after it: agents hold entries of it and of another one.
+    InPart,
+    /// Every agent holds it.
+    Whole,
+}
+
 /// Why a sweep ended without a new plan.
 #[derive(Clone, Debug)]
 pub enum NoPlan {
@@ -375,10 +386,13 @@ impl InForce {
         self.change.failed
     }
 
-    /// Returns true if agents hold the plan in force: none of its Sets failed, and no sweep has since interrupted
-    /// another plan. (The last complete snapshot would then belong to that other plan.)
-    pub const fn is_whole(&self) -> bool {
-        self.plan.is_some() && self.change.failed == 0 && self.aim.is_none()
+    /// Returns how far agents hold the plan that belongs to the last complete snapshot.
+    pub const fn held(&self) -> Held {
+        match (&self.plan, &self.aim) {
+            (None, _) => Held::No,
+            (Some(_), None) if self.change.failed == 0 => Held::Whole,
+            (Some(_), _) => Held::InPart,
+        }
     }
 
     /// Returns the settings that ports have declined.

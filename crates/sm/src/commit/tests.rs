@@ -70,16 +70,17 @@ fn agents_hold_a_plan_in_force_unless_sets_failed_or_the_next_plan_was_interrupt
         sent: (1, failed),
     };
     let mut in_force = InForce::default();
-    let mut is_whole_after = |input: In<'_>| {
+    let mut held_after = |input: In<'_>| {
         told(&mut in_force, input);
-        in_force.is_whole()
+        in_force.held()
     };
-    assert!(is_whole_after(applied(0)));
-    assert!(!is_whole_after(In::LeftHalfWay { plan, fabric }));
-    assert!(!is_whole_after(In::Accepted(&outcome)), "no Set of it is sent");
-    assert!(is_whole_after(applied(0)));
-    assert!(!is_whole_after(applied(1)));
-    assert!(!is_whole_after(In::Dropped));
+    assert_eq!(held_after(In::Accepted(&outcome)), Held::No);
+    assert_eq!(held_after(applied(0)), Held::Whole);
+    assert_eq!(held_after(In::LeftHalfWay { plan, fabric }), Held::InPart);
+    assert_eq!(held_after(In::Accepted(&outcome)), Held::InPart, "no Set of it is sent");
+    assert_eq!(held_after(applied(0)), Held::Whole);
+    assert_eq!(held_after(applied(1)), Held::InPart);
+    assert_eq!(held_after(In::Dropped), Held::No);
 }
 
 #[test]

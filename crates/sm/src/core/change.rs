@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use selvedge_plan::{Installed, Policy};
-use selvedge_planner::{Job, JobId, PlanFabric, Task};
+use selvedge_planner::preview::Preview;
+use selvedge_planner::{JobId, PlanFabric};
 use selvedge_types::SecretKey;
 
 use super::{Sm, keys};
@@ -18,9 +19,11 @@ use crate::withdrawal;
 impl Sm {
     /// Hands an input to changes of policy, and carries out their effects.
     pub(crate) fn change_policy(&mut self, input: In, out: &mut Vec<Output>) {
+        // A key of the policy in force that is not stored yet is in it: a rollback of another change must not lose it.
+        let in_force = keys::with_m_key(Arc::clone(&self.config.policy), self.keys.wanted());
         let ctx = Ctx {
             now: self.now,
-            in_force: &self.config.policy,
+            in_force: &in_force,
         };
         let mut effects = Vec::new();
         let waits = matches!(input, In::NotNow(_));
@@ -87,23 +90,31 @@ impl Sm {
         self.changes.plans_with(job)
     }
 
-    /// Returns the job that would plan the known fabric with this policy, for a preview: the manager does not wait for
-    /// its result. `None`: too little of the fabric is known.
-    pub fn preview(&mut self, policy: Arc<Policy>) -> Option<Job> {
-        let inventory = self.inventory.clone().filter(|_| !self.is_cut_off())?;
+    /// Returns what finds the Sets of this policy on the known fabric. The manager does not wait for the result.
+    /// `None`: too little of the fabric is known.
+    pub fn preview(&mut self, policy: Arc<Policy>) -> Option<Preview> {
+        let known = self.inventory.clone().filter(|_| !self.is_cut_off())?;
         if self.in_force.sweeps() == 0 || self.config.mode == Mode::Watch {
             return None;
         }
+        let mut inventory = known.as_found();
+        self.leave_out_of_service(&policy.out_of_service, &mut inventory);
+        let inventory = Arc::new(inventory);
         let installed = Installed::clone(self.in_force.installed());
         let (under_way, installed) = self.with_what_is_under_way(&inventory.fabric, installed);
-        let task = PlanFabric {
+        let first = keys::with_m_key(Arc::clone(&policy), self.keys.present());
+        let plan = PlanFabric {
             rebalances: true,
             asks: self.registration.asks(self.config.mode),
-            ..self.whole_plan(&policy, &inventory, &installed, under_way)
+            ..self.whole_plan(&first, &inventory, &installed, under_way)
         };
-        Some(Job {
-            id: JobId::default(),
-            task: Task::Plan(Box::new(task)),
+        Some(Preview {
+            plan,
+            trees: self.multicast.trees_in_force(),
+            without_trees: self.multicast.left_out(),
+            aliases: self.aliases.book().clone(),
+            without_aliases: self.aliases.left_out(),
+            then: (first.m_key != policy.m_key).then_some(policy),
         })
     }
 

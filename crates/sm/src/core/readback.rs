@@ -31,8 +31,8 @@ impl Sm {
             in_force: self.in_force.with_fabric().map(|(fabric, plan)| (plan, fabric)),
             installed: self.in_force.installed(),
             copies: self.multicast.held(),
-            guids: self.aliases.held(),
-            unread_guids: self.aliases.unread(),
+            guids: self.aliases.book().held(),
+            unread_guids: self.aliases.book().unread(),
         };
         let mut effects = Vec::new();
         self.read_back.handle(&ctx, input, &mut effects);

@@ -11,6 +11,7 @@ use selvedge_planner::Inventory;
 use selvedge_planner::out_of_service::{find_port, port_id, settled};
 
 use super::Sm;
+use crate::commit::Held;
 use crate::config::Mode;
 use crate::election::Role;
 use crate::event::SweepReason;
@@ -32,19 +33,24 @@ impl Sm {
         }
     }
 
-    /// Removes the links that the operator has taken out of service from the inventory of a sweep. A link that carries
-    /// packets stays in it until the plan in force and its multicast trees no longer use the link, and packets of older
-    /// entries are gone. The plan in force does so when it was made without the link and is applied: while a plan waits
-    /// for packets, entries of the one before it still lead over the link. A link that was left out before stays so.
+    /// Removes the links that the operator has taken out of service from the inventory of a sweep.
     pub(super) fn take_out_of_service(&mut self, inventory: &mut Inventory) {
         let list = Arc::clone(&self.policy_to_plan().out_of_service);
+        self.leave_out_of_service(&list, inventory);
+    }
+
+    /// Removes the links of a list from an inventory that has them all. A link that carries packets stays in it until
+    /// the plan in force and its multicast trees no longer use the link, and packets of older entries are gone. The
+    /// plan in force does so when it was made without the link and agents hold it: while a plan waits for packets,
+    /// entries of the one before it still lead over the link. A link that was left out before stays so.
+    pub(super) fn leave_out_of_service(&mut self, list: &OutOfService, inventory: &mut Inventory) {
         if list.is_empty() {
             return;
         }
         let has_packets = self.under_way(&inventory.fabric).is_some();
-        let is_good = self.in_force.plan().is_some() && self.in_force.failed() == 0;
-        let before = self.in_force.inventory().filter(|_| is_good);
-        let are_off = self.in_force.is_whole() && !has_packets;
+        let held = self.in_force.held();
+        let before = self.in_force.inventory().filter(|_| held != Held::No);
+        let are_off = held == Held::Whole && !has_packets;
         let copied_to = self.multicast.copies().ports(&inventory.fabric);
         let is_copied_to = |at: PortRef| {
             copied_to.contains(&at) || inventory.fabric.peer(at).is_some_and(|far| copied_to.contains(&far))
@@ -55,7 +61,7 @@ impl Sm {
             let free = free.filter_map(|at| find_port(&inventory.fabric, port_id(&before.fabric, at)));
             free.filter(|&at| !is_copied_to(at)).collect()
         });
-        inventory.withdraw(&list, |at| free.contains(&at));
+        inventory.withdraw(list, |at| free.contains(&at));
     }
 
     /// Updates the list of places out of service after a plan was accepted that sends no Set: adds the ports that the

@@ -18,11 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
-use selvedge_plan::multicast::{
-    MftBlock, MftBlocks, MulticastChange, MulticastGroup, MulticastGroups, MulticastTables, blocks_up_to,
-};
+use selvedge_plan::multicast::{MftBlock, MftBlocks, MulticastChange, MulticastGroup, MulticastGroups, blocks_up_to};
 use selvedge_plan::{Installed, Plan, Policy};
-use selvedge_planner::multicast::{Beside, MulticastPlan, MulticastResult, MulticastTask, PlannedTrees};
+use selvedge_planner::multicast::{Beside, MulticastPlan, MulticastResult, MulticastTask, PlannedTrees, TreesInForce};
 use selvedge_planner::rebalance::budget;
 use selvedge_planner::{Basis, Copies, Inventory, JobId, TakenApart};
 use selvedge_sim::Time;
@@ -311,16 +309,19 @@ impl Multicast {
         let beside = self.trees.beside.as_ref();
         let beside = beside.filter(|(of, beside, _)| Arc::ptr_eq(of, fabric) && Arc::ptr_eq(beside, &plan));
         MulticastTask {
-            groups: Arc::clone(&self.groups),
-            held: self.tables(fabric, &left_out),
-            roots: self.trees.roots.clone(),
             stale,
-            left_out,
             beside: beside.map(|(_, _, beside)| Arc::clone(beside)),
-            apart: self.trees.apart.clone(),
             moves: moves.then(|| budget(&basis.policy, &plan.tables)),
-            plan,
-            basis,
+            ..self.trees_in_force().task(basis, plan, left_out)
+        }
+    }
+
+    /// Returns the groups, and the trees in force for them.
+    pub fn trees_in_force(&self) -> TreesInForce {
+        TreesInForce {
+            copies: self.copies(),
+            roots: self.trees.roots.clone(),
+            apart: self.trees.apart.clone(),
         }
     }
 
@@ -499,20 +500,6 @@ impl Multicast {
         }
         unknown.sort_unstable_by_key(|&(switch, place)| std::cmp::Reverse((place, switch)));
         unknown
-    }
-
-    /// Returns the known MFTs of the switches of a fabric. Switches that are left out count as unknown, because their
-    /// tables cannot be changed.
-    fn tables(&self, fabric: &Fabric, left_out: &BTreeSet<Guid>) -> MulticastTables {
-        let mut tables = MulticastTables::new(fabric.switches().len());
-        for switch in fabric.switches().indices() {
-            let guid = fabric.switch(switch).guid;
-            let held = self.held.get(&guid).filter(|_| !left_out.contains(&guid));
-            for (&place, &data) in held.into_iter().flatten() {
-                tables.set_block(switch, place, data);
-            }
-        }
-        tables
     }
 
     fn learn(&mut self, switch: Guid, place: Place, data: MftBlock) {

@@ -327,3 +327,35 @@ fn the_plan_in_force_stays_where_its_policy_makes_no_other() {
     assert_eq!(bench.states(), ["kept"]);
     assert!(bench.sm.view().facts.refused.is_none());
 }
+
+/// The M_Key of a change that was kept waits for the disk. Another change is refused meanwhile.
+#[test]
+fn a_rollback_of_the_next_change_keeps_an_m_key_that_is_not_stored_yet() {
+    for is_stored_late in [false, true] {
+        let mut bench = Bench::at_rest();
+        bench.is_full = is_stored_late;
+        let rotates = |policy: &Arc<Policy>| {
+            Arc::new(Policy {
+                m_key: 7,
+                ..Policy::clone(policy)
+            })
+        };
+        bench.propose(&rotates(&Arc::default()));
+        bench.compute_all();
+        assert_eq!(bench.states(), ["kept"]);
+        assert_eq!(bench.hosts[1].info.m_key, if is_stored_late { 0 } else { 7 });
+        bench.propose(&rotates(&hopeless(0)));
+        let changed = bench.sm.policy_changes().last().unwrap().changed.clone();
+        assert_eq!(*changed, ["routing.engines"], "the key is that of the policy in force");
+        bench.compute_all();
+        assert_eq!(bench.states(), ["kept", "rolled_back"]);
+        if is_stored_late {
+            bench.is_full = false;
+            let id = bench.asked;
+            bench.hand(Input::Persisted { id });
+            bench.compute_all();
+        }
+        assert_eq!(bench.hosts[1].info.m_key, 7, "stored late: {is_stored_late}");
+        assert_eq!(bench.sm.view().policy.unwrap().m_key, 7);
+    }
+}
