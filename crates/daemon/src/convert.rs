@@ -171,7 +171,6 @@ pub(crate) fn preview(preview: &Preview, engine: &str, request: RebalanceRequest
     }
 }
 
-/// Why ports are not ACTIVE, summed up.
 /// Returns the known nodes that are not found because an agent does not answer.
 pub(crate) fn silent(facts: &Facts) -> api::SilentNodes {
     let mut silent = api::SilentNodes::default();
@@ -190,6 +189,7 @@ pub(crate) fn silent(facts: &Facts) -> api::SilentNodes {
     silent
 }
 
+/// Counts why ports are not ACTIVE, reason by reason.
 pub(crate) fn reasons(fabric: Option<&Arc<Fabric>>, view: &View) -> Vec<ReasonCount> {
     let Some(fabric) = fabric else { return Vec::new() };
     let reports = view.ports.iter();
