@@ -266,9 +266,12 @@ impl<'a> World<'a> {
             let rest = self.rehearsal.at_rest();
             rest.map_err(|violation| self.rehearsal.violated(violation))?;
         }
+        self.rehearsal.keep_held();
         self.record.end = self.record.end.number(self.rehearsal.held_digest());
         if let Some(clients) = &self.clients {
-            self.record.end = clients.registered(&self.rehearsal, self.record.end);
+            let registered = clients.registered(&self.rehearsal);
+            self.record.end = self.record.end.registered(&registered);
+            self.rehearsal.keep_registered(&registered);
         }
         Ok(())
     }
