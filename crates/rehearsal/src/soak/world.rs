@@ -255,6 +255,9 @@ impl<'a> World<'a> {
     fn load(&mut self, setting: Setting) -> Result<(), RehearsalError> {
         let mut policy = Policy::clone(&self.operator.policy);
         setting.apply(&mut policy);
+        if policy.m_key != self.operator.policy.m_key {
+            self.operator.keys.changed(self.operator.policy.m_key);
+        }
         self.operator.policy = Arc::new(policy);
         let mut managers = self.managers.ids().iter();
         managers.try_for_each(|&id| self.rehearsal.reload(id, Arc::clone(&self.operator.policy)))
