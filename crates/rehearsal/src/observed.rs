@@ -5,7 +5,7 @@ use std::fmt;
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_emulator::Emulator;
-use selvedge_fabric::{Fabric, FabricBuilder, PortRef};
+use selvedge_fabric::{Fabric, FabricBuilder, LinkState, PortRef};
 use selvedge_plan::{LidConflict, Lids, ServiceLevels, SlToVl, Tables};
 use selvedge_types::{LidRange, Lmc, PortNum, PortState};
 use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
@@ -130,14 +130,34 @@ impl Observed {
         if let Some(idle) = self.not_active().find(|at| !kept_off.contains(at)) {
             return Some(Trouble::NotActive(self.fabric.port_name(idle)));
         }
-        self.judge()
+        self.without_hosts(kept_off)
+            .judge()
             .errors()
             .next()
             .map(|error| Trouble::Other(error.to_string()))
     }
 
-    /// Returns the name of the first port of a host with an LMC other than the policy's. A port with a link that is
-    /// down is left out: the second port of a host may be in a subnet without a manager.
+    /// Returns this subnet with the links of hosts that end at one of these ports down: packets need not arrive there.
+    fn without_hosts(&self, kept_off: &BTreeSet<PortRef>) -> Self {
+        let is_host = |at: PortRef| self.fabric.switch_index(at.node).is_none();
+        let hosts = kept_off.iter().copied().filter(|&at| is_host(at));
+        let mut less = self.clone();
+        for host in hosts {
+            less.lids.remove(host);
+            for end in [Some(host), self.fabric.peer(host)].into_iter().flatten() {
+                let Some(port) = self.fabric.port(end) else { continue };
+                let link = LinkState {
+                    state: PortState::Down,
+                    ..port.link
+                };
+                less.fabric.set_port(end, link, port.settings);
+            }
+        }
+        less
+    }
+
+    /// Names the first port of a host with another LMC than the policy's. A port with a link that is down is left out:
+    /// the second port of a host may be in a subnet without a manager.
     fn other_lmc(&self, policy: Lmc) -> Option<String> {
         let mut ends = self.fabric.end_ports();
         let (at, _) = ends.find(|(at, port)| {

@@ -6,7 +6,7 @@ use selvedge_sm::Output;
 use crate::digest::Digest;
 use crate::manager::ManagerId;
 
-/// The datagrams that managers have sent: as a digest, and as text if requested.
+/// The datagrams that managers have sent: as a digest, and as text with the events of managers if requested.
 #[derive(Debug, Default)]
 pub(crate) struct WireLog {
     pub digest: Digest,
@@ -37,7 +37,13 @@ impl WireLog {
                     self.lines.is_some().then(text),
                 )
             }
-            Output::Compute(_) | Output::Milestone(_) | Output::Event(_) => return,
+            // Not part of the digest.
+            Output::Event(event) => {
+                let text = || format!("{} manager {} reports {} {event}", now.0, id.0, event.code());
+                self.lines.iter_mut().for_each(|lines| lines.push(text()));
+                return;
+            }
+            Output::Compute(_) | Output::Milestone(_) => return,
         };
         self.digest = digest;
         if let (Some(lines), Some(what)) = (&mut self.lines, what) {

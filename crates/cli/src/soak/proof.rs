@@ -19,7 +19,7 @@ struct Replayed {
     line: DigestLine,
     /// The violation that a checker found.
     failure: Option<String>,
-    /// The input of the wire digest, if requested.
+    /// What the digests are of, if requested.
     wire: Vec<String>,
 }
 

@@ -35,6 +35,7 @@ mod unique;
 mod watched;
 mod window;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx};
@@ -50,6 +51,7 @@ use self::hardware::Hardware;
 use self::lanes_planned::LanesPlanned;
 use self::ledger::Ledger;
 pub use self::ledger::{Findings, Found};
+use self::locks::KeysGiven;
 use self::masters::{is_content, lives};
 use self::one_master::OneMaster;
 pub use self::rules::{Checker, Exemptions, Rule};
@@ -61,7 +63,7 @@ use self::unique::LidsUnique;
 use self::watched::Watched;
 use crate::Violation;
 use crate::clients::served::Served;
-use crate::manager::{Life, Manager};
+use crate::manager::{Life, Manager, ManagerId};
 use crate::subnet::Subnets;
 
 /// All checkers.
@@ -74,6 +76,7 @@ pub(crate) struct Checkers {
     one_master: OneMaster,
     timers: Timers,
     hosts: HostsServed,
+    keys: KeysGiven,
     evidence: Evidence,
     ledger: Ledger,
     /// Checkers that follow every Set. `None`: Sets are not followed.
@@ -90,6 +93,7 @@ impl Checkers {
             one_master: OneMaster::default(),
             timers: Timers::default(),
             hosts: HostsServed::default(),
+            keys: KeysGiven::default(),
             evidence: Evidence::new(chassis),
             ledger: Ledger::default(),
             watched: None,
@@ -120,7 +124,7 @@ impl Checkers {
     pub fn see(&mut self, stage: &Stage<'_>, seen: &Seen<'_>) -> Result<(), Violation> {
         let scene = stage.scene(self.hardware.subnets());
         let evidence = &self.evidence;
-        let checkers: [&mut dyn Check; 2] = [&mut self.timers, &mut self.hosts];
+        let checkers: [&mut dyn Check; 3] = [&mut self.timers, &mut self.hosts, &mut self.keys];
         for checker in checkers {
             checker.see(&Ctx { scene, evidence }, seen, &mut self.ledger)?;
         }
@@ -266,7 +270,13 @@ impl Checkers {
         Hosts { scene, served }
     }
 
-    /// Returns how long a port may be locked after a flipped bit gave it an unknown M_Key.
+    /// Returns M_Keys of ports in reach of a manager that neither it nor another running manager in its reach was ever
+    /// given.
+    pub fn keys_never_given(&self, stage: &Stage<'_>, id: ManagerId) -> BTreeSet<u64> {
+        self.keys.missing(&stage.scene(self.hardware.subnets()), id)
+    }
+
+    /// How long a port may be locked after a flipped bit gave it another M_Key than these.
     pub fn locked_for(&self, chassis: &Chassis, known: &[u64]) -> Option<Duration> {
         let has_corrupted = self.evidence.faults().has_corrupted();
         has_corrupted.then(|| locks::longest(chassis, known)).flatten()

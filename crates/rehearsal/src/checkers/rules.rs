@@ -53,6 +53,9 @@ pub enum Rule {
     /// A flipped bit gave a port an M_Key that no manager knows. The port can be set again when the lease of the key
     /// runs out.
     Locked,
+    /// Ports hold a former M_Key, and the manager was never given it: it was first started after the key had changed,
+    /// and the manager that is changing the key at the ports is cut off or does not run.
+    KeyNeverGiven,
     /// A link that went down too often within a short time is left out until an operator asks for a sweep.
     LeftOut,
 }
@@ -79,6 +82,7 @@ impl Rule {
             Self::NeverKnown => "LID never known",
             Self::Predecessor => "predecessor's packets",
             Self::Locked => "locked by a corrupt Set",
+            Self::KeyNeverGiven => "M_Key never given",
             Self::LeftOut => "link left out",
         }
     }

@@ -1,5 +1,6 @@
 //! Each checker finds its violation: a tool, not the manager, changes the fabric.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,24 +15,33 @@ use selvedge_wire::{
     Address, Attribute, Datagram, DirectedRoute, LinearForwardingTable, LocalPort, Mad, Method, PortInfo,
 };
 
-use crate::{ManagerId, Options, Rehearsal, RehearsalError, Violation};
+use crate::{ManagerId, Observed, Options, Rehearsal, RehearsalError, Violation};
 
 fn add(world: &mut Rehearsal, at: &str) -> ManagerId {
+    add_with(world, at, Policy::default())
+}
+
+fn add_with(world: &mut Rehearsal, at: &str, policy: Policy) -> ManagerId {
     let nowhere = LocalPort {
         node_guid: Guid::NONE,
         port_guid: Guid::NONE,
         port: PortNum::MANAGEMENT,
     };
-    let config = Config::new(Mode::Manage, nowhere, Arc::new(Policy::default()));
+    let config = Config::new(Mode::Manage, nowhere, Arc::new(policy));
     world.add_manager(at, at, config, Arc::new(DefaultJudge::default()))
+}
+
+/// Two switches with two hosts each.
+fn two_switches() -> Rehearsal {
+    let Spec::Generated(recipe) = "ring:switches=2,hosts=2".parse().unwrap() else {
+        panic!("a generator")
+    };
+    Rehearsal::new(&recipe.fabric().unwrap(), Options::default())
 }
 
 /// Two switches with two hosts each, up, and swept a second time, so that the manager has read what it set.
 fn running() -> (Rehearsal, ManagerId) {
-    let Spec::Generated(recipe) = "ring:switches=2,hosts=2".parse().unwrap() else {
-        panic!("a generator")
-    };
-    let mut world = Rehearsal::new(&recipe.fabric().unwrap(), Options::default());
+    let mut world = two_switches();
     let a = add(&mut world, "\"H-0\"");
     world.start(a).unwrap();
     world.run_until_quiet(Duration::from_secs(10)).unwrap();
@@ -165,10 +175,7 @@ fn a_set_before_the_plan() {
 
 #[test]
 fn a_port_that_is_active_before_its_tables() {
-    let Spec::Generated(recipe) = "ring:switches=2,hosts=2".parse().unwrap() else {
-        panic!("a generator")
-    };
-    let mut world = Rehearsal::new(&recipe.fabric().unwrap(), Options::default());
+    let mut world = two_switches();
     let a = add(&mut world, "\"H-0\"");
     let last = *world.emulator.chassis().fabric().switches().iter().next_back().unwrap();
     let block = |world: &Rehearsal| *world.emulator.chassis().switch(last).unwrap().linear_block(0);
@@ -185,4 +192,72 @@ fn a_port_that_is_active_before_its_tables() {
         matches!(found, Err(Violation::ActiveTooEarly { block: 0, .. })),
         "{found:?}"
     );
+}
+
+#[test]
+fn a_key_that_no_manager_in_reach_was_ever_given() {
+    let keyed = |m_key: u64| Policy {
+        m_key,
+        m_key_protect: 1,
+        ..Policy::default()
+    };
+    let mut world = two_switches();
+    world.watch();
+    let a = add_with(&mut world, "\"H-0\"", keyed(1));
+    let b = add_with(&mut world, "\"H-2\"", keyed(2));
+    world.start(a).unwrap();
+    world.run_until_quiet(Duration::from_secs(10)).unwrap();
+    world.start(b).unwrap();
+    world.run_for(Duration::from_millis(10)).unwrap();
+    assert!(world.keys_never_given(b).is_empty(), "the master beside it has the key");
+    world.kill(a).unwrap();
+    world.run_for(Duration::from_secs(30)).unwrap();
+    assert_eq!(world.keys_never_given(b), [1].into());
+    // It is given both keys, one after the other, and ports get the last one.
+    for m_key in [1, 2] {
+        world.reload(b, Arc::new(keyed(m_key))).unwrap();
+        world.run_until_quiet(Duration::from_secs(60)).unwrap();
+        assert!(world.keys_never_given(b).is_empty());
+        assert!(world.view(b).unwrap().is_up());
+    }
+    // No manager gives ports this key.
+    let taken = PortInfo {
+        m_key: 3,
+        ..port_info(&world, "\"H-3\"")
+    };
+    let mut mad = Mad::directed(Method::Set, PortInfo::ID, 1, &DirectedRoute::LOCAL);
+    mad.set_m_key(2);
+    mad.write(&taken);
+    let client = world.emulator.attach_named("\"H-3\"").unwrap();
+    let address = Address::DIRECTED;
+    world.emulator.send(world.now, client, &Datagram { address, mad });
+    world.run_for(Duration::from_millis(1)).unwrap();
+    assert_eq!(world.keys_never_given(b), [3].into());
+}
+
+#[test]
+fn packets_need_not_arrive_at_a_host_that_is_kept_off() {
+    let (world, a) = running();
+    let at = world.emulator.port_of(world.client(a).unwrap()).unwrap();
+    let mut observed = Observed::around(&world.emulator, at);
+    let none = BTreeSet::new();
+    assert!(observed.trouble(None, &none).is_none());
+    let host = observed.fabric.end_ports().map(|(at, _)| at).find(|at| {
+        let node = observed.fabric.node(at.node);
+        node.description == "H-2"
+    });
+    let host = host.unwrap();
+    let lid = observed.lids.base(host).unwrap();
+    for switch in observed.fabric.switches().indices() {
+        observed.tables.set(switch, lid, selvedge_plan::NO_PATH);
+    }
+    assert!(observed.trouble(None, &none).is_some());
+    let kept_off: BTreeSet<_> = [host, observed.fabric.peer(host).unwrap()].into();
+    assert!(observed.trouble(None, &kept_off).is_none());
+    // All others must still be reached.
+    let other = observed.lids.by_lid().find(|(_, owner)| *owner != host).unwrap().0;
+    for switch in observed.fabric.switches().indices() {
+        observed.tables.set(switch, other, selvedge_plan::NO_PATH);
+    }
+    assert!(observed.trouble(None, &kept_off).is_some());
 }

@@ -36,7 +36,6 @@ use self::host::{Asked, Host, What, path, to_administrator};
 use self::served::{Desk, PathAsked, Question, Served};
 use self::ways::{arrives, is_active};
 use crate::checkers::Seen;
-use crate::digest::Digest;
 pub use crate::manager::DeskDefect;
 use crate::{ManagerId, Rehearsal, RehearsalError};
 
@@ -151,37 +150,13 @@ impl Clients {
         self.notes.push((now, what));
     }
 
-    /// Adds the registrations with administrators of running managers to a digest, in an order that does not depend on
-    /// the order of requests.
-    pub(crate) fn registered(&self, world: &Rehearsal, digest: Digest) -> Digest {
-        let mut digest = digest;
-        for desk in &self.desks {
-            let Some(sa) = world.administrator(desk.id) else {
-                continue;
-            };
-            let text = sa.registrations().to_text();
-            let mut lines = Vec::new();
-            let mut group = "";
-            for line in text.lines() {
-                match line.split(' ').next() {
-                    // A member belongs to the group above it.
-                    Some("member") => lines.push([group, line]),
-                    Some("group") => {
-                        group = line;
-                        lines.push([line, ""]);
-                    }
-                    Some("subscription" | "service" | "forgotten" | "alias" | "given") => lines.push([line, ""]),
-                    _ => {}
-                }
-            }
-            lines.sort_unstable();
-            digest = digest.number(desk.id.0 as u64).number(lines.len() as u64);
-            digest = lines
-                .iter()
-                .flatten()
-                .fold(digest, |digest, text| digest.bytes(text.as_bytes()));
-        }
-        digest
+    /// Returns the registrations with the administrators of running managers, with the numbers of the managers, in an
+    /// order that does not depend on the order of requests.
+    pub(crate) fn registered(&self, world: &Rehearsal) -> Registered {
+        let desks = self.desks.iter();
+        let desks = desks.filter_map(|desk| Some((desk.id, world.administrator(desk.id)?)));
+        let registered = desks.map(|(id, sa)| (id, registered_lines(&sa.registrations().to_text())));
+        registered.collect()
     }
 
     /// Does the work that is due after each step of the rehearsal.
@@ -394,7 +369,30 @@ impl Clients {
     }
 }
 
-/// Returns the number of a host's request, from the request or its answer.
+/// The number of a host's question, in the question and in its answer.
+/// What hosts have registered with each administrator: a line for each record, that of a member after its group's.
+pub(crate) type Registered = Vec<(ManagerId, Vec<[String; 2]>)>;
+
+/// Returns the registrations in this text, in order.
+fn registered_lines(text: &str) -> Vec<[String; 2]> {
+    let mut lines = Vec::new();
+    let mut group = "";
+    for line in text.lines() {
+        match line.split(' ').next() {
+            // A member belongs to the group above it.
+            Some("member") => lines.push([group, line]),
+            Some("group") => {
+                group = line;
+                lines.push([line, ""]);
+            }
+            Some("subscription" | "service" | "forgotten" | "alias" | "given") => lines.push([line, ""]),
+            _ => {}
+        }
+    }
+    lines.sort_unstable();
+    lines.into_iter().map(|line| line.map(str::to_owned)).collect()
+}
+
 fn number_of(mad: &Mad) -> u64 {
     mad.transaction().0 & 0xFFFF_FFFF
 }

@@ -1,5 +1,6 @@
 //! Calls the checkers of a rehearsal.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -100,6 +101,17 @@ impl Rehearsal {
         let mut known = vec![m_key];
         known.extend(stored.map(|key| key.expose()));
         known
+    }
+
+    /// M_Keys of ports in reach of a manager that neither it nor another running manager in its reach was ever given.
+    pub(crate) fn keys_never_given(&self, id: ManagerId) -> BTreeSet<u64> {
+        let stage = Stage::new(self.now, &self.emulator, &self.managers);
+        self.checkers.keys_never_given(&stage, id)
+    }
+
+    /// Counts a manager that waited until the operator gave it a former M_Key.
+    pub(crate) fn count_never_given(&mut self) {
+        self.checkers.count(Checker::Convergence, Rule::KeyNeverGiven);
     }
 
     /// Counts a port that could not be set up in time because its M_Key locked it.

@@ -78,7 +78,15 @@ impl World<'_> {
                 true => self.trouble()?,
                 false => Some("it does not come to rest".to_owned()),
             };
-            let Some(what) = trouble else { return Ok(()) };
+            let whole = || SWEEPS_TO_CONVERGE * sweep + CONVERGE_REST;
+            let Some(what) = trouble else {
+                if !self.load_wanted_key()? {
+                    return Ok(());
+                }
+                bound = self.rehearsal.now().since(began) + whole();
+                self.run_for(Duration::from_millis(100))?;
+                continue;
+            };
             // The lease may end just before the bound, and cannot be seen then.
             let locked = locked.or_else(|| self.rehearsal.locked_for(self.operator.policy.m_key));
             if !was_locked && let Some(lease) = locked {
@@ -87,8 +95,8 @@ impl World<'_> {
                 was_locked = true;
                 bound += lease + SWEEPS_TO_CONVERGE * sweep;
             }
-            if self.reset_keys()? {
-                bound = self.rehearsal.now().since(began) + SWEEPS_TO_CONVERGE * sweep + CONVERGE_REST;
+            if self.reset_keys()? || self.give_former_key()? {
+                bound = self.rehearsal.now().since(began) + whole();
             }
             if self.rehearsal.now() >= began + bound {
                 let (now, seconds) = (self.rehearsal.now(), bound.as_secs());

@@ -28,6 +28,31 @@ impl World<'_> {
         self.act(Action::Policy(setting))
     }
 
+    /// Loads a former M_Key once more, as SLV-SM-0015 asks the operator to: ports in reach of a master hold it, and no
+    /// manager in reach was ever given it. Returns true if there is such a key.
+    pub(super) fn give_former_key(&mut self) -> Result<bool, RehearsalError> {
+        let present = self.operator.policy.m_key;
+        for (which, &id) in self.managers.ids().iter().enumerate() {
+            let is_refused = self.rehearsal.view(id).is_some_and(|view| view.facts.m_key_foreign.is_some());
+            let lacking = is_refused.then(|| self.rehearsal.keys_never_given(id));
+            let key = lacking.and_then(|lacking| self.operator.keys.give(which, lacking, present));
+            if let Some(key) = key {
+                self.rehearsal.count_never_given();
+                self.act(Action::Policy(Setting::MKey(key)))?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Loads the M_Key that is wanted, if all is well with a former one. Returns true if there is such a key.
+    pub(super) fn load_wanted_key(&mut self) -> Result<bool, RehearsalError> {
+        match self.operator.keys.take_wanted() {
+            Some(key) => self.act(Action::Policy(Setting::MKey(key))).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
     /// Reboots nodes with unknown M_Keys on behalf of the operator: a manager does not change such ports, and reports
     /// that they must be reset. Only nodes with a key that a flipped bit caused are rebooted, each of them once.
     /// Returns true if any node was rebooted.

@@ -19,12 +19,57 @@ pub struct Operator {
     pub policy: Arc<Policy>,
     /// Nodes that were reset because a bit of their M_Key was flipped.
     reset: BTreeSet<NodeIdx>,
+    pub keys: Keys,
+}
+
+/// The operator's M_Keys beside that of the policy.
+#[derive(Debug)]
+pub struct Keys {
+    /// Former keys.
+    former: BTreeSet<u64>,
+    /// Former keys that were given once more, with the manager that lacked them.
+    given: BTreeSet<(usize, u64)>,
+    /// The key to load when all is well with a former one.
+    wanted: Option<u64>,
+}
+
+impl Keys {
+    const fn new() -> Self {
+        Self {
+            former: BTreeSet::new(),
+            given: BTreeSet::new(),
+            wanted: None,
+        }
+    }
+
+    /// The policy gets another key.
+    pub fn changed(&mut self, from: u64) {
+        self.former.insert(from);
+    }
+
+    /// Returns the first of these keys that is a former one and was not given to this manager yet, while the policy has
+    /// this key. It counts as given now.
+    pub fn give(&mut self, which: usize, lacking: BTreeSet<u64>, present: u64) -> Option<u64> {
+        let mut lacking = lacking.into_iter().filter(|key| self.former.contains(key));
+        let key = lacking.find(|key| !self.given.contains(&(which, *key)))?;
+        self.given.insert((which, key));
+        self.wanted.get_or_insert(present);
+        Some(key)
+    }
+
+    /// Returns the key that the policy had before a former one was given.
+    pub fn take_wanted(&mut self) -> Option<u64> {
+        self.wanted.take()
+    }
 }
 
 impl Operator {
     pub const fn new(policy: Arc<Policy>) -> Self {
-        let reset = BTreeSet::new();
-        Self { policy, reset }
+        Self {
+            policy,
+            reset: BTreeSet::new(),
+            keys: Keys::new(),
+        }
     }
 
     /// Returns the nodes among these that were not reset yet. They count as reset now.

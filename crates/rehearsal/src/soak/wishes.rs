@@ -88,7 +88,8 @@ fn crossing(observed: &Observed, kept_off: &BTreeSet<PortRef>) -> Option<String>
     let fabric = &observed.fabric;
     let is_host = |at: PortRef| fabric.switch_index(at.node).is_none();
     let ends = fabric.end_ports().map(|(at, _)| at);
-    let hosts: Vec<PortRef> = ends.filter(|at| is_host(*at) && fabric.link_is_up(*at)).collect();
+    let is_used = |at: PortRef| fabric.link_is_up(at) && !kept_off.contains(&at);
+    let hosts: Vec<PortRef> = ends.filter(|at| is_host(*at) && is_used(*at)).collect();
     let to_hosts = observed.lids.by_lid().filter(|(_, owner)| hosts.contains(owner));
     for (lid, owner) in to_hosts {
         for &from in hosts.iter().filter(|from| **from != owner) {

@@ -255,6 +255,9 @@ impl<'a> World<'a> {
     fn load(&mut self, setting: Setting) -> Result<(), RehearsalError> {
         let mut policy = Policy::clone(&self.operator.policy);
         setting.apply(&mut policy);
+        if policy.m_key != self.operator.policy.m_key {
+            self.operator.keys.changed(self.operator.policy.m_key);
+        }
         self.operator.policy = Arc::new(policy);
         let mut managers = self.managers.ids().iter();
         managers.try_for_each(|&id| self.rehearsal.reload(id, Arc::clone(&self.operator.policy)))
@@ -266,9 +269,12 @@ impl<'a> World<'a> {
             let rest = self.rehearsal.at_rest();
             rest.map_err(|violation| self.rehearsal.violated(violation))?;
         }
+        self.rehearsal.keep_held();
         self.record.end = self.record.end.number(self.rehearsal.held_digest());
         if let Some(clients) = &self.clients {
-            self.record.end = clients.registered(&self.rehearsal, self.record.end);
+            let registered = clients.registered(&self.rehearsal);
+            self.record.end = self.record.end.registered(&registered);
+            self.rehearsal.keep_registered(&registered);
         }
         Ok(())
     }

@@ -221,6 +221,9 @@ fn managers_that_trust_a_disk_that_fails_are_found() {
 /// Seeds with changes of the operator that run in `make test`.
 const CHANGE_SEEDS: u64 = 60;
 
+/// Seeds beyond them that failed once: crates/rehearsal/tests/seeds.md has a line for each.
+const CHANGE_FOUND: [u64; 6] = [111, 137, 210, 217, 276, 277];
+
 /// The story, and how many changes of policy were rolled back.
 #[derive(Default)]
 struct Changes {
@@ -244,13 +247,18 @@ impl Observer for Changes {
 /// 1..1001` sets the seeds, `SELVEDGE_SEED` prints the events of one seed.
 #[test]
 fn the_end_is_as_the_operators_changes_say() {
-    let text = std::env::var("SELVEDGE_CHANGE_SEEDS").unwrap_or_else(|_| format!("1..{}", CHANGE_SEEDS + 1));
-    let (from, to) = text.split_once("..").unwrap();
-    let (from, to): (u64, u64) = (from.parse().unwrap(), to.parse().unwrap());
+    let seeds: Vec<u64> = match std::env::var("SELVEDGE_CHANGE_SEEDS") {
+        Err(_) => (1..=CHANGE_SEEDS).chain(CHANGE_FOUND).collect(),
+        Ok(text) => {
+            let (from, to) = text.split_once("..").unwrap();
+            (from.parse().unwrap()..to.parse().unwrap()).collect()
+        }
+    };
     let all = Mutex::new((Totals::default(), 0));
-    on_all_processors(to - from, |number| {
-        let mut schedule = Schedule::draw(from + number).with_changes();
-        schedule.setup.sa = number % 5 == 0;
+    on_all_processors(seeds.len() as u64, |number| {
+        let seed = seeds[usize::try_from(number).unwrap()];
+        let mut schedule = Schedule::draw(seed).with_changes();
+        schedule.setup.sa = number % 5 == 0 && !CHANGE_FOUND.contains(&seed);
         assert_eq!(schedule.to_string().parse().as_ref(), Ok(&schedule));
         let mut changes = Changes::default();
         let outcome = schedule.run(&fabric(&schedule), &mut changes);

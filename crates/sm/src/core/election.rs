@@ -12,7 +12,7 @@ use selvedge_wire::SmInfo;
 
 use crate::change::Later;
 use crate::core::Sm;
-use crate::election::{Ctx, Effect, Election, Foreign, In, Other, Role};
+use crate::election::{Ctx, Effect, Election, Foreign, In, Other, Role, Wait};
 use crate::event::{Event, ManagerName};
 use crate::io::Output;
 use crate::milestone::Milestone;
@@ -79,8 +79,11 @@ impl Sm {
             Effect::ForeignPackets(last) => self.await_foreign_packets(last),
             Effect::Yield(master) => self.yield_to(master, out),
             Effect::Weigh(to) => {
-                let is_draining = self.is_draining();
-                self.run_election(In::Weighed { to, is_draining }, out);
+                let wait = Wait {
+                    is_draining: self.is_draining(),
+                    are_keys_changing: self.are_keys_changing(),
+                };
+                self.run_election(In::Weighed { to, wait }, out);
             }
             Effect::Lead => {
                 self.run_election(In::Lead, out);

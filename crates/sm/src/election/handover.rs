@@ -12,11 +12,11 @@ use selvedge_types::Guid;
 use selvedge_wire::{Mad, SmControl, SmInfo, SmState};
 
 use super::elect::yields;
-use super::{Ask, Ctx, Effect, Election, Other, Phase, Role, managers, ok, request, set};
+use super::{Ask, Ctx, Effect, Election, Other, Phase, Role, Wait, managers, ok, request, set};
 use crate::event::{Event, ManagerName, SweepReason};
 
-/// Time until the subnet is offered again to a better manager that had to wait: packets in flight are usually gone
-/// after two seconds.
+/// Time until the subnet is offered again to a better manager that had to wait: packets in flight are usually gone, and
+/// M_Keys changed, after two seconds.
 const PUT_OFF: Duration = Duration::from_secs(2);
 
 /// The better manager that has not been given the subnet, and why. An election offers it to one manager at most.
@@ -34,8 +34,8 @@ enum Offer {
     /// None was made, it was taken, or its manager is the one in `Offers::waiting` now.
     #[default]
     None,
-    /// No offer was made, because packets are in flight. When this manager becomes idle, it records that the other
-    /// manager waits, and leaves this state.
+    /// No offer was made, because the manager must wait. This state ends when this manager becomes idle: the other
+    /// manager is then recorded as waiting.
     PutOff(Guid),
     /// The manager refused it. Counts until the next heavy sweep: its election may offer the subnet again.
     Refused(Guid),
@@ -82,11 +82,11 @@ impl Election {
         self.offers.waiting(now)
     }
 
-    /// Offers the subnet to a better manager. If packets are in flight that only this manager knows of, the better
-    /// manager waits. A better manager that is already master gets the offer at once.
-    pub(super) fn offer(&mut self, ctx: &Ctx<'_>, to: Other, is_draining: bool, effects: &mut Vec<Effect>) {
+    /// Offers the subnet to a better manager, unless it must wait. A better manager that is already master does not wait
+    /// for packets, because two masters are worse; while M_Keys change it can set no port if it lacks the former one.
+    pub(super) fn offer(&mut self, ctx: &Ctx<'_>, to: Other, wait: Wait, effects: &mut Vec<Effect>) {
         let Other { at, info } = to;
-        let waits = info.state != SmState::Master && is_draining;
+        let waits = wait.are_keys_changing || info.state != SmState::Master && wait.is_draining;
         self.offers.last = match waits {
             true => Offer::PutOff(info.guid),
             false => Offer::None,
@@ -237,21 +237,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_better_manager_waits_for_packets_that_it_knows_nothing_of() {
-        let check = |state: SmState, is_draining: bool, waits: bool| {
+    fn a_better_manager_waits_for_what_it_knows_nothing_of() {
+        let check = |state: SmState, wait: Wait, waits: bool| {
             let (mut bench, to) = (Bench::master(), far(state, 9));
             let at = bench.far();
             let to = Other { at, info: to };
-            let effects = bench.hand(In::Weighed { to, is_draining });
+            let effects = bench.hand(In::Weighed { to, wait });
             let is_offered = matches!(effects[..], [Effect::Request { .. }, Effect::Event(_), Effect::Offered]);
             assert_eq!(is_offered, !waits, "{effects:?}");
             assert_eq!(matches!(effects[..], [Effect::StayMaster]), waits, "{effects:?}");
         };
-        check(SmState::Standby, true, true);
-        check(SmState::Discovering, true, true);
-        check(SmState::Standby, false, false);
+        let nothing = Wait::default();
+        let packets = Wait {
+            is_draining: true,
+            ..nothing
+        };
+        let keys = Wait {
+            are_keys_changing: true,
+            ..nothing
+        };
+        check(SmState::Standby, packets, true);
+        check(SmState::Discovering, packets, true);
+        check(SmState::Standby, keys, true);
+        check(SmState::Standby, nothing, false);
         // Two masters are worse.
-        check(SmState::Master, true, false);
+        check(SmState::Master, packets, false);
+        // It may be master because it lacks the key with which managers are asked and ports are set.
+        check(SmState::Master, keys, true);
+        check(SmState::Master, nothing, false);
     }
 
     #[test]
@@ -263,7 +276,7 @@ mod tests {
         assert!(matches!(bench.hand(in_light_sweep)[..], [Effect::Rival]));
         bench.hand(In::Weighed {
             to: Other { at, info: to },
-            is_draining: false,
+            wait: Wait::default(),
         });
         assert!(bench.hand(In::Answered(Ask::Handover, None)).is_empty());
         let effects = bench.hand(In::AllAnswered);

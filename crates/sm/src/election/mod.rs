@@ -188,12 +188,12 @@ pub enum In<'a> {
     Lead,
     /// This manager becomes standby of this master. Follows [`Effect::Yield`].
     StandBy(Other),
-    /// Whether packets may be in flight that only this manager knows of. The answer to [`Effect::Weigh`].
+    /// Whether a better manager must wait. Follows [`Effect::Weigh`].
     Weighed {
         /// The better manager.
         to: Other,
-        /// True if packets are.
-        is_draining: bool,
+        /// What it must wait for.
+        wait: Wait,
     },
     /// A sign that another master may have written to the fabric, or the end of that state.
     Foreign(Foreign),
@@ -203,6 +203,15 @@ pub enum In<'a> {
     OwnPort(CapabilityMask),
     /// The operator no longer expects managers on these nodes.
     Forget(&'a BTreeSet<Guid>),
+}
+
+/// What a better manager may have to wait for, because only this manager knows of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// Packets may be in flight, or copies of Sets.
+    pub is_draining: bool,
+    /// Ports hold an M_Key that they are to lose.
+    pub are_keys_changing: bool,
 }
 
 /// A sign of another master, or the end of that state.
@@ -331,7 +340,7 @@ impl Election {
             In::Control(control, sender) => self.obey(ctx, control, &sender, effects),
             In::Lead => self.change_role(Role::Master, None, effects),
             In::StandBy(master) => self.stand_by(ctx, &master, effects),
-            In::Weighed { to, is_draining } => self.offer(ctx, to, is_draining, effects),
+            In::Weighed { to, wait } => self.offer(ctx, to, wait, effects),
             In::Foreign(sign) => self.note_foreign(ctx.now, sign, effects),
             In::Copy(news) => self.note_copy(ctx, news),
             In::OwnPort(mask) => self.note_own_port(mask, effects),
