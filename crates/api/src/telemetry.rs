@@ -110,7 +110,7 @@ pub struct TelemetrySlot {
     pub last_sample_us: u64,
     /// Ports and groups that were read.
     pub read: u64,
-    /// Ports and groups whose sum did not change.
+    /// Ports and groups where the sum of the switch did not change.
     pub unchanged: u64,
     /// Ports and groups derived from the other end of the link.
     pub derived: u64,

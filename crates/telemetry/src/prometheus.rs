@@ -206,6 +206,33 @@ pub fn counter(
     Ok(())
 }
 
+/// Writes for each node of a family whether it has no samples: `infiniband_switch_collect_timeout` and its like. Healthy
+/// nodes have 0, so none vanishes.
+pub fn collected(
+    out: &mut impl Write,
+    format: TextFormat,
+    wanted: &Wanted,
+    inventory: &Inventory,
+    (part, help): (&str, &str),
+    has_failed: impl Fn(Guid) -> bool,
+) -> fmt::Result {
+    for side in [Side::Switch, Side::Hca] {
+        let page = Page {
+            format,
+            side,
+            wanted,
+            inventory,
+        };
+        let name = format!("{}_collect_{part}", side.prefix());
+        declare(out, format, Kind::Gauge, &name, help)?;
+        for (guid, _) in page.nodes() {
+            let value = u8::from(has_failed(guid));
+            writeln!(out, "{name}{{guid=\"{guid}\",collector=\"{}\"}} {value}", side.label())?;
+        }
+    }
+    Ok(())
+}
+
 /// Writes the end of the text.
 pub fn end(out: &mut impl Write, format: TextFormat) -> fmt::Result {
     match format {

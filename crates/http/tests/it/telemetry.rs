@@ -107,6 +107,8 @@ fn prometheus_finds_metrics_by_tcp_and_nothing_else() {
         "infiniband_hca_port_symbol_error_total{",
         "infiniband_switch_uplink_info{",
         "infiniband_port_state{",
+        "infiniband_switch_collect_timeout{guid=\"0x",
+        "infiniband_hca_collect_error{guid=\"0x",
         "infiniband_sampler_slots_total{class=\"data\"} ",
         "infiniband_exporter_collect_timeouts 0\n",
     ] {
