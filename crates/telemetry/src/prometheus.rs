@@ -183,7 +183,13 @@ pub fn write_wanted(
 }
 
 /// Writes a gauge without labels.
-pub fn gauge(out: &mut impl Write, format: TextFormat, name: &str, help: &str, value: impl fmt::Display) -> fmt::Result {
+pub fn gauge(
+    out: &mut impl Write,
+    format: TextFormat,
+    name: &str,
+    help: &str,
+    value: impl fmt::Display,
+) -> fmt::Result {
     declare(out, format, Kind::Gauge, name, help)?;
     writeln!(out, "{name} {value}")
 }
@@ -206,8 +212,8 @@ pub fn counter(
     Ok(())
 }
 
-/// Writes for each node of a family whether it has no samples: `infiniband_switch_collect_timeout` and its like. Healthy
-/// nodes have 0, so none vanishes.
+/// Writes for each node whether it has no samples: `infiniband_switch_collect_timeout` and its like. Healthy nodes have
+/// 0, so none vanishes.
 pub fn collected(
     out: &mut impl Write,
     format: TextFormat,
@@ -257,7 +263,10 @@ impl<'a> Page<'a> {
     }
 
     fn counters(&self, out: &mut impl Write, latest: &Latest) -> fmt::Result {
-        for metric in Metric::ALL.into_iter().filter(|metric| self.wanted.has(Part::of(*metric))) {
+        for metric in Metric::ALL
+            .into_iter()
+            .filter(|metric| self.wanted.has(Part::of(*metric)))
+        {
             let value = |node, port| latest.metric(node, port, metric).map(|total| metric.exported(total));
             self.counter(out, (metric.exporter_name(), metric.iba_name()), value)?;
         }

@@ -62,7 +62,11 @@ impl Metrics {
         };
         let (silent, refused) = (nodes(&is_timeout), nodes(&|missing| !is_timeout(missing)));
         for (part, help, of) in [
-            ("timeout", "1 if a port has no sample, because the agent did not answer in time", &silent),
+            (
+                "timeout",
+                "1 if a port has no sample, because the agent did not answer in time",
+                &silent,
+            ),
             ("error", "1 if a port has no sample for another reason", &refused),
         ] {
             let inventory = &self.snapshot.inventory;
@@ -82,7 +86,9 @@ impl Metrics {
         let class = |at: usize| snapshot.classes.get(at).cloned().unwrap_or_default();
         let missing = |is_counted: &dyn Fn(&Missing) -> bool| {
             let last = snapshot.classes.iter().filter_map(|class| class.last.as_ref());
-            last.flat_map(|report| &report.missing).filter(|missing| is_counted(missing)).count()
+            last.flat_map(|report| &report.missing)
+                .filter(|missing| is_counted(missing))
+                .count()
         };
         prometheus::gauge(
             out,
@@ -99,7 +105,9 @@ impl Metrics {
             missing(&|of| !is_timeout(of)),
         )?;
         let counters: [(&str, &str, &dyn Fn(usize) -> u64); 3] = [
-            ("infiniband_sampler_slots_total", "Slots that ended", &|at| class(at).slots),
+            ("infiniband_sampler_slots_total", "Slots that ended", &|at| {
+                class(at).slots
+            }),
             (
                 "infiniband_sampler_overruns_total",
                 "Slots that ended with the beginning of the next",
@@ -116,8 +124,16 @@ impl Metrics {
         }
         let requests = snapshot.requests;
         for (name, help, value) in [
-            ("infiniband_sampler_requests_total", "Requests sent, repeats included", requests.sent),
-            ("infiniband_sampler_timeouts_total", "Requests without an answer", requests.failed),
+            (
+                "infiniband_sampler_requests_total",
+                "Requests sent, repeats included",
+                requests.sent,
+            ),
+            (
+                "infiniband_sampler_timeouts_total",
+                "Requests without an answer",
+                requests.failed,
+            ),
         ] {
             prometheus::counter(out, self.format, (name, help), "", &[(String::new(), value)])?;
         }
