@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 use selvedge_conformance::{HeavyLock, PeerLab, until};
 use selvedge_transport::ibsim::IbsimPort;
 use selvedge_types::{Lid, Sl, TransactionId};
-use selvedge_wire::{
-    Address, Arrival, AttributeId, Class, Datagram, Mad, MadPort, Method, PortCountersExtended,
-};
+use selvedge_wire::{Address, Arrival, AttributeId, Class, Datagram, Mad, MadPort, Method, PortCountersExtended};
 use serde_json::Value;
 
 use crate::case::Case;
@@ -55,12 +53,19 @@ impl fmt::Display for Figures {
             bare_ms,
             tools_ms,
         } = self;
-        writeln!(f, "{spec}: {ports} ports, {requests} requests a slot, {missing} samples missing")?;
+        writeln!(
+            f,
+            "{spec}: {ports} ports, {requests} requests a slot, {missing} samples missing"
+        )?;
         writeln!(f, "  manager, window {WINDOW}, ms: {ours_ms:.0}")?;
         writeln!(f, "  bare poller, window {WINDOW}, ms: {bare_ms:.0}")?;
         writeln!(f, "  manager / bare poller: {:.2}", ours_ms.median / bare_ms.median)?;
         for (tool, ms) in tools_ms {
-            writeln!(f, "  {tool}, ms: {ms:.0}, that is {:.1} times the manager's", ms / ours_ms.median)?;
+            writeln!(
+                f,
+                "  {tool}, ms: {ms:.0}, that is {:.1} times the manager's",
+                ms / ours_ms.median
+            )?;
         }
         Ok(())
     }
@@ -151,21 +156,28 @@ impl<'a> Manager<'a> {
 
     /// Waits for a slot of data with a higher number.
     fn slot_after(&self, number: u64) -> Result<Slot, BenchError> {
-        let found = until("a slot of data", LIMIT, || self.lab.base().to_owned(), || {
-            let Some(status) = self.ask(&["status"]) else { return Ok(None) };
-            let last = &status["classes"][0]["last"];
-            let count = |key: &str| last[key].as_u64();
-            let slot = || {
-                Some(Slot {
-                    number: count("number")?,
-                    took_us: count("took_us")?,
-                    requests: count("requests")?,
-                    read: count("read")?,
-                    missing: count("missing")?,
-                })
-            };
-            Ok(slot().filter(|slot| slot.number > number))
-        });
+        let found = until(
+            "a slot of data",
+            LIMIT,
+            || self.lab.base().to_owned(),
+            || {
+                let Some(status) = self.ask(&["status"]) else {
+                    return Ok(None);
+                };
+                let last = &status["classes"][0]["last"];
+                let count = |key: &str| last[key].as_u64();
+                let slot = || {
+                    Some(Slot {
+                        number: count("number")?,
+                        took_us: count("took_us")?,
+                        requests: count("requests")?,
+                        read: count("read")?,
+                        missing: count("missing")?,
+                    })
+                };
+                Ok(slot().filter(|slot| slot.number > number))
+            },
+        );
         Ok(found?)
     }
 

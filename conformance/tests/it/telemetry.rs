@@ -60,7 +60,9 @@ fn counters_are_those_of_perfquery() {
     for (at, port) in up.iter().enumerate() {
         let name = format!("\"{}\"[{}]", port["node_name"].as_str().unwrap(), port["port"]);
         for (counter, value) in [("SymbolErrorCounter", at + 1), ("PortXmitWait", at + 3)] {
-            let told = ibsim.console(&format!("PerformanceSet {name} PortCounters.{counter}={value}")).unwrap();
+            let told = ibsim
+                .console(&format!("PerformanceSet {name} PortCounters.{counter}={value}"))
+                .unwrap();
             assert!(!told.contains("rror:"), "{told}");
         }
     }
@@ -77,13 +79,23 @@ fn counters_are_those_of_perfquery() {
             .iter()
             .map(|of| (of["name"].as_str().unwrap(), of["total"].as_u64().unwrap()))
             .collect();
-        let theirs = counters(&lab.output("", "perfquery", &[&port["lid"].to_string(), &number]).unwrap());
+        let theirs = counters(
+            &lab.output("", "perfquery", &[&port["lid"].to_string(), &number])
+                .unwrap(),
+        );
         for name in NAMES {
             let Some(their_value) = theirs.get(name) else { continue };
-            assert_eq!(ours.get(name), Some(their_value), "{name} of {node}[{number}]: {ours:?} {theirs:?}");
+            assert_eq!(
+                ours.get(name),
+                Some(their_value),
+                "{name} of {node}[{number}]: {ours:?} {theirs:?}"
+            );
             compared += 1;
         }
-        assert!(theirs["SymbolErrorCounter"] > 0 && theirs["PortXmitWait"] > 2, "{theirs:?}");
+        assert!(
+            theirs["SymbolErrorCounter"] > 0 && theirs["PortXmitWait"] > 2,
+            "{theirs:?}"
+        );
     }
     assert!(compared > 100, "{compared}");
 }

@@ -110,7 +110,7 @@ pub struct TelemetrySlot {
     pub last_sample_us: u64,
     /// Ports and groups that were read.
     pub read: u64,
-    /// Ports and groups whose sum did not change.
+    /// Ports and groups where the sum of the switch did not change.
     pub unchanged: u64,
     /// Ports and groups derived from the other end of the link.
     pub derived: u64,
@@ -428,7 +428,9 @@ impl MetricsQuery {
                 self.shard = Some(shard.ok_or_else(|| format!("shard={value}: want I/N, I from 1 to N, as 1/4"))?);
             }
             other => {
-                return Err(format!("metrics are not selected by '{other}': there are collect and shard"));
+                return Err(format!(
+                    "metrics are not selected by '{other}': there are collect and shard"
+                ));
             }
         }
         Ok(())
@@ -456,7 +458,11 @@ mod tests {
         assert_eq!(SetQuery::of(&query.parameters()), Ok(query));
         let error = SetQuery::of(&[]).unwrap_err();
         assert!(error.message.contains("name=ibfabric"), "{error}");
-        let wrong = [("name", "a", ""), ("form", "xml", "want ldms"), ("nam", "a", "there are name")];
+        let wrong = [
+            ("name", "a", ""),
+            ("form", "xml", "want ldms"),
+            ("nam", "a", "there are name"),
+        ];
         for (name, value, want) in wrong {
             let parsed = SetQuery::of(&[(name.to_owned(), value.to_owned())]);
             assert!(parsed.err().is_none_or(|error| error.message.contains(want)), "{name}");

@@ -72,7 +72,9 @@ const HEADINGS: [(&str, &[&str]); 23] = [
     ),
     (
         "Rows and their order",
-        &["name", "kind", "state", "width", "speed", "where", "sort", "reverse", "all"],
+        &[
+            "name", "kind", "state", "width", "speed", "where", "sort", "reverse", "all",
+        ],
     ),
     ("Events", &["since", "severity", "follow"]),
     ("Change", &["force", "reason"]),
@@ -175,7 +177,21 @@ const HEADINGS: [(&str, &[&str]); 23] = [
     ),
     (
         "Output",
-        &["to", "output", "nodes", "print", "step", "top", "slots", "metrics", "job-id", "no-header", "runs", "json", "csv"],
+        &[
+            "to",
+            "output",
+            "nodes",
+            "print",
+            "step",
+            "top",
+            "slots",
+            "metrics",
+            "job-id",
+            "no-header",
+            "runs",
+            "json",
+            "csv",
+        ],
     ),
 ];
 

@@ -12,8 +12,8 @@ pub const ENABLED: Key = Key {
     section: "telemetry",
     name: "enabled",
     want: "true or false",
-    doc: "Read the counters of all ports while this manager is master, in slots aligned to the wall clock. No counter is \
-        ever reset. SMPs and answers to hosts are sent before these requests.",
+    doc: "Read the counters of all ports while this manager is master, in slots aligned to the wall clock. No counter \
+        is ever reset. SMPs and answers to hosts are sent before these requests.",
     set: |s, v| {
         s.telemetry.enabled = v.bool()?;
         Some(())
@@ -41,8 +41,8 @@ pub const DETAIL_INTERVAL: Key = Key {
     section: "telemetry",
     name: "detail_interval_ms",
     want: "100 to 86400000 milliseconds, or 0 for never",
-    doc: "Interval of PortRcvErrorDetails, PortXmitDiscardDetails, PortVLXmitWaitCounters and SwPortVLCongestion, where \
-        agents have them: up to four requests a port.",
+    doc: "Interval of PortRcvErrorDetails, PortXmitDiscardDetails, PortVLXmitWaitCounters and SwPortVLCongestion, \
+        where agents have them: up to four requests a port.",
     set: |s, v| {
         let ms = v.int_up_to(DAY_MS).filter(|&ms| ms == 0 || ms >= 100)?;
         s.telemetry.detail_interval = (ms > 0).then(|| Duration::from_millis(ms));
@@ -121,8 +121,8 @@ pub const METRICS_LISTEN: Key = Key {
     section: "telemetry",
     name: "metrics_listen",
     want: "an address and port, as \"0.0.0.0:9315\" or \"[::]:9315\"",
-    doc: "TCP address at which GET /metrics is served, without encryption or password, to Prometheus. Default: none; the \
-        Unix socket serves it in any case.",
+    doc: "TCP address at which GET /metrics is served, without encryption or password, to Prometheus. Default: none; \
+        the Unix socket serves it in any case.",
     set: |s, v| {
         s.telemetry.metrics_listen = Some(v.text()?.parse().ok()?);
         Some(())

@@ -477,7 +477,9 @@ impl Service for Manager {
     }
 
     fn counters(&self, query: &CounterQuery) -> Result<TelemetryPorts, Error> {
-        self.shared.telemetry.ports(query, self.shared.clock.unix_ns() / 1_000_000)
+        self.shared
+            .telemetry
+            .ports(query, self.shared.clock.unix_ns() / 1_000_000)
     }
 
     fn metrics(&self, query: &MetricsQuery, is_open_metrics: bool) -> Result<Metrics, Error> {

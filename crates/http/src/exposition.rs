@@ -38,9 +38,7 @@ impl MetricsAddress {
             listener.set_nonblocking(true)?;
             Ok(listener)
         });
-        bound
-            .map(Self)
-            .map_err(|cause| HttpError::BindTcp { address, cause })
+        bound.map(Self).map_err(|cause| HttpError::BindTcp { address, cause })
     }
 
     /// Returns the address: if port 0 was asked for, with the port that was free.

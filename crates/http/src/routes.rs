@@ -19,8 +19,8 @@ use selvedge_daemon::Service;
 use tokio::time::timeout;
 
 use crate::answers::{Answers, Question};
-use crate::telemetry;
 use crate::limits::{BODY_BYTES_MAX, BODY_MAX, CONFIGURATION_BYTES_MAX, URI_BYTES_MAX};
+use crate::telemetry;
 
 pub(crate) type Shared = State<Arc<Answers>>;
 

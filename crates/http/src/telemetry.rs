@@ -69,7 +69,9 @@ async fn metrics(State(answers): Shared, headers: HeaderMap, query: Parameters) 
     };
     let names = |name: HeaderName, wanted: &str| {
         let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).any(|item| is_wanted(item, wanted))
+        values
+            .flat_map(|value| value.split(','))
+            .any(|item| is_wanted(item, wanted))
     };
     let is_open_metrics = names(header::ACCEPT, "application/openmetrics-text");
     let is_gzip = names(header::ACCEPT_ENCODING, "gzip");

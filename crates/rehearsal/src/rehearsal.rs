@@ -91,7 +91,7 @@ struct Queues {
     milestones: VecDeque<(ManagerId, Milestone)>,
     /// Datagrams that administrators sent and clients have not taken yet.
     administered: VecDeque<(ManagerId, Datagram)>,
-    /// What samplers found and nobody has taken yet.
+    /// What samplers found, until it is taken.
     sampled: Vec<(ManagerId, Sampled)>,
     /// Outputs of a manager that are being carried out; empty between inputs.
     outputs: Vec<Output>,

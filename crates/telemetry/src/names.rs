@@ -149,12 +149,9 @@ impl Group {
             Self::VlData | Self::SlXmitData | Self::SlRcvData => "4-byte words",
             Self::VlPackets => "packets",
             Self::VlXmitWait | Self::TimeCongested | Self::VlTimeCongested => "ticks",
-            Self::RcvErrors
-            | Self::XmitDiscards
-            | Self::VlCongestion
-            | Self::Marks
-            | Self::SlFecn
-            | Self::SlBecn => "events",
+            Self::RcvErrors | Self::XmitDiscards | Self::VlCongestion | Self::Marks | Self::SlFecn | Self::SlBecn => {
+                "events"
+            }
         }
     }
 }
@@ -195,8 +192,9 @@ mod tests {
     #[test]
     fn counters_have_names_of_their_own() {
         for group in Group::ALL {
-            let names: std::collections::BTreeSet<String> =
-                (0..group.counters()).map(|counter| group.counter_name(counter)).collect();
+            let names: std::collections::BTreeSet<String> = (0..group.counters())
+                .map(|counter| group.counter_name(counter))
+                .collect();
             assert_eq!(names.len(), group.counters(), "{group:?}");
         }
         assert_eq!(Group::VlXmitWait.counter_name(3), "PortVLXmitWaitCounters[3]");

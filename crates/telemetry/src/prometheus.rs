@@ -183,7 +183,13 @@ pub fn write_wanted(
 }
 
 /// Writes a gauge without labels.
-pub fn gauge(out: &mut impl Write, format: TextFormat, name: &str, help: &str, value: impl fmt::Display) -> fmt::Result {
+pub fn gauge(
+    out: &mut impl Write,
+    format: TextFormat,
+    name: &str,
+    help: &str,
+    value: impl fmt::Display,
+) -> fmt::Result {
     declare(out, format, Kind::Gauge, name, help)?;
     writeln!(out, "{name} {value}")
 }
@@ -201,6 +207,33 @@ pub fn counter(
         match label.is_empty() {
             true => writeln!(out, "{name} {value}")?,
             false => writeln!(out, "{name}{{{label}=\"{}\"}} {value}", Quoted(of))?,
+        }
+    }
+    Ok(())
+}
+
+/// Writes for each node whether it has no samples: `infiniband_switch_collect_timeout` and its like. Healthy nodes have
+/// 0, so none vanishes.
+pub fn collected(
+    out: &mut impl Write,
+    format: TextFormat,
+    wanted: &Wanted,
+    inventory: &Inventory,
+    (part, help): (&str, &str),
+    has_failed: impl Fn(Guid) -> bool,
+) -> fmt::Result {
+    for side in [Side::Switch, Side::Hca] {
+        let page = Page {
+            format,
+            side,
+            wanted,
+            inventory,
+        };
+        let name = format!("{}_collect_{part}", side.prefix());
+        declare(out, format, Kind::Gauge, &name, help)?;
+        for (guid, _) in page.nodes() {
+            let value = u8::from(has_failed(guid));
+            writeln!(out, "{name}{{guid=\"{guid}\",collector=\"{}\"}} {value}", side.label())?;
         }
     }
     Ok(())
@@ -230,7 +263,10 @@ impl<'a> Page<'a> {
     }
 
     fn counters(&self, out: &mut impl Write, latest: &Latest) -> fmt::Result {
-        for metric in Metric::ALL.into_iter().filter(|metric| self.wanted.has(Part::of(*metric))) {
+        for metric in Metric::ALL
+            .into_iter()
+            .filter(|metric| self.wanted.has(Part::of(*metric)))
+        {
             let value = |node, port| latest.metric(node, port, metric).map(|total| metric.exported(total));
             self.counter(out, (metric.exporter_name(), metric.iba_name()), value)?;
         }

@@ -3,7 +3,12 @@
 use super::files::{SELECTION, SOCKET};
 use super::pages::{ASKED, Page, page};
 
-const TELEMETRY: &[&str] = &["selvedge(1)", "selvedge-telemetry(1)", "selvedge-status(1)", "selvedge.toml(5)"];
+const TELEMETRY: &[&str] = &[
+    "selvedge(1)",
+    "selvedge-telemetry(1)",
+    "selvedge-status(1)",
+    "selvedge.toml(5)",
+];
 
 /// The pages.
 pub const PAGES_OF_TELEMETRY: &[(&str, Page)] = &[
@@ -13,7 +18,10 @@ pub const PAGES_OF_TELEMETRY: &[(&str, Page)] = &[
             ASKED,
             TELEMETRY,
             &[
-                ("How sampling goes, and which nodes are silent:", "selvedge telemetry status"),
+                (
+                    "How sampling goes, and which nodes are silent:",
+                    "selvedge telemetry status",
+                ),
                 ("The ports with the highest load:", "selvedge telemetry top"),
             ],
         ),

@@ -78,7 +78,12 @@ fn print(out: &mut Out, telemetry: &Telemetry, ports: TelemetryPorts, args: &Wat
     if out.has_colours() {
         out.write(CLEAR)?;
     }
-    let missing: u64 = telemetry.classes.iter().filter_map(|class| class.last.as_ref()).map(|last| last.missing).sum();
+    let missing: u64 = telemetry
+        .classes
+        .iter()
+        .filter_map(|class| class.last.as_ref())
+        .map(|last| last.missing)
+        .sum();
     let at = newest(telemetry).map_or_else(String::new, |(_, begin_ms)| utc_text(begin_ms));
     let state = match missing {
         0 => out.good("every port sampled"),

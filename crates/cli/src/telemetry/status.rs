@@ -54,7 +54,9 @@ fn text(out: &mut Out, telemetry: &Telemetry) -> Result<(), CliError> {
         if !class.in_step {
             let lost = format!("class {} is not in step with its interval", class.name);
             let lost = out.bad(&lost);
-            out.line(format!("\n{lost}: lengthen the interval, or see which nodes are silent"))?;
+            out.line(format!(
+                "\n{lost}: lengthen the interval, or see which nodes are silent"
+            ))?;
         }
     }
     if !telemetry.silent.is_empty() {
@@ -113,7 +115,10 @@ fn classes(telemetry: &Telemetry) -> Grid {
         let last = class.last.as_ref();
         grid.row([
             (&class.name).into(),
-            Cell::Real(class.interval_ms as f64 / 1e3, if class.interval_ms % 1_000 == 0 { 0 } else { 1 }),
+            Cell::Real(
+                class.interval_ms as f64 / 1e3,
+                if class.interval_ms % 1_000 == 0 { 0 } else { 1 },
+            ),
             (&class.ends).into(),
             class.slots.into(),
             last.map(|slot| utc_text(slot.begin_ms)).into(),

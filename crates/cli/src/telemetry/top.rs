@@ -55,7 +55,13 @@ pub(super) fn table(ports: &[TelemetryPort], by: Option<&String>, is_plain: bool
     let has_counter = ports.iter().any(|port| !port.counters.is_empty());
     let by = by.filter(|_| has_counter);
     let mut keys = vec!["node", "port", "peer", "peer_port", "rate", "load_percent"];
-    keys.extend(["xmit_bytes_per_s", "rcv_bytes_per_s", "wait_per_s", "errors_per_s", "errors"]);
+    keys.extend([
+        "xmit_bytes_per_s",
+        "rcv_bytes_per_s",
+        "wait_per_s",
+        "errors_per_s",
+        "errors",
+    ]);
     let of_counter = by.map(|by| [by.clone(), format!("{by}_per_s")]);
     keys.extend(of_counter.iter().flatten().map(String::as_str));
     keys.push("age");
@@ -149,7 +155,14 @@ pub(super) mod tests {
         let by = "portxmitdiscards".to_owned();
         let csv = table(&[port()], Some(&by), true).csv();
         assert!(csv.starts_with("node,port,peer,"), "{csv}");
-        assert!(csv.lines().next().is_some_and(|head| head.ends_with(",portxmitdiscards,portxmitdiscards_per_s,age")));
-        assert!(csv.lines().nth(1).is_some_and(|row| row.ends_with(",2,9,1,1500")), "{csv}");
+        assert!(
+            csv.lines()
+                .next()
+                .is_some_and(|head| head.ends_with(",portxmitdiscards,portxmitdiscards_per_s,age"))
+        );
+        assert!(
+            csv.lines().nth(1).is_some_and(|row| row.ends_with(",2,9,1,1500")),
+            "{csv}"
+        );
     }
 }

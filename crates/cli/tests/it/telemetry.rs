@@ -33,14 +33,26 @@ fn each_command_has_its_forms() {
     let port = lab.run(&["telemetry", "port", "H-1", "1", "--all"]).exits(0);
     let port = port.says("\"H-1\"[1] ACTIVE").says("PortXmitData").says("4-byte words");
     assert_eq!(port.out.matches("PortXmitWait").count(), 2, "both ends: {}", port.out);
-    let watched = lab.run(&["telemetry", "watch", "wait", "--slots", "2", "--json"]).exits(0);
+    let watched = lab
+        .run(&["telemetry", "watch", "wait", "--slots", "2", "--json"])
+        .exits(0);
     assert_eq!(watched.out.lines().count(), 2, "{}", watched.out);
     lab.run(&["telemetry", "sets"]).exits(0).says("ibfabric/H-1");
     lab.write("metrics.conf", "Remote_LID\n#symbol_error\nport_xmit_data\n");
-    let set = lab.run(&["telemetry", "sets", "ibfabric/H-1", "--metrics", "metrics.conf", "--job-id", "533"]);
+    let set = lab.run(&[
+        "telemetry",
+        "sets",
+        "ibfabric/H-1",
+        "--metrics",
+        "metrics.conf",
+        "--job-id",
+        "533",
+    ]);
     let set = set.exits(0).says("Metric Count : 4").says("D u64 job_id 533");
     assert!(!set.out.contains("symbol_error"), "{}", set.out);
-    let row = lab.run(&["telemetry", "sets", "ibfabric/H-1", "--csv", "--no-header"]).exits(0);
+    let row = lab
+        .run(&["telemetry", "sets", "ibfabric/H-1", "--csv", "--no-header"])
+        .exits(0);
     assert_eq!(row.out.lines().count(), 1);
     drop(process);
 }
@@ -52,7 +64,9 @@ fn mistakes_are_named() {
     lab.run(&["telemetry", "top", "PortXmitDate"])
         .exits(2)
         .complains("did you mean PortXmitData?");
-    lab.run(&["telemetry", "port", "H-111"]).exits(2).complains("SLV-API-0014");
+    lab.run(&["telemetry", "port", "H-111"])
+        .exits(2)
+        .complains("SLV-API-0014");
     lab.write("metrics.conf", "port_xmit_date\n");
     lab.run(&["telemetry", "sets", "ibfabric", "--metrics", "metrics.conf"])
         .exits(2)
@@ -60,8 +74,15 @@ fn mistakes_are_named() {
         .complains("did you mean port_xmit_data?");
     drop(process);
     lab.write("selvedge.toml", "[telemetry]\nends = \"none\"\n");
-    lab.run(&["run", "--fabric", "mport:m=4,n=2", "--config", "selvedge.toml", "--check-config"])
-        .exits(2);
+    lab.run(&[
+        "run",
+        "--fabric",
+        "mport:m=4,n=2",
+        "--config",
+        "selvedge.toml",
+        "--check-config",
+    ])
+    .exits(2);
 }
 
 #[test]

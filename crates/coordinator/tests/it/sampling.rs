@@ -56,7 +56,10 @@ fn counters_that_move_are_seen() {
     let mut bench = Bench::sampling(every_second());
     bench.run_for(Duration::from_millis(1_500));
     let fabric = bench.emulator.chassis().fabric();
-    let host = fabric.nodes().iter_enumerated().find(|(_, node)| node.description == "H-1");
+    let host = fabric
+        .nodes()
+        .iter_enumerated()
+        .find(|(_, node)| node.description == "H-1");
     let (idx, node) = host.expect("it has four hosts");
     let guid = node.guid;
     let port = PortNum::new(1).expect("below 255");
@@ -105,7 +108,11 @@ fn a_link_that_is_lost_is_down_in_the_next_slot() {
         Sampled::Inventory(inventory) => Some(inventory),
         _ => None,
     });
-    let ports = inventory.expect("there is one").nodes.values().flat_map(|node| &node.ports);
+    let ports = inventory
+        .expect("there is one")
+        .nodes
+        .values()
+        .flat_map(|node| &node.ports);
     let down = ports.filter(|port| port.state == PortState::Down);
     assert_eq!(down.count() as u32, last.down);
 }

@@ -84,3 +84,115 @@ impl Desk {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use selvedge_coordinator::Coordinator;
+    use selvedge_plan::Policy;
+    use selvedge_sm::{Config, Mode};
+    use selvedge_types::{Guid, Lid, PortNum, Sl};
+    use selvedge_wire::{Address, Arrival, AttributeId, Class, LocalPort, Mad, MadPort, Method};
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::events::NoLog;
+    use crate::names::Names;
+    use crate::shared::Shared;
+    use crate::telemetry::Telemetry;
+
+    const LOCAL: LocalPort = LocalPort {
+        node_guid: Guid(1),
+        port_guid: Guid(2),
+        port: PortNum::MANAGEMENT,
+    };
+
+    /// A port that has room for so many datagrams, and the classes of those that it took.
+    #[derive(Clone, Default)]
+    struct Narrow(Arc<Mutex<(usize, Vec<Class>)>>);
+
+    impl MadPort for Narrow {
+        fn local(&self) -> LocalPort {
+            LOCAL
+        }
+
+        fn send(&mut self, datagram: &Datagram, _: Duration) -> Result<(), PortError> {
+            let mut inner = self.0.lock().unwrap();
+            inner.0 = inner.0.checked_sub(1).ok_or(PortError::Full)?;
+            inner.1.push(datagram.mad.class());
+            Ok(())
+        }
+
+        fn receive(&mut self, _: Duration) -> Result<Option<Arrival>, PortError> {
+            Ok(None)
+        }
+
+        fn set_is_sm(&mut self, _: bool) -> Result<(), PortError> {
+            Ok(())
+        }
+    }
+
+    fn desk(port: &Narrow) -> Desk {
+        let config = Config::new(Mode::Manage, LOCAL, Arc::new(Policy::default()));
+        let shared = Shared::new(
+            Clock::start(),
+            Names::default(),
+            (10, Box::new(NoLog)),
+            ("test".to_owned(), LOCAL),
+            Telemetry::new(None),
+        );
+        let coordinator = Coordinator::new(Time::ZERO, &config, None);
+        Desk::new(Box::new(port.clone()), coordinator, None, None, Arc::new(shared))
+    }
+
+    fn datagram(class: Class) -> Datagram {
+        Datagram {
+            address: Address::gsi(Lid(7), Sl::default()),
+            mad: Mad::request(class, Method::Get, AttributeId::PORT_COUNTERS, 0),
+        }
+    }
+
+    #[test]
+    fn requests_of_the_sampler_go_after_everything_else() {
+        let port = Narrow::default();
+        let mut desk = desk(&port);
+        let now = desk.shared.clock.now();
+        for class in [Class::PerfMgt, Class::SubnAdm, Class::SubnLid, Class::PerfMgt] {
+            match class {
+                Class::PerfMgt => desk.request(now, datagram(class), TIMEOUT).unwrap(),
+                class => desk.send(&datagram(class), TIMEOUT).unwrap(),
+            }
+        }
+        assert!(port.0.lock().unwrap().1.is_empty(), "the port is full");
+        port.0.lock().unwrap().0 = 3;
+        desk.send_pending().unwrap();
+        let want = [Class::SubnLid, Class::SubnAdm, Class::PerfMgt];
+        assert_eq!(port.0.lock().unwrap().1, want);
+        // An SMP overtakes the request that waits.
+        desk.send(&datagram(Class::SubnLid), TIMEOUT).unwrap();
+        port.0.lock().unwrap().0 = 2;
+        desk.send_pending().unwrap();
+        let want = [&want[..], &[Class::SubnLid, Class::PerfMgt]].concat();
+        assert_eq!(port.0.lock().unwrap().1, want);
+    }
+
+    #[test]
+    fn requests_wait_while_a_fault_is_repaired() {
+        let port = Narrow::default();
+        port.0.lock().unwrap().0 = 9;
+        let mut desk = desk(&port);
+        let now = desk.shared.clock.now();
+        desk.hold_requests(now + Duration::from_secs(3_600));
+        desk.request(now, datagram(Class::PerfMgt), TIMEOUT).unwrap();
+        desk.send(&datagram(Class::SubnLid), TIMEOUT).unwrap();
+        desk.send_pending().unwrap();
+        assert_eq!(port.0.lock().unwrap().1, [Class::SubnLid]);
+        assert!(!desk.has_pending(), "nothing that the manager's thread has to wait for");
+        desk.hold_requests(Time::ZERO);
+        desk.send_pending().unwrap();
+        assert_eq!(port.0.lock().unwrap().1, [Class::SubnLid, Class::PerfMgt]);
+    }
+
+    const TIMEOUT: Duration = Duration::from_secs(1);
+}

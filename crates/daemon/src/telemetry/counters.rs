@@ -36,7 +36,10 @@ impl Telemetry {
         for at in &found {
             ports.push(reader.port(at));
             let peer = at.port.peer.filter(|_| query.peers);
-            ports.extend(peer.and_then(|end| reader.at(end.node, end.port)).map(|at| reader.port(&at)));
+            ports.extend(
+                peer.and_then(|end| reader.at(end.node, end.port))
+                    .map(|at| reader.port(&at)),
+            );
         }
         Ok(api::TelemetryPorts { found: count, ports })
     }
@@ -49,7 +52,9 @@ impl Telemetry {
         }
         let snapshot = self.snapshot();
         match snapshot.inventory.nodes.is_empty() {
-            true => Err(ErrorKind::NotYet.error("no counters are sampled: this manager is not master, or has no plan yet")),
+            true => {
+                Err(ErrorKind::NotYet.error("no counters are sampled: this manager is not master, or has no plan yet"))
+            }
             false => Ok(snapshot),
         }
     }
@@ -115,7 +120,9 @@ impl<'a> Reader<'a> {
             return Ok(nodes.iter().flat_map(|(guid, node)| ports(*guid, node)).collect());
         };
         let guid: Option<Guid> = name.parse().ok();
-        let named = nodes.iter().filter(|(of, node)| node.description == *name || Some(**of) == guid);
+        let named = nodes
+            .iter()
+            .filter(|(of, node)| node.description == *name || Some(**of) == guid);
         let named: Vec<_> = named.collect();
         let (guid, node) = match named[..] {
             [(guid, node)] => (*guid, node),
@@ -126,7 +133,10 @@ impl<'a> Reader<'a> {
             }
             _ => {
                 let guids: Vec<String> = named.iter().map(|(guid, _)| guid.to_string()).collect();
-                let what = format!("several nodes are named '{name}'; name one by GUID: {}", guids.join(", "));
+                let what = format!(
+                    "several nodes are named '{name}'; name one by GUID: {}",
+                    guids.join(", ")
+                );
                 return Err(ErrorKind::NoSuchPlace.error(what));
             }
         };

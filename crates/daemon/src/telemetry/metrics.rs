@@ -1,10 +1,12 @@
 //! The text of `GET /metrics`.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use selvedge_api::{Error, MetricsQuery};
 use selvedge_telemetry::prometheus::{self, Part, Shard, TextFormat, Wanted};
 use selvedge_telemetry::{Missing, Why};
+use selvedge_types::Guid;
 
 use super::state::{Snapshot, Telemetry};
 
@@ -42,11 +44,36 @@ impl Metrics {
     pub fn write(&self, mut out: &mut dyn Write) -> fmt::Result {
         let Snapshot { inventory, latest, .. } = &self.snapshot;
         prometheus::write_wanted(&mut out, self.format, &self.wanted, inventory, latest)?;
+        self.failures(&mut out)?;
         // One shard has what is of no node.
         if self.wanted.shard.is_none_or(|shard| shard.number == 1) {
             self.collector(&mut out)?;
         }
         prometheus::end(&mut out, self.format)
+    }
+
+    /// Writes which nodes had no sample in the last slot of a class, and whether because of silence.
+    fn failures(&self, out: &mut impl Write) -> fmt::Result {
+        let last = self.snapshot.classes.iter().filter_map(|class| class.last.as_ref());
+        let missing = || last.clone().flat_map(|report| &report.missing);
+        let nodes = |is_counted: &dyn Fn(&Missing) -> bool| -> BTreeSet<Guid> {
+            let counted = missing().filter(|missing| is_counted(missing));
+            counted.map(|missing| missing.key.node).collect()
+        };
+        let (silent, refused) = (nodes(&is_timeout), nodes(&|missing| !is_timeout(missing)));
+        for (part, help, of) in [
+            (
+                "timeout",
+                "1 if a port has no sample, because the agent did not answer in time",
+                &silent,
+            ),
+            ("error", "1 if a port has no sample for another reason", &refused),
+        ] {
+            let inventory = &self.snapshot.inventory;
+            let has_failed = |guid| of.contains(&guid);
+            prometheus::collected(out, self.format, &self.wanted, inventory, (part, help), has_failed)?;
+        }
+        Ok(())
     }
 
     /// Writes the health of the collector: the exporter's names, and those of slots.
@@ -59,9 +86,10 @@ impl Metrics {
         let class = |at: usize| snapshot.classes.get(at).cloned().unwrap_or_default();
         let missing = |is_counted: &dyn Fn(&Missing) -> bool| {
             let last = snapshot.classes.iter().filter_map(|class| class.last.as_ref());
-            last.flat_map(|report| &report.missing).filter(|missing| is_counted(missing)).count()
+            last.flat_map(|report| &report.missing)
+                .filter(|missing| is_counted(missing))
+                .count()
         };
-        let is_timeout = |missing: &Missing| matches!(missing.why, Why::Silent | Why::BackOff | Why::Late);
         prometheus::gauge(
             out,
             self.format,
@@ -77,7 +105,9 @@ impl Metrics {
             missing(&|of| !is_timeout(of)),
         )?;
         let counters: [(&str, &str, &dyn Fn(usize) -> u64); 3] = [
-            ("infiniband_sampler_slots_total", "Slots that ended", &|at| class(at).slots),
+            ("infiniband_sampler_slots_total", "Slots that ended", &|at| {
+                class(at).slots
+            }),
             (
                 "infiniband_sampler_overruns_total",
                 "Slots that ended with the beginning of the next",
@@ -94,11 +124,24 @@ impl Metrics {
         }
         let requests = snapshot.requests;
         for (name, help, value) in [
-            ("infiniband_sampler_requests_total", "Requests sent, repeats included", requests.sent),
-            ("infiniband_sampler_timeouts_total", "Requests without an answer", requests.failed),
+            (
+                "infiniband_sampler_requests_total",
+                "Requests sent, repeats included",
+                requests.sent,
+            ),
+            (
+                "infiniband_sampler_timeouts_total",
+                "Requests without an answer",
+                requests.failed,
+            ),
         ] {
             prometheus::counter(out, self.format, (name, help), "", &[(String::new(), value)])?;
         }
         Ok(())
     }
+}
+
+/// True if an agent did not answer in time.
+const fn is_timeout(missing: &Missing) -> bool {
+    matches!(missing.why, Why::Silent | Why::BackOff | Why::Late)
 }

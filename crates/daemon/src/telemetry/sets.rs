@@ -86,7 +86,10 @@ fn ports(snapshot: &Snapshot, name: &str) -> Result<Vec<End>, Error> {
     let wanted = name.strip_prefix(FABRIC).and_then(|rest| rest.strip_prefix('/'));
     let found = wanted.and_then(|wanted| nodes.iter().find(|(_, node)| node.description == wanted));
     found.map(of).ok_or_else(|| {
-        let known: Vec<String> = nodes.values().map(|node| format!("{FABRIC}/{}", node.description)).collect();
+        let known: Vec<String> = nodes
+            .values()
+            .map(|node| format!("{FABRIC}/{}", node.description))
+            .collect();
         let known = known.iter().map(String::as_str).chain([FABRIC]);
         let hint = closest(name, known).map_or_else(String::new, |name| format!("; did you mean {name}?"));
         ErrorKind::NoSuchPlace.error(format!("there is no metric set '{name}'{hint}"))

@@ -77,18 +77,34 @@ fn figures_and_sets_are_on_the_socket() {
     let telemetry: Telemetry = client.get("telemetry").unwrap();
     // Four hosts, four leaves and spines with two links each between them.
     assert_eq!(telemetry.ports_up, 2 * (4 + 4));
-    let by = [("by".to_owned(), "load".to_owned()), ("limit".to_owned(), "3".to_owned())];
+    let by = [
+        ("by".to_owned(), "load".to_owned()),
+        ("limit".to_owned(), "3".to_owned()),
+    ];
     let ports: TelemetryPorts = client.select("telemetry/counters", &by).unwrap();
     assert_eq!((ports.ports.len(), ports.found > 3), (3, true));
     let of = |name: &str| vec![("name".to_owned(), name.to_owned())];
     let set = client.text("telemetry/set", &of("ibfabric/H-1")).unwrap();
-    assert!(set.starts_with("METADATA --------\n") && set.contains("Consistent : TRUE"), "{set}");
+    assert!(
+        set.starts_with("METADATA --------\n") && set.contains("Consistent : TRUE"),
+        "{set}"
+    );
     assert!(set.contains("_port_1_port_xmit_discards 0\n"), "{set}");
     let refused = client.text("telemetry/set", &of("ibfabric/H-9")).unwrap_err();
-    assert!(matches!(&refused, HttpError::Refused(error) if error.message.contains("did you mean")), "{refused}");
-    let metrics = [of("ibfabric"), vec![("metrics".to_owned(), "port_xmit_date".to_owned())]].concat();
+    assert!(
+        matches!(&refused, HttpError::Refused(error) if error.message.contains("did you mean")),
+        "{refused}"
+    );
+    let metrics = [
+        of("ibfabric"),
+        vec![("metrics".to_owned(), "port_xmit_date".to_owned())],
+    ]
+    .concat();
     let refused = client.text("telemetry/set", &metrics).unwrap_err().to_string();
-    assert!(refused.contains("SLV-TELEMETRY-0101") && refused.contains("port_xmit_data"), "{refused}");
+    assert!(
+        refused.contains("SLV-TELEMETRY-0101") && refused.contains("port_xmit_data"),
+        "{refused}"
+    );
     drop(front);
     end(running);
 }
@@ -99,7 +115,10 @@ fn prometheus_finds_metrics_by_tcp_and_nothing_else() {
     let address = MetricsAddress::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let at = address.local().unwrap();
     let taken = MetricsAddress::bind(at).unwrap_err().to_string();
-    assert!(taken.starts_with("SLV-HTTP-0008: cannot listen on 127.0.0.1"), "{taken}");
+    assert!(
+        taken.starts_with("SLV-HTTP-0008: cannot listen on 127.0.0.1"),
+        "{taken}"
+    );
     let server = MetricsServer::open(address, Arc::new(running.manager.clone())).unwrap();
     let plain = body(at, "/metrics");
     for name in [
@@ -107,6 +126,8 @@ fn prometheus_finds_metrics_by_tcp_and_nothing_else() {
         "infiniband_hca_port_symbol_error_total{",
         "infiniband_switch_uplink_info{",
         "infiniband_port_state{",
+        "infiniband_switch_collect_timeout{guid=\"0x",
+        "infiniband_hca_collect_error{guid=\"0x",
         "infiniband_sampler_slots_total{class=\"data\"} ",
         "infiniband_exporter_collect_timeouts 0\n",
     ] {
@@ -115,7 +136,11 @@ fn prometheus_finds_metrics_by_tcp_and_nothing_else() {
     // The formats that a client asks for.
     let (head, _) = ask(at, "/metrics", "");
     assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
-    let (head, open) = ask(at, "/metrics", "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n");
+    let (head, open) = ask(
+        at,
+        "/metrics",
+        "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n",
+    );
     assert!(head.contains("content-type: application/openmetrics-text"), "{head}");
     assert!(open.ends_with(b"# EOF\n"));
     let (head, zipped) = ask(at, "/metrics?collect=info", "Accept-Encoding: gzip\r\n");

@@ -144,10 +144,7 @@ impl Rehearsal {
             }
             Out::Send { datagram, .. } => self.queues.administered.push_back((id, datagram)),
             // In the wire digest, as the manager's own answers to traps.
-            Out::Repress(datagram) => {
-                let timeout = Duration::ZERO;
-                return self.carry_out(id, Output::Send { datagram, timeout });
-            }
+            Out::Repress(datagram) => return self.carry_out(id, at_once(datagram)),
             Out::Event(event) => {
                 let (at, manager) = (now, id);
                 self.log.push(LogEntry { at, manager, event });
@@ -198,7 +195,7 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// Carries out an output of a sampler. Its requests are not in the wire digest, which is of what manages the fabric.
+    /// Carries out an output of a sampler. Its requests are not in the wire digest, which has what manages the fabric.
     fn do_sampling(&mut self, id: ManagerId, wanted: Out) -> Result<(), RehearsalError> {
         match wanted {
             Out::Survey(fabric, plan) => {
@@ -304,7 +301,15 @@ fn found(dir: &StateDir) -> Result<Found, StoreError> {
     Ok(found)
 }
 
-/// True if an administrator with a defect withholds an input from its manager.
+/// Returns an output that sends a datagram without an answer.
+const fn at_once(datagram: Datagram) -> Output {
+    Output::Send {
+        datagram,
+        timeout: Duration::ZERO,
+    }
+}
+
+/// True if an administrator with a defect keeps an input from its manager.
 fn keeps(defect: Option<DeskDefect>, life: &Life, input: &Input) -> bool {
     match input {
         Input::Groups(_) => defect == Some(DeskDefect::KeepsGroups),

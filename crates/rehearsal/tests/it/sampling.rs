@@ -41,11 +41,17 @@ fn the_successor_samples_on_and_no_slot_is_sampled_twice() {
     world.run_for(6 * SECOND).unwrap();
     let mut slots = ended(&mut world);
     assert!(slots.len() >= 4, "{slots:?}");
-    assert!(slots.iter().all(|(id, _)| *id == first), "a standby reads nothing: {slots:?}");
+    assert!(
+        slots.iter().all(|(id, _)| *id == first),
+        "a standby reads nothing: {slots:?}"
+    );
     world.kill(first).unwrap();
     world.run_for(12 * SECOND).unwrap();
     let after = ended(&mut world);
-    assert!(after.len() >= 4 && after.iter().all(|(id, _)| *id == second), "{after:?}");
+    assert!(
+        after.len() >= 4 && after.iter().all(|(id, _)| *id == second),
+        "{after:?}"
+    );
     slots.extend(after);
     let mut seen = BTreeMap::new();
     for (id, report) in &slots {
