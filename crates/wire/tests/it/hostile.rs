@@ -172,9 +172,10 @@ fn the_corpus_has_every_attribute_and_trap() {
         }
     }
     let wanted = "ClassPortInfo GUIDInfo LinearForwardingTable MlnxExtPortInfo MulticastForwardingTable \
-                  NodeDescription NodeInfo Notice P_KeyTable PortCounters PortCountersExtended PortInfo \
-                  PortRcvConCtrl PortRcvDataSL PortRcvErrorDetails PortSLRcvBECN PortSLRcvFECN PortVLOpData \
-                  PortVLOpPackets PortVLXmitTimeCong PortVLXmitWaitCounters PortXmitConCtrl PortXmitDataSL \
+                  NodeDescription NodeInfo Notice P_KeyTable PortCounters PortCountersExtended \
+                  PortExtendedSpeedsCounters PortFlowCtlCounters PortInfo PortOpRcvCounters PortRcvConCtrl \
+                  PortRcvDataSL PortRcvErrorDetails PortSLRcvBECN PortSLRcvFECN PortVLOpData PortVLOpPackets \
+                  PortVLXmitTimeCong PortVLXmitWaitCounters PortXmitConCtrl PortXmitDataSL \
                   PortXmitDiscardDetails SLtoVLMappingTable SMInfo SwPortVLCongestion SwitchInfo \
                   VLArbitrationTable";
     let mut wanted: BTreeSet<String> = wanted.split(' ').map(str::to_owned).collect();
