@@ -24,9 +24,12 @@
 //! ```
 
 mod account;
+pub mod alarm;
 mod baseline;
+pub mod cable;
 mod clock;
 mod config;
+pub mod congestion;
 pub mod delegation;
 mod event;
 mod group;
@@ -38,6 +41,7 @@ mod metric_set;
 mod names;
 mod ports;
 pub mod prometheus;
+pub mod rates;
 mod sampler;
 pub mod selection;
 

@@ -21,7 +21,7 @@ pub enum TextFormat {
 
 /// What is declared and how it is typed.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(crate) enum Kind {
     Counter,
     Gauge,
 }
@@ -245,7 +245,7 @@ fn states(out: &mut impl Write, format: TextFormat, inventory: &Inventory) -> fm
     Ok(())
 }
 
-fn declare(out: &mut impl Write, format: TextFormat, kind: Kind, name: &str, help: &str) -> fmt::Result {
+pub(crate) fn declare(out: &mut impl Write, format: TextFormat, kind: Kind, name: &str, help: &str) -> fmt::Result {
     let name = match format {
         TextFormat::Prometheus => name,
         TextFormat::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
@@ -259,7 +259,7 @@ fn declare(out: &mut impl Write, format: TextFormat, kind: Kind, name: &str, hel
 }
 
 /// A label's value: backslash, quotation mark and line feed are escaped.
-struct Quoted<'a>(&'a str);
+pub(crate) struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -273,7 +273,7 @@ impl fmt::Display for Quoted<'_> {
 }
 
 /// Returns what a link carries without its coding. Source: IBA vol 2 §5; 8b/10b up to QDR, 64b/66b from FDR10 on.
-fn data_bytes_per_s(rate: Rate) -> u64 {
+pub(crate) fn data_bytes_per_s(rate: Rate) -> u64 {
     let lane_kbit_per_s: u64 = match rate.speed {
         LinkSpeed::Sdr => 2_000_000,
         LinkSpeed::Ddr => 4_000_000,

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod agents;
+mod alarms;
+mod congestion;
 mod ends;
 mod faults;
 mod formats;
