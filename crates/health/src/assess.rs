@@ -1,6 +1,6 @@
 //! Derives conditions and a verdict from facts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use selvedge_types::{Guid, PhysState};
@@ -32,6 +32,7 @@ pub fn assess(facts: &Facts, now: Since) -> Health {
             conditions.extend(of_fabric(facts, now));
             conditions.extend(of_expected(facts, now));
             conditions.extend(of_plan(facts, now));
+            conditions.extend(of_alarms(facts));
             conditions.extend(facts.peers.iter().filter_map(|peer| of_peer(facts.role, peer, now)));
         }
     }
@@ -205,6 +206,30 @@ fn of_expected(facts: &Facts, now: Since) -> Vec<Condition> {
         condition(what, Severity::Warning, place, now, deviation.evidence.clone())
     };
     facts.deviations.iter().filter(is_new).map(of_one).collect()
+}
+
+/// Returns the alarms of telemetry. They are warnings, however grave the alarm is: the manager can do its work. Alarms
+/// of one kind at one link are one condition, which began with the first of them.
+fn of_alarms(facts: &Facts) -> Vec<Condition> {
+    let mut merged: BTreeMap<(What, &Place), Condition> = BTreeMap::new();
+    for alarm in facts
+        .alarms
+        .iter()
+        .filter(|alarm| !facts.out_of_service.has_place(&alarm.place))
+    {
+        let (what, place) = (alarm.what, alarm.place.clone());
+        let new = || condition(what, Severity::Warning, place, alarm.since, alarm.evidence.clone());
+        merged
+            .entry((alarm.what, &alarm.place))
+            .and_modify(|first| {
+                first.evidence = format!("{}; {}", first.evidence, alarm.evidence);
+                if let (Since::Run(first_at), Since::Run(at)) = (first.since, alarm.since) {
+                    first.since = Since::Run(first_at.min(at));
+                }
+            })
+            .or_insert_with(new);
+    }
+    merged.into_values().collect()
 }
 
 /// Returns PortPhysicalState in the words of ibstat. Source: IBA vol 1 §14.2.5.6.

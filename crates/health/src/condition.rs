@@ -72,11 +72,19 @@ pub enum What {
     OtherSmKey,
     /// The file of the expected topology can no longer be read. A warning until it has a topology again.
     ExpectedUnread,
+    /// A port counts errors faster than its threshold. A warning until it counts less, or until the alarm is
+    /// acknowledged.
+    PortErrors,
+    /// A link goes down again and again. A warning until it stays up, or until the alarm is acknowledged.
+    LinkFlaps,
+    /// A link has more bit errors than the standard allows. A warning until it has less, or until the alarm is
+    /// acknowledged.
+    BitErrors,
 }
 
 impl What {
     /// All kinds.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::NodeMissing,
         Self::LinkMissing,
         Self::AgentSilent,
@@ -100,6 +108,9 @@ impl What {
         Self::SecondMaster,
         Self::OtherSmKey,
         Self::ExpectedUnread,
+        Self::PortErrors,
+        Self::LinkFlaps,
+        Self::BitErrors,
     ];
 
     /// Returns the stable code of this kind.
@@ -129,6 +140,9 @@ impl What {
             Self::SecondMaster => "SLV-HEALTH-0022",
             Self::OtherSmKey => "SLV-HEALTH-0023",
             Self::ExpectedUnread => "SLV-HEALTH-0024",
+            Self::PortErrors => "SLV-HEALTH-0025",
+            Self::LinkFlaps => "SLV-HEALTH-0026",
+            Self::BitErrors => "SLV-HEALTH-0027",
         }
     }
 
@@ -159,6 +173,9 @@ impl What {
             Self::SecondMaster => "second_master",
             Self::OtherSmKey => "other_sm_key",
             Self::ExpectedUnread => "expected_unread",
+            Self::PortErrors => "port_errors",
+            Self::LinkFlaps => "link_flaps",
+            Self::BitErrors => "bit_errors",
         }
     }
 
@@ -189,6 +206,9 @@ impl What {
             Self::SecondMaster => "one of the two managers gives way or is stopped; check their priorities",
             Self::OtherSmKey => "it shows this manager's SM_Key (keys.sm_key in both), or is stopped",
             Self::ExpectedUnread => "the file is a topology again; 'selvedge topology approve' writes one",
+            Self::PortErrors => "it counts less than half of its threshold, or the alarm is acknowledged",
+            Self::LinkFlaps => "it stays up: reseat or replace the cable; or the alarm is acknowledged",
+            Self::BitErrors => "its bit errors are within the limit: replace the cable; or the alarm is acknowledged",
         }
     }
 }
@@ -218,6 +238,9 @@ impl fmt::Display for What {
             Self::SecondMaster => "master too",
             Self::OtherSmKey => "with another SM_Key",
             Self::ExpectedUnread => "expected topology cannot be read",
+            Self::PortErrors => "with errors",
+            Self::LinkFlaps => "flapping",
+            Self::BitErrors => "with bit errors",
         })
     }
 }

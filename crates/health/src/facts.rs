@@ -117,6 +117,19 @@ pub struct Refused {
     pub in_force: Option<u64>,
 }
 
+/// An alarm of telemetry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alarm {
+    /// Kind of the condition.
+    pub what: What,
+    /// The link, by both ends; the port if the other end is not known.
+    pub place: Place,
+    /// The time when it began.
+    pub since: Since,
+    /// What was measured where, against which threshold.
+    pub evidence: String,
+}
+
 /// Data that cannot be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotStored {
@@ -217,6 +230,8 @@ pub struct Facts {
     pub peers: Arc<Vec<Peer>>,
     /// True if the local port was read without IsSM, although the manager has set it.
     pub is_sm_cleared: bool,
+    /// Alarms of telemetry of level warning and above that no operator has acknowledged.
+    pub alarms: Arc<Vec<Alarm>>,
     /// Data that cannot be stored at present.
     pub not_stored: Vec<NotStored>,
     /// Places that the operator has taken out of service.

@@ -1,9 +1,10 @@
 //! Counter groups. Each is one attribute of performance management, and takes one request per port.
 
 use selvedge_wire::{
-    AttributeId, Class, CounterBlock, GmpAttribute, Mad, Method, PortCounters, PortCountersExtended, PortRcvConCtrl,
-    PortRcvDataSl, PortRcvErrorDetails, PortSlRcvBecn, PortSlRcvFecn, PortVlOpData, PortVlOpPackets,
-    PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl, PortXmitDiscardDetails, SwPortVlCongestion,
+    AttributeId, Class, CounterBlock, GmpAttribute, Mad, Method, PortCounters, PortCountersExtended,
+    PortExtSpeedsCounters, PortFlowCtl, PortOpRcv, PortRcvConCtrl, PortRcvDataSl, PortRcvErrorDetails, PortSlRcvBecn,
+    PortSlRcvFecn, PortVlOpData, PortVlOpPackets, PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl,
+    PortXmitDiscardDetails, SwPortVlCongestion,
 };
 
 use crate::Metric;
@@ -50,6 +51,13 @@ pub enum Group {
     SlXmitData,
     /// PortRcvDataSL.
     SlRcvData,
+    /// PortOpRcvCounters: packets and data received on operational VLs.
+    OpRcv,
+    /// PortFlowCtlCounters: flow control packets sent and received.
+    FlowControl,
+    /// PortExtendedSpeedsCounters: wrong headers, unknown blocks, errors of each lane, then the sums over all lanes of
+    /// blocks that error correction mended, and could not mend.
+    ExtendedSpeeds,
 }
 
 /// An attribute that is a row of equal counters, for the table below.
@@ -92,7 +100,7 @@ fn request<A: GmpAttribute>(attribute: &A) -> Mad {
 
 impl Group {
     /// All groups.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::Base,
         Self::Extended,
         Self::RcvErrors,
@@ -108,12 +116,15 @@ impl Group {
         Self::VlTimeCongested,
         Self::SlXmitData,
         Self::SlRcvData,
+        Self::OpRcv,
+        Self::FlowControl,
+        Self::ExtendedSpeeds,
     ];
 
-    /// Returns the attribute as a row; `None` for the two attributes with counters of several widths.
+    /// Returns the attribute as a row; `None` for the three attributes with counters of several widths.
     const fn block(self) -> Option<Block> {
         Some(match self {
-            Self::Base | Self::Extended => return None,
+            Self::Base | Self::Extended | Self::ExtendedSpeeds => return None,
             Self::RcvErrors => block::<PortRcvErrorDetails>(),
             Self::XmitDiscards => block::<PortXmitDiscardDetails>(),
             Self::VlPackets => block::<PortVlOpPackets>(),
@@ -127,6 +138,8 @@ impl Group {
             Self::VlTimeCongested => block::<PortVlXmitTimeCong>(),
             Self::SlXmitData => block::<PortXmitDataSl>(),
             Self::SlRcvData => block::<PortRcvDataSl>(),
+            Self::OpRcv => block::<PortOpRcv>(),
+            Self::FlowControl => block::<PortFlowCtl>(),
         })
     }
 
@@ -136,6 +149,7 @@ impl Group {
         match self {
             Self::Base => AttributeId::PORT_COUNTERS,
             Self::Extended => AttributeId::PORT_COUNTERS_EXTENDED,
+            Self::ExtendedSpeeds => AttributeId::PORT_EXT_SPEEDS_COUNTERS,
             _ => match self.block() {
                 Some(block) => block.id,
                 None => AttributeId::PORT_COUNTERS,
@@ -162,6 +176,9 @@ impl Group {
             Self::VlTimeCongested => "PortVLXmitTimeCong",
             Self::SlXmitData => "PortXmitDataSL",
             Self::SlRcvData => "PortRcvDataSL",
+            Self::OpRcv => "PortOpRcvCounters",
+            Self::FlowControl => "PortFlowCtlCounters",
+            Self::ExtendedSpeeds => "PortExtendedSpeedsCounters",
         }
     }
 
@@ -171,6 +188,7 @@ impl Group {
         match self.block() {
             Some(block) => block.count,
             None if matches!(self, Self::Base) => BASE.len(),
+            None if matches!(self, Self::ExtendedSpeeds) => SPEED_ERRORS + 2,
             None => WIDEST,
         }
     }
@@ -187,6 +205,8 @@ impl Group {
         match self.block() {
             Some(block) => block.bits,
             None if self == Self::Base => BASE.get(counter).map_or(32, |(_, bits)| *bits),
+            // Each lane stops at its own maximum, so a sum never stands at one.
+            None if self == Self::ExtendedSpeeds && counter < SPEED_ERRORS => 16,
             None => 64,
         }
     }
@@ -227,6 +247,10 @@ impl Group {
                 port_select,
                 ..PortCounters::default()
             }),
+            None if self == Self::ExtendedSpeeds => request(&PortExtSpeedsCounters {
+                port_select,
+                ..PortExtSpeedsCounters::default()
+            }),
             None => request(&PortCountersExtended {
                 port_select,
                 ..PortCountersExtended::default()
@@ -243,6 +267,9 @@ impl Group {
         match self.block() {
             Some(block) => (block.decode)(mad),
             None if self == Self::Base => PortCounters::parse(mad.gmp_data()).ok().map(|c| base_row(&c)),
+            None if self == Self::ExtendedSpeeds => PortExtSpeedsCounters::parse(mad.gmp_data())
+                .ok()
+                .map(|c| speeds_row(&c)),
             None => PortCountersExtended::parse(mad.gmp_data())
                 .ok()
                 .map(|c| (c.port_select, c.counters())),
@@ -298,6 +325,21 @@ fn base_row(c: &PortCounters) -> (u8, Row) {
     (c.port_select, row)
 }
 
+/// Counters of PortExtendedSpeedsCounters that are not summed: two of the port, and one of each lane.
+const SPEED_ERRORS: usize = 2 + PortExtSpeedsCounters::LANES;
+
+fn speeds_row(c: &PortExtSpeedsCounters) -> (u8, Row) {
+    let mut row = [0; WIDEST];
+    row[0] = c.sync_header_errors.into();
+    row[1] = c.unknown_blocks.into();
+    for (to, from) in row[2..SPEED_ERRORS].iter_mut().zip(c.lane_errors) {
+        *to = from.into();
+    }
+    row[SPEED_ERRORS] = c.fec_correctable.into_iter().map(u64::from).sum();
+    row[SPEED_ERRORS + 1] = c.fec_uncorrectable.into_iter().map(u64::from).sum();
+    (c.port_select, row)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,6 +357,24 @@ mod tests {
             assert!(group.counters() <= WIDEST);
             assert!((0..group.counters()).all(|i| [4, 8, 16, 32, 64].contains(&group.bits(i))));
         }
+    }
+
+    #[test]
+    fn lanes_of_fast_links_are_summed() {
+        let counters = PortExtSpeedsCounters {
+            port_select: 3,
+            sync_header_errors: 1,
+            unknown_blocks: 2,
+            lane_errors: core::array::from_fn(|lane| 10 + lane as u16),
+            fec_correctable: [u32::MAX; 12],
+            fec_uncorrectable: [5; 12],
+            ..PortExtSpeedsCounters::default()
+        };
+        let (port, row) = speeds_row(&counters);
+        assert_eq!((port, row[0], row[1], row[2], row[13]), (3, 1, 2, 10, 21));
+        assert_eq!((row[14], row[15], row[16]), (12 * u64::from(u32::MAX), 60, 0));
+        let group = Group::ExtendedSpeeds;
+        assert_eq!((group.counters(), group.bits(13), group.bits(14)), (16, 16, 64));
     }
 
     #[test]

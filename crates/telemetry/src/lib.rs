@@ -24,12 +24,16 @@
 //! ```
 
 mod account;
+pub mod alarm;
 mod baseline;
+pub mod cable;
 mod clock;
 mod config;
+pub mod congestion;
 mod consumer;
 pub mod delegation;
 mod event;
+pub mod exposition;
 mod group;
 mod inventory;
 mod io;
@@ -37,8 +41,10 @@ mod latest;
 mod metric;
 mod metric_set;
 mod names;
+pub mod picture;
 mod ports;
 pub mod prometheus;
+pub mod rates;
 mod sampler;
 pub mod selection;
 

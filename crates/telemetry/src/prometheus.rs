@@ -21,7 +21,7 @@ pub enum TextFormat {
 
 /// The type with which a metric is declared.
 #[derive(Clone, Copy)]
-enum Kind {
+pub(crate) enum Kind {
     Counter,
     Gauge,
 }
@@ -414,7 +414,7 @@ fn states(out: &mut impl Write, format: TextFormat, wanted: &Wanted, inventory: 
     Ok(())
 }
 
-fn declare(out: &mut impl Write, format: TextFormat, kind: Kind, name: &str, help: &str) -> fmt::Result {
+pub(crate) fn declare(out: &mut impl Write, format: TextFormat, kind: Kind, name: &str, help: &str) -> fmt::Result {
     let name = match format {
         TextFormat::Prometheus => name,
         TextFormat::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
@@ -428,7 +428,7 @@ fn declare(out: &mut impl Write, format: TextFormat, kind: Kind, name: &str, hel
 }
 
 /// A label's value: backslash, quotation mark and line feed are escaped.
-struct Quoted<'a>(&'a str);
+pub(crate) struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -3,11 +3,12 @@
 use core::fmt;
 
 use crate::attribute::{
-    Attribute, AttributeId, CableInfo, ClassPortInfo, GmpAttribute, GuidInfo, LinearForwardingTable, MlnxExtPortInfo,
-    MulticastForwardingTable, NodeDescription, NodeInfo, Notice, PKeyTable, PortBer, PortCounters,
-    PortCountersExtended, PortInfo, PortRcvConCtrl, PortRcvDataSl, PortRcvErrorDetails, PortSlRcvBecn, PortSlRcvFecn,
-    PortVlOpData, PortVlOpPackets, PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl,
-    PortXmitDiscardDetails, SlToVl, SmInfo, SwPortVlCongestion, SwitchInfo, VlArbitration,
+    Attribute, AttributeId, CableInfo, ClassPortInfo, GmpAttribute, GuidInfo, LinearForwardingTable,
+    MlnxExtPortInfo, MulticastForwardingTable, NodeDescription, NodeInfo, Notice, PKeyTable, PortBer, PortCounters,
+    PortCountersExtended, PortExtSpeedsCounters, PortFlowCtl, PortInfo, PortOpRcv, PortRcvConCtrl, PortRcvDataSl,
+    PortRcvErrorDetails, PortSlRcvBecn, PortSlRcvFecn, PortVlOpData, PortVlOpPackets, PortVlXmitTimeCong,
+    PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl, PortXmitDiscardDetails, SlToVl, SmInfo, SwitchInfo,
+    SwPortVlCongestion, VlArbitration,
 };
 use crate::sa::Record;
 use crate::{Class, DecodeError, Mad};
@@ -52,6 +53,12 @@ pub enum Payload {
     PortRcvErrorDetails(PortRcvErrorDetails),
     /// PerfMgt: PortXmitDiscardDetails.
     PortXmitDiscardDetails(PortXmitDiscardDetails),
+    /// PerfMgt: PortOpRcvCounters.
+    PortOpRcv(PortOpRcv),
+    /// PerfMgt: PortFlowCtlCounters.
+    PortFlowCtl(PortFlowCtl),
+    /// PerfMgt: PortExtendedSpeedsCounters.
+    PortExtSpeedsCounters(PortExtSpeedsCounters),
     /// PerfMgt: PortVLOpPackets.
     PortVlOpPackets(PortVlOpPackets),
     /// PerfMgt: PortVLOpData.
@@ -133,6 +140,11 @@ impl Payload {
             AttributeId::PORT_XMIT_DISCARD_DETAILS => {
                 PortXmitDiscardDetails::parse(data).map(Self::PortXmitDiscardDetails)
             }
+            AttributeId::PORT_OP_RCV => PortOpRcv::parse(data).map(Self::PortOpRcv),
+            AttributeId::PORT_FLOW_CTL => PortFlowCtl::parse(data).map(Self::PortFlowCtl),
+            AttributeId::PORT_EXT_SPEEDS_COUNTERS => {
+                PortExtSpeedsCounters::parse(data).map(Self::PortExtSpeedsCounters)
+            }
             AttributeId::PORT_VL_OP_PACKETS => PortVlOpPackets::parse(data).map(Self::PortVlOpPackets),
             AttributeId::PORT_VL_OP_DATA => PortVlOpData::parse(data).map(Self::PortVlOpData),
             AttributeId::PORT_VL_XMIT_WAIT => PortVlXmitWait::parse(data).map(Self::PortVlXmitWait),
@@ -169,6 +181,9 @@ impl Payload {
             Self::PortCountersExtended(attribute) => mad.write_gmp(attribute),
             Self::PortRcvErrorDetails(attribute) => mad.write_gmp(attribute),
             Self::PortXmitDiscardDetails(attribute) => mad.write_gmp(attribute),
+            Self::PortOpRcv(attribute) => mad.write_gmp(attribute),
+            Self::PortFlowCtl(attribute) => mad.write_gmp(attribute),
+            Self::PortExtSpeedsCounters(attribute) => mad.write_gmp(attribute),
             Self::PortVlOpPackets(attribute) => mad.write_gmp(attribute),
             Self::PortVlOpData(attribute) => mad.write_gmp(attribute),
             Self::PortVlXmitWait(attribute) => mad.write_gmp(attribute),
@@ -208,6 +223,9 @@ impl fmt::Display for Payload {
             Self::PortCountersExtended(attribute) => attribute.fmt(f),
             Self::PortRcvErrorDetails(attribute) => attribute.fmt(f),
             Self::PortXmitDiscardDetails(attribute) => attribute.fmt(f),
+            Self::PortOpRcv(attribute) => attribute.fmt(f),
+            Self::PortFlowCtl(attribute) => attribute.fmt(f),
+            Self::PortExtSpeedsCounters(attribute) => attribute.fmt(f),
             Self::PortVlOpPackets(attribute) => attribute.fmt(f),
             Self::PortVlOpData(attribute) => attribute.fmt(f),
             Self::PortVlXmitWait(attribute) => attribute.fmt(f),

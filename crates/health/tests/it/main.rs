@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use selvedge_health::{
-    Absent, AbsentLink, AbsentNode, Deviation, Duty, End, Facts, GoneSign, How, News, NodeName, NotStored, Peer,
-    PeerTrouble, Place, Refused, Role, Severity, Since, Verdict, Watch, What,
+    Absent, AbsentLink, AbsentNode, Alarm, Deviation, Duty, End, Facts, GoneSign, How, News, NodeName, NotStored,
+    OutOfService, Peer, PeerTrouble, Place, Refused, Role, Severity, Since, Verdict, Watch, What,
 };
 use selvedge_sim::Time;
 use selvedge_types::{Guid, NodeKind, PhysState, PortNum, PortState};
@@ -43,7 +43,7 @@ type Row = (Fault, Option<(&'static str, Severity)>, &'static str, &'static str)
 /// is a verdict: Starting, Healthy, Degraded, Failed, Ready (standby), Watching, Unmanaged; with a `!` if the condition
 /// of the row is reported there. A disabled manager has a condition of its own.
 #[rustfmt::skip]
-const TABLE: [Row; 28] = [
+const TABLE: [Row; 31] = [
     //                                                     master    standby disc disabled dry run  watch
     (Fault::None,         None,                        "", "S  H     R       S    F        W  S     W  U  S"),
     (Fault::HostGone,     warns("SLV-HEALTH-0001"),    "the node returns",
@@ -87,6 +87,12 @@ const TABLE: [Row; 28] = [
     (Fault::RolledBack, warns("SLV-HEALTH-0017"), "the next change that is kept",
                                                            "D! D!    R       D!   F!       D! D!    D! D! D!"),
     (Fault::ExpectedUnread, warns("SLV-HEALTH-0024"), "topology approve",
+                                                           "D! D!    R       D!   F!       D! D!    D! D! D!"),
+    (Fault::PortErrors, warns("SLV-HEALTH-0025"), "half of its threshold",
+                                                           "D! D!    R       D!   F!       D! D!    D! D! D!"),
+    (Fault::LinkFlaps, warns("SLV-HEALTH-0026"), "it stays up",
+                                                           "D! D!    R       D!   F!       D! D!    D! D! D!"),
+    (Fault::BitErrors, warns("SLV-HEALTH-0027"), "within the limit",
                                                            "D! D!    R       D!   F!       D! D!    D! D! D!"),
     (Fault::IsSmCleared, warns("SLV-HEALTH-0020"), "the port shows IsSM",
                                                            "D! D!    D!      D!   F!       D! D!    D! D! D!"),
@@ -146,6 +152,9 @@ enum Fault {
     OtherTopology,
     RolledBack,
     ExpectedUnread,
+    PortErrors,
+    LinkFlaps,
+    BitErrors,
     IsSmCleared,
     StandbyGone,
     SecondMaster,
@@ -241,6 +250,7 @@ impl Fault {
             Self::OtherTopology => deviates(&mut facts, What::OtherTopology),
             Self::RolledBack => facts.rolled_back = Some("change 1 of routing.engines: a credit loop".into()),
             Self::ExpectedUnread => deviates(&mut facts, What::ExpectedUnread),
+            Self::PortErrors | Self::LinkFlaps | Self::BitErrors => alarms(&mut facts, self),
             Self::IsSmCleared => facts.is_sm_cleared = true,
             Self::StandbyGone => {
                 let (since, sign) = (Since::Calendar(1), GoneSign::Silent);
@@ -261,6 +271,59 @@ fn deviates(facts: &mut Facts, what: What) {
         place: Place::Link(end(1, 3), end(2, 3)),
         evidence: "4xHDR is expected, 4xEDR was found".to_owned(),
     }]);
+}
+
+fn alarms(facts: &mut Facts, fault: Fault) {
+    let what = match fault {
+        Fault::LinkFlaps => What::LinkFlaps,
+        Fault::BitErrors => What::BitErrors,
+        _ => What::PortErrors,
+    };
+    let place = Place::Link(end(1, 3), end(2, 3));
+    facts.alarms = Arc::new(vec![alarm(what, place, 2, "at \"S-1\"[3]: 14 of 10")]);
+}
+
+fn alarm(what: What, place: Place, since: u64, evidence: &str) -> Alarm {
+    Alarm {
+        what,
+        place,
+        since: Since::Run(Time(since)),
+        evidence: evidence.to_owned(),
+    }
+}
+
+/// Two counters of one link are one condition, which began with the first; a link out of service has none.
+#[test]
+fn alarms_of_a_link_are_one_condition() {
+    let link = Place::Link(end(1, 3), end(2, 3));
+    let mut facts = facts(Duty::Manage, Role::Master, State::Planned);
+    facts.alarms = Arc::new(vec![
+        alarm(What::PortErrors, link.clone(), 9, "symbols"),
+        alarm(What::PortErrors, link.clone(), 7, "recoveries"),
+        alarm(What::LinkFlaps, link, 8, "3 times"),
+        alarm(What::PortErrors, Place::Port(end(3, 1)), 8, "discards"),
+    ]);
+    let mut watch = Watch::default();
+    assert_eq!(watch.take(Since::Run(Time(9)), facts.clone()).len(), 3);
+    let conditions = &watch.health().conditions;
+    let found: Vec<_> = conditions
+        .iter()
+        .map(|c| (c.what, c.evidence.as_str(), c.since))
+        .collect();
+    let at = |ns| Since::Run(Time(ns));
+    assert!(
+        found.contains(&(What::PortErrors, "symbols; recoveries", at(7))),
+        "{found:?}"
+    );
+    assert!(found.contains(&(What::LinkFlaps, "3 times", at(8))), "{found:?}");
+    // The next assessment has no news.
+    assert!(watch.take(Since::Run(Time(10)), facts.clone()).is_empty());
+    let ports = [(end(2, 3).node, end(2, 3).port)].into_iter().collect();
+    facts.out_of_service = Arc::new(OutOfService {
+        ports,
+        ..OutOfService::default()
+    });
+    assert_eq!(watch.take(Since::Run(Time(11)), facts).len(), 2, "both cleared");
 }
 
 fn has_peer(facts: &mut Facts, trouble: PeerTrouble) {
@@ -351,7 +414,7 @@ fn every_cell_of_the_table() {
             cells += 1;
         }
     }
-    assert_eq!(cells, 280);
+    assert_eq!(cells, 310);
 }
 
 #[test]

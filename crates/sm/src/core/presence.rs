@@ -105,6 +105,7 @@ impl Sm {
             deviations: Arc::default(),
             peers: Arc::clone(self.election().peers()),
             is_sm_cleared: self.election().is_sm_cleared(),
+            alarms: Arc::default(),
             not_stored: Vec::new(),
             out_of_service: self.places_out_of_service(),
         }

@@ -3,9 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod agents;
+mod alarms;
+mod congestion;
 mod ends;
+mod exposition;
 mod faults;
 mod formats;
+mod peer;
 mod schedules;
 mod slots;
 mod triage;

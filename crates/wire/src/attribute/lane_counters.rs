@@ -170,6 +170,14 @@ macro_rules! row {
 }
 
 row!(
+    /// Packets with an operational VL that were received (counter 0), and their data in units of 4 bytes (counter 1).
+    PortOpRcv, OpRcvRow, PORT_OP_RCV, "PortOpRcvCounters", 2 of 32 bits
+);
+row!(
+    /// Flow control packets sent (counter 0) and received (counter 1).
+    PortFlowCtl, FlowCtlRow, PORT_FLOW_CTL, "PortFlowCtlCounters", 2 of 32 bits
+);
+row!(
     /// Packets received per VL.
     PortVlOpPackets, VlOpPacketsRow, PORT_VL_OP_PACKETS, "PortVLOpPackets", 16 of 16 bits
 );

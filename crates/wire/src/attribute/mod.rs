@@ -17,6 +17,7 @@ mod pkey_table;
 mod port_ber;
 mod port_counters;
 mod port_counters_extended;
+mod port_ext_speeds_counters;
 mod port_info;
 mod port_rcv_error_details;
 mod port_xmit_discard_details;
@@ -35,8 +36,9 @@ pub use capability::{CapabilityMask, CapabilityMask2};
 pub use class_port_info::{ClassAddress, ClassPortInfo};
 pub use guid_info::GuidInfo;
 pub use lane_counters::{
-    CounterBlock, CounterRow, LaneCounters, PortRcvConCtrl, PortRcvDataSl, PortSlRcvBecn, PortSlRcvFecn, PortVlOpData,
-    PortVlOpPackets, PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl, SwPortVlCongestion,
+    CounterBlock, CounterRow, LaneCounters, PortFlowCtl, PortOpRcv, PortRcvConCtrl, PortRcvDataSl, PortSlRcvBecn,
+    PortSlRcvFecn, PortVlOpData, PortVlOpPackets, PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl,
+    SwPortVlCongestion,
 };
 pub use linear_forwarding::LinearForwardingTable;
 pub use link_sets::{ExtLinkSpeeds, ExtSpeedEnable, LinkSpeeds, LinkWidths, VlCount};
@@ -52,6 +54,7 @@ pub use pkey_table::PKeyTable;
 pub use port_ber::{Ber, PortBer};
 pub use port_counters::PortCounters;
 pub use port_counters_extended::PortCountersExtended;
+pub use port_ext_speeds_counters::PortExtSpeedsCounters;
 pub use port_info::{LinkDownDefault, PortInfo};
 pub use port_rcv_error_details::PortRcvErrorDetails;
 pub use port_xmit_discard_details::PortXmitDiscardDetails;
@@ -102,12 +105,18 @@ impl AttributeId {
     pub const PORT_RCV_ERROR_DETAILS: Self = Self(0x0015);
     /// PerfMgt: PortXmitDiscardDetails.
     pub const PORT_XMIT_DISCARD_DETAILS: Self = Self(0x0016);
+    /// PerfMgt: PortOpRcvCounters.
+    pub const PORT_OP_RCV: Self = Self(0x0017);
+    /// PerfMgt: PortFlowCtlCounters.
+    pub const PORT_FLOW_CTL: Self = Self(0x0018);
     /// PerfMgt: PortVLOpPackets.
     pub const PORT_VL_OP_PACKETS: Self = Self(0x0019);
     /// PerfMgt: PortVLOpData.
     pub const PORT_VL_OP_DATA: Self = Self(0x001A);
     /// PerfMgt: PortVLXmitWaitCounters.
     pub const PORT_VL_XMIT_WAIT: Self = Self(0x001C);
+    /// PerfMgt: PortExtendedSpeedsCounters.
+    pub const PORT_EXT_SPEEDS_COUNTERS: Self = Self(0x001F);
     /// PerfMgt: SwPortVLCongestion.
     pub const SW_PORT_VL_CONGESTION: Self = Self(0x0030);
     /// PerfMgt: PortRcvConCtrl.

@@ -239,12 +239,31 @@ static void counters(const char *title, unsigned attribute, enum MAD_FIELDS firs
 	print(title);
 }
 
+/* Counters of 64 bits selected, then rows of 16 and of 32 bits: all fields after CounterSelect, in order. */
+static void extended_speeds(void)
+{
+	enum MAD_FIELDS field;
+	uint32_t value = 9001;
+
+	header(0x04, 0x81, IB_GSI_PORT_EXT_SPEEDS_COUNTERS, 0);
+	mad_set_field(mad, 64, IB_PESC_PORT_SELECT_F, 36);
+	mad_set_field64(mad, 64, IB_PESC_COUNTER_SELECT_F, 0xf00f00000000f00fULL);
+	for (field = IB_PESC_SYNC_HDR_ERR_CTR_F; field < IB_PESC_LAST_F; field++)
+		mad_set_field(mad, 64, field, value++);
+	print("PortExtendedSpeedsCounters, counters 9001 and up");
+}
+
 static void details(void)
 {
 	counters("PortRcvErrorDetails, counters 1001 and up", IB_GSI_PORT_RCV_ERROR_DETAILS,
 		 IB_PC_RCV_LOCAL_PHY_ERR_F, IB_PC_RCV_ERR_LAST_F, 1001);
 	counters("PortXmitDiscardDetails, counters 2001 and up", IB_GSI_PORT_XMIT_DISCARD_DETAILS,
 		 IB_PC_XMT_INACT_DISC_F, IB_PC_XMT_DISC_LAST_F, 2001);
+	counters("PortOpRcvCounters, counters 1400001 and up", IB_GSI_PORT_PORT_OP_RCV_COUNTERS,
+		 IB_PC_PORT_OP_RCV_COUNTERS_FIRST_F, IB_PC_PORT_OP_RCV_COUNTERS_LAST_F, 1400001);
+	counters("PortFlowCtlCounters, counters 1500001 and up", IB_GSI_PORT_PORT_FLOW_CTL_COUNTERS,
+		 IB_PC_PORT_FLOW_CTL_COUNTERS_FIRST_F, IB_PC_PORT_FLOW_CTL_COUNTERS_LAST_F, 1500001);
+	extended_speeds();
 	counters("PortVLOpPackets, counters 3001 and up", IB_GSI_PORT_PORT_VL_OP_PACKETS,
 		 IB_PC_PORT_VL_OP_PACKETS_FIRST_F, IB_PC_PORT_VL_OP_PACKETS_LAST_F, 3001);
 	counters("PortVLOpData, counters 400001 and up", IB_GSI_PORT_PORT_VL_OP_DATA,

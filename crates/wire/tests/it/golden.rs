@@ -376,6 +376,25 @@ fn details_of_errors_and_discards() {
     assert_eq!((details.inactive_discards, details.hoq_lifetime_discards), (2001, 2004));
 }
 
+#[test]
+fn errors_of_fast_links() {
+    let counters: PortExtSpeedsCounters = gmp("PortExtendedSpeedsCounters, counters 9001 and up");
+    assert_eq!(
+        (counters.port_select, counters.counter_select),
+        (36, 0xF00F_0000_0000_F00F)
+    );
+    assert_eq!((counters.sync_header_errors, counters.unknown_blocks), (9001, 9002));
+    assert_eq!((counters.lane_errors[0], counters.lane_errors[11]), (9003, 9014));
+    assert_eq!(
+        (counters.fec_correctable[0], counters.fec_correctable[11]),
+        (9015, 9026)
+    );
+    assert_eq!(
+        (counters.fec_uncorrectable[0], counters.fec_uncorrectable[11]),
+        (9027, 9038)
+    );
+}
+
 fn gmp<A: GmpAttribute>(title: &str) -> A {
     let mad = vector(title);
     assert_eq!(mad.attribute(), A::ID, "{title}");
@@ -384,6 +403,8 @@ fn gmp<A: GmpAttribute>(title: &str) -> A {
 
 #[test]
 fn counters_per_lane() {
+    check_row::<PortOpRcv>("PortOpRcvCounters, counters 1400001 and up", 1_400_001, 2);
+    check_row::<PortFlowCtl>("PortFlowCtlCounters, counters 1500001 and up", 1_500_001, 2);
     check_row::<PortVlOpPackets>("PortVLOpPackets, counters 3001 and up", 3001, 16);
     check_row::<PortVlOpData>("PortVLOpData, counters 400001 and up", 400_001, 16);
     check_row::<PortVlXmitWait>("PortVLXmitWaitCounters, counters 5001 and up", 5001, 16);

@@ -175,9 +175,10 @@ fn the_corpus_has_every_attribute_and_trap() {
         }
     }
     let wanted = "CableInfo ClassPortInfo GUIDInfo LinearForwardingTable MlnxExtPortInfo MulticastForwardingTable \
-                  NodeDescription NodeInfo Notice P_KeyTable PortBer PortCounters PortCountersExtended PortInfo \
-                  PortRcvConCtrl PortRcvDataSL PortRcvErrorDetails PortSLRcvBECN PortSLRcvFECN PortVLOpData \
-                  PortVLOpPackets PortVLXmitTimeCong PortVLXmitWaitCounters PortXmitConCtrl PortXmitDataSL \
+                  NodeDescription NodeInfo Notice P_KeyTable PortBer PortCounters PortCountersExtended \
+                  PortExtendedSpeedsCounters PortFlowCtlCounters PortInfo PortOpRcvCounters PortRcvConCtrl \
+                  PortRcvDataSL PortRcvErrorDetails PortSLRcvBECN PortSLRcvFECN PortVLOpData PortVLOpPackets \
+                  PortVLXmitTimeCong PortVLXmitWaitCounters PortXmitConCtrl PortXmitDataSL \
                   PortXmitDiscardDetails SLtoVLMappingTable SMInfo SwPortVLCongestion SwitchInfo \
                   VLArbitrationTable";
     let mut wanted: BTreeSet<String> = wanted.split(' ').map(str::to_owned).collect();

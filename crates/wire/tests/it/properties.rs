@@ -91,6 +91,17 @@ fn gmp_data() -> impl Strategy<Value = [u8; 192]> {
     [smp_data(), smp_data(), smp_data()].prop_map(|parts| core::array::from_fn(|i| parts[i / 64][i % 64]))
 }
 
+/// Reserved bytes of PortExtendedSpeedsCounters.
+const BESIDE_EXT_SPEEDS: [(usize, u8); 7] = [
+    (0, 0xFF),
+    (2, 0xFF),
+    (3, 0xFF),
+    (4, 0xFF),
+    (5, 0xFF),
+    (6, 0xFF),
+    (7, 0xFF),
+];
+
 proptest! {
     #[test]
     fn smp_attributes(data in smp_data()) {
@@ -120,6 +131,9 @@ proptest! {
         check_gmp::<PortCountersExtended>(data, &[(0, 0xFF)], 184);
         check_gmp::<PortRcvErrorDetails>(data, &[(0, 0xFF)], 16);
         check_gmp::<PortXmitDiscardDetails>(data, &[(0, 0xFF)], 12);
+        check_gmp::<PortOpRcv>(data, &[(0, 0xFF)], 12);
+        check_gmp::<PortFlowCtl>(data, &[(0, 0xFF)], 12);
+        check_gmp::<PortExtSpeedsCounters>(data, &BESIDE_EXT_SPEEDS, 140);
         check_gmp::<PortVlOpPackets>(data, &[(0, 0xFF)], 36);
         check_gmp::<PortVlOpData>(data, &[(0, 0xFF)], 68);
         check_gmp::<PortVlXmitWait>(data, &[(0, 0xFF)], 36);

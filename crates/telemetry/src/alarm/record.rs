@@ -1,0 +1,146 @@
+//! An alarm: one record.
+
+use core::fmt;
+
+use selvedge_sim::Time;
+
+use crate::{End, Metric};
+
+/// How grave an alarm is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Worth knowing; nothing has to be done.
+    Info,
+    /// Something has to be done in time: a cable, a port or a host degrades.
+    Warning,
+    /// Something has to be done now: traffic suffers.
+    Critical,
+}
+
+impl Level {
+    /// Returns its name in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// What an alarm is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// A counter grew too fast.
+    Counter(Metric),
+    /// A link goes down again and again.
+    Flaps,
+    /// A link has too many bit errors.
+    BitErrors,
+    /// A link is the root of congestion.
+    Congestion,
+}
+
+impl Subject {
+    /// Returns its name in JSON: that of the counter in the standard, or a word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counter(metric) => metric.iba_name(),
+            Self::Flaps => "flaps",
+            Self::BitErrors => "bit_errors",
+            Self::Congestion => "congestion",
+        }
+    }
+
+    /// Returns what an operator can do about it.
+    #[must_use]
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::Counter(
+                Metric::SymbolErrors | Metric::LinkRecoveries | Metric::RcvErrors | Metric::LocalLinkIntegrityErrors,
+            )
+            | Self::BitErrors => "reseat the cable, clean its connectors, then replace it",
+            Self::Counter(Metric::LinkDowned) => "check whether the node was restarted; else reseat the cable",
+            Self::Counter(Metric::RcvRemotePhysicalErrors) => "look for errors at the ports on the way to this one",
+            Self::Counter(Metric::RcvSwitchRelayErrors) => "check the tables: 'selvedge routes' to the LIDs in use",
+            Self::Counter(Metric::XmitDiscards) => "check whether the receiver is congested, slow, or gone",
+            Self::Counter(Metric::XmitConstraintErrors | Metric::RcvConstraintErrors) => {
+                "check the partitions of the hosts that send over this link"
+            }
+            Self::Counter(Metric::ExcessiveBufferOverruns) => "update the firmware of the port at the other end",
+            Self::Counter(Metric::Vl15Dropped | Metric::Qp1Dropped) => {
+                "poll less: management packets arrive faster than the agent takes them"
+            }
+            Self::Counter(_) => "look at the port's counters",
+            Self::Flaps => "reseat or replace the cable; isolate the link until then",
+            Self::Congestion => "look at the jobs of the hosts that wait for it, and at the balance of routes",
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Counter(metric) => f.write_str(metric.iba_name()),
+            Self::Flaps => f.write_str("link flaps"),
+            Self::BitErrors => f.write_str("bit errors"),
+            Self::Congestion => f.write_str("congestion"),
+        }
+    }
+}
+
+/// Identity of an alarm: of two with the same one, the second is the first again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AlarmId {
+    /// The port: the one that counted; of an alarm of a link as a whole, the lower of its two ends.
+    pub at: End,
+    /// What it is about.
+    pub subject: Subject,
+}
+
+/// An operator has seen an alarm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ack {
+    /// When.
+    pub at: Time,
+    /// The operator.
+    pub by: String,
+    /// What the operator wrote.
+    pub note: String,
+}
+
+/// An alarm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alarm {
+    /// Port and subject.
+    pub id: AlarmId,
+    /// The other end of the link; `None`: not known.
+    pub peer: Option<End>,
+    /// Its level.
+    pub level: Level,
+    /// When it began.
+    pub since: Time,
+    /// When there was evidence last.
+    pub last: Time,
+    /// What was measured, against which threshold.
+    pub evidence: String,
+    /// What clears it.
+    pub clears: String,
+    /// Set if an operator has seen it at this level.
+    pub ack: Option<Ack>,
+}
+
+/// Why an alarm ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// What it was about is below the threshold, and its time to live has passed.
+    Below,
+    /// An operator cleared it.
+    Operator,
+    /// The port or its node has left the fabric.
+    Gone,
+    /// There were more alarms than are kept.
+    Dropped,
+}

@@ -1,0 +1,113 @@
+//! The thresholds of alarms, as values with defaults.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use crate::Metric;
+use crate::alarm::Level;
+
+/// When the growth of a counter is an alarm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterRule {
+    /// An alarm begins when the counter grows by this much within [`AlarmRules::window`]; at least 1.
+    pub begins_at: u64,
+    /// It may clear when the growth is below this; at most `begins_at`.
+    pub clears_below: u64,
+    /// Its level.
+    pub level: Level,
+    /// From this growth on it is critical; `None`: never.
+    pub critical_at: Option<u64>,
+}
+
+impl CounterRule {
+    /// Returns a rule for warnings that clear below half the threshold and never become critical.
+    #[must_use]
+    pub const fn warning(begins_at: u64) -> Self {
+        Self {
+            begins_at,
+            clears_below: begins_at.div_ceil(2),
+            level: Level::Warning,
+            critical_at: None,
+        }
+    }
+
+    const fn info(begins_at: u64) -> Self {
+        Self {
+            level: Level::Info,
+            ..Self::warning(begins_at)
+        }
+    }
+
+    const fn critical(self, at: u64) -> Self {
+        Self {
+            critical_at: Some(at),
+            ..self
+        }
+    }
+}
+
+/// All rules.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AlarmRules {
+    /// Growth is summed over this time. Default 5 min.
+    pub window: Duration,
+    /// An alarm clears no earlier than this after its last evidence; `ZERO`: never by itself, only when an operator
+    /// clears it. Default 5 min. Source: UFM's default TTL of threshold events, 300 s.
+    pub ttl: Duration,
+    /// Rules by counter. A counter without one has no alarms.
+    pub counters: BTreeMap<Metric, CounterRule>,
+    /// A link flaps if it goes down so often within `flap_window`; at least 2. Default 3.
+    pub flaps: u64,
+    /// Default 10 min.
+    pub flap_window: Duration,
+    /// A bit error rate above this is an alarm, if it is above it with 95 % confidence. Default 1e-12. Source: IBA vol
+    /// 2 §6: the electrical and optical links are specified for a bit error ratio of 1e-12.
+    pub ber_max: f64,
+    /// A bit error rate above this is critical. Default 1e-9.
+    pub ber_critical: f64,
+    /// A link that is the root of congestion for this long is an alarm. Default 1 min.
+    pub congested_for: Duration,
+    /// Most alarms that are kept; the newest of the lowest level is dropped beyond it. Default 10,000: two of each link
+    /// of 5,832 hosts would be more than anybody reads.
+    pub alarms_max: usize,
+}
+
+impl Default for AlarmRules {
+    /// Returns the default thresholds. Source of a counter's threshold, unless said otherwise: `error_thresholds` of
+    /// infiniband-diags, which `ibqueryerrors` reads. Those of UFM are the defaults of its threshold events 116, 117,
+    /// 120 and 121 (UFM-SDN Appliance user manual 4.18, "Supported Traps and Events").
+    fn default() -> Self {
+        let warning = CounterRule::warning;
+        let counters = [
+            (Metric::SymbolErrors, warning(10).critical(10_000)),
+            (Metric::LinkRecoveries, warning(10)),
+            // One loss of a link is told, and is no fault by itself: a host may have been restarted. Many are flaps.
+            (Metric::LinkDowned, CounterRule::info(1)),
+            (Metric::RcvErrors, warning(10).critical(10_000)),
+            // Packets that another port damaged and marked: the fault is elsewhere on their way.
+            (Metric::RcvRemotePhysicalErrors, CounterRule::info(100)),
+            (Metric::RcvSwitchRelayErrors, CounterRule::info(100)),
+            // UFM.
+            (Metric::XmitDiscards, warning(200)),
+            // UFM.
+            (Metric::XmitConstraintErrors, warning(200)),
+            (Metric::RcvConstraintErrors, warning(100)),
+            (Metric::LocalLinkIntegrityErrors, warning(10)),
+            // UFM has 100.
+            (Metric::ExcessiveBufferOverruns, warning(10)),
+            // UFM.
+            (Metric::Vl15Dropped, warning(50)),
+        ];
+        Self {
+            window: Duration::from_secs(300),
+            ttl: Duration::from_secs(300),
+            counters: counters.into_iter().collect(),
+            flaps: 3,
+            flap_window: Duration::from_secs(600),
+            ber_max: 1e-12,
+            ber_critical: 1e-9,
+            congested_for: Duration::from_secs(60),
+            alarms_max: 10_000,
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Cables: the quality of each link by what both of its ends counted, and the worst first.
+
+mod ber;
+mod rank;
+
+pub use ber::BerEstimate;
+pub use rank::{CableEnd, CableRank, RankBy, rank};

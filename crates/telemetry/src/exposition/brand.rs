@@ -1,0 +1,171 @@
+//! Brand and type of ports: what is plugged in, and whether it is what was expected.
+//!
+//! The seed's sampler checks brand and type of the ports that it is told to read, so that a replaced adapter or a moved
+//! cable is noticed before its counters are compared with those of another device.
+
+use core::fmt::{self, Write};
+use std::collections::BTreeMap;
+
+use selvedge_types::Guid;
+
+use crate::prometheus::{Kind, Quoted, TextFormat, declare};
+use crate::{End, Inventory};
+
+/// Vendor and device of a node, as NodeInfo shows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Brand {
+    /// The vendor's OUI, 24 bits.
+    pub vendor: u32,
+    /// The vendor's device id.
+    pub device: u16,
+}
+
+/// Devices by id. Source: pci.ids, vendor 15b3 (Mellanox Technologies); the device id of NodeInfo is that of PCI.
+const DEVICES: [(u16, &str); 24] = [
+    (0x1003, "ConnectX-3"),
+    (0x1007, "ConnectX-3 Pro"),
+    (0x1011, "Connect-IB"),
+    (0x1013, "ConnectX-4"),
+    (0x1015, "ConnectX-4 Lx"),
+    (0x1017, "ConnectX-5"),
+    (0x1019, "ConnectX-5 Ex"),
+    (0x101B, "ConnectX-6"),
+    (0x101D, "ConnectX-6 Dx"),
+    (0x101F, "ConnectX-6 Lx"),
+    (0x1021, "ConnectX-7"),
+    (0x1023, "ConnectX-8"),
+    (0x673C, "ConnectX-2"),
+    (0xA2D6, "BlueField-2"),
+    (0xA2DC, "BlueField-3"),
+    (0xBD36, "InfiniScale IV"),
+    (0xC738, "SwitchX"),
+    (0xC739, "SwitchX-2"),
+    (0xCB20, "Switch-IB"),
+    (0xCF08, "Switch-IB 2"),
+    (0xD2F0, "Quantum"),
+    (0xD2F2, "Quantum-2"),
+    (0xD2F4, "Quantum-3"),
+    (0xFFFF, "unknown"),
+];
+
+impl Brand {
+    /// Returns the type by name, if it is known.
+    #[must_use]
+    pub fn device_name(self) -> Option<&'static str> {
+        let known = DEVICES.iter().find(|(id, _)| *id == self.device);
+        known.map(|(_, name)| *name).filter(|name| *name != "unknown")
+    }
+}
+
+impl fmt::Display for Brand {
+    /// Prints the name of the type, and vendor and device in hexadecimal: `Quantum (0x0002c9:0xd2f0)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.device_name().unwrap_or("device");
+        write!(f, "{name} ({:#08x}:{:#06x})", self.vendor, self.device)
+    }
+}
+
+/// What a port is expected to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Brand and type of its node.
+    pub brand: Brand,
+}
+
+/// A port that is not what was expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BrandError {
+    /// SLV-TELEMETRY-0212: a port is of another brand or type than expected.
+    #[error(
+        "SLV-TELEMETRY-0212: port {port} of node {node} is of {found}, and {expected} was expected; check whether the \
+         adapter was replaced, or correct the expectation"
+    )]
+    Another {
+        /// The node.
+        node: Guid,
+        /// The port.
+        port: u8,
+        /// What it is.
+        found: Brand,
+        /// What was expected.
+        expected: Brand,
+    },
+    /// SLV-TELEMETRY-0213: a port with an expected brand and type does not exist.
+    #[error(
+        "SLV-TELEMETRY-0213: port {port} of node {node} was expected to be of {expected}, and does not exist; check \
+         the GUID and the port number"
+    )]
+    NoPort {
+        /// The node.
+        node: Guid,
+        /// The port.
+        port: u8,
+        /// What was expected.
+        expected: Brand,
+    },
+    /// SLV-TELEMETRY-0214: brand and type of a port are not known.
+    #[error("SLV-TELEMETRY-0214: brand and type of node {node} are not known, and {expected} was expected")]
+    Unknown {
+        /// The node.
+        node: Guid,
+        /// What was expected.
+        expected: Brand,
+    },
+}
+
+/// Compares what is there with what was expected; returns each port that is not as expected.
+#[must_use]
+pub fn check(
+    inventory: &Inventory,
+    brands: &BTreeMap<Guid, Brand>,
+    expected: &BTreeMap<End, Expected>,
+) -> Vec<BrandError> {
+    let differ = |(end, expected): (&End, &Expected)| {
+        let (node, port, expected) = (end.node, end.port, expected.brand);
+        match (inventory.port(*end), brands.get(&node)) {
+            (None, _) => Some(BrandError::NoPort { node, port, expected }),
+            (Some(_), None) => Some(BrandError::Unknown { node, expected }),
+            (Some(_), Some(found)) if *found != expected => Some(BrandError::Another {
+                node,
+                port,
+                found: *found,
+                expected,
+            }),
+            (Some(_), Some(_)) => None,
+        }
+    };
+    expected.iter().filter_map(differ).collect()
+}
+
+/// Writes a metric with brand and type of each node.
+pub fn write(
+    out: &mut impl Write,
+    format: TextFormat,
+    inventory: &Inventory,
+    brands: &BTreeMap<Guid, Brand>,
+) -> fmt::Result {
+    let name = "infiniband_node_info";
+    declare(
+        out,
+        format,
+        Kind::Gauge,
+        name,
+        "Vendor and device of a node by NodeInfo",
+    )?;
+    for (guid, node) in &inventory.nodes {
+        let Some(brand) = brands.get(guid) else { continue };
+        let description = Quoted(&node.description);
+        let device = brand.device_name().unwrap_or_default();
+        write!(
+            out,
+            "{name}{{guid=\"{guid}\",node=\"{description}\",device=\"{device}\","
+        )?;
+        writeln!(
+            out,
+            "vendor_id=\"{:#08x}\",device_id=\"{:#06x}\"}} 1",
+            brand.vendor, brand.device
+        )?;
+    }
+    Ok(())
+}

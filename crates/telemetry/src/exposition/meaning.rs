@@ -1,0 +1,163 @@
+//! Metrics of what the counters mean: utilisation, waiting, congestion, alarms, bit errors.
+//!
+//! Prometheus can compute some of them from the counters, but it knows neither the capacity of a link, nor the tick of
+//! PortXmitWait, nor the routes.
+
+use core::fmt::{self, Write};
+use std::collections::BTreeMap;
+
+use crate::End;
+use crate::alarm::{AlarmBook, Level};
+use crate::cable::BerEstimate;
+use crate::congestion::{Cause, Congestion};
+use crate::prometheus::{Kind, TextFormat, declare};
+use crate::rates::PortRates;
+
+/// What is known of the last slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Meaning<'a> {
+    /// The rates of ports.
+    pub rates: &'a [PortRates],
+    /// The congestion.
+    pub congestion: &'a Congestion,
+    /// The alarms.
+    pub alarms: &'a AlarmBook,
+    /// Bit error rates by the port that received.
+    pub ber: &'a BTreeMap<End, BerEstimate>,
+}
+
+/// A metric with one value a port: its name, help, and the value of a port's rates.
+type PortMetric = (&'static str, &'static str, fn(&PortRates) -> Option<f64>);
+
+const PORT_METRICS: [PortMetric; 3] = [
+    (
+        "infiniband_port_transmit_utilisation_ratio",
+        "Share of the link's capacity that the port sends",
+        |rates| rates.xmit_utilisation,
+    ),
+    (
+        "infiniband_port_receive_utilisation_ratio",
+        "Share of the link's capacity that the port receives",
+        |rates| rates.rcv_utilisation,
+    ),
+    (
+        "infiniband_port_transmit_wait_ratio",
+        "Share of the time in which the port had data to send and sent nothing",
+        |rates| rates.wait_share,
+    ),
+];
+
+/// Writes the metrics.
+pub fn write(out: &mut impl Write, format: TextFormat, meaning: &Meaning<'_>) -> fmt::Result {
+    for (name, help, value) in PORT_METRICS {
+        declare(out, format, Kind::Gauge, name, help)?;
+        for rates in meaning.rates {
+            if let Some(value) = value(rates) {
+                writeln!(out, "{name}{{{}}} {value}", Port(rates.end))?;
+            }
+        }
+    }
+    bit_errors(out, format, meaning.ber)?;
+    congestion(out, format, meaning.congestion)?;
+    alarms(out, format, meaning.alarms)
+}
+
+fn bit_errors(out: &mut impl Write, format: TextFormat, ber: &BTreeMap<End, BerEstimate>) -> fmt::Result {
+    let name = "infiniband_port_ber";
+    declare(
+        out,
+        format,
+        Kind::Gauge,
+        name,
+        "Bit error rate by symbol errors: estimate, and its 95 % interval",
+    )?;
+    for (end, ber) in ber {
+        for (bound, value) in [("estimate", ber.rate), ("low", ber.low), ("high", ber.high)] {
+            writeln!(
+                out,
+                "{name}{{{},kind=\"symbol\",bound=\"{bound}\"}} {value:e}",
+                Port(*end)
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn congestion(out: &mut impl Write, format: TextFormat, congestion: &Congestion) -> fmt::Result {
+    let name = "infiniband_congestion_trees";
+    declare(
+        out,
+        format,
+        Kind::Gauge,
+        name,
+        "Congestion trees, each with a root link of its own",
+    )?;
+    writeln!(out, "{name} {}", congestion.trees.len())?;
+    let name = "infiniband_congestion_waiting_ports";
+    declare(
+        out,
+        format,
+        Kind::Gauge,
+        name,
+        "Ports that wait for the root link of a congestion tree",
+    )?;
+    for tree in &congestion.trees {
+        let cause = match tree.cause {
+            Cause::Saturated => "saturated",
+            Cause::SlowLink => "slow_link",
+            Cause::SlowReceiver => "slow_receiver",
+            Cause::Cycle => "cycle",
+        };
+        let (to, waiting) = (tree.to, tree.branches.len());
+        write!(
+            out,
+            "{name}{{{},uplink_guid=\"{}\",uplink_port=\"{}\",",
+            Port(tree.root),
+            to.node,
+            to.port
+        )?;
+        writeln!(out, "cause=\"{cause}\"}} {waiting}")?;
+    }
+    let name = "infiniband_congestion_waiting_ports_without_root";
+    declare(
+        out,
+        format,
+        Kind::Gauge,
+        name,
+        "Ports that wait although no link behind them is full",
+    )?;
+    writeln!(out, "{name} {}", congestion.without_root.len())
+}
+
+fn alarms(out: &mut impl Write, format: TextFormat, book: &AlarmBook) -> fmt::Result {
+    let name = "infiniband_alarms";
+    declare(
+        out,
+        format,
+        Kind::Gauge,
+        name,
+        "Alarms by level, acknowledged ones among them",
+    )?;
+    for level in [Level::Info, Level::Warning, Level::Critical] {
+        let count = book.alarms().filter(|alarm| alarm.level == level).count();
+        writeln!(out, "{name}{{level=\"{}\"}} {count}", level.name())?;
+    }
+    let name = "infiniband_alarm_info";
+    declare(out, format, Kind::Gauge, name, "An alarm")?;
+    for alarm in book.alarms() {
+        let (subject, level) = (alarm.id.subject.name(), alarm.level.name());
+        let is_seen = alarm.ack.is_some();
+        write!(out, "{name}{{{},subject=\"{subject}\",", Port(alarm.id.at))?;
+        writeln!(out, "level=\"{level}\",acknowledged=\"{is_seen}\"}} 1")?;
+    }
+    Ok(())
+}
+
+/// The labels of a port.
+struct Port(End);
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "guid=\"{}\",port=\"{}\"", self.0.node, self.0.port)
+    }
+}

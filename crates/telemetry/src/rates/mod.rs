@@ -1,0 +1,10 @@
+//! Rates of a port between two samples: bytes and packets per second, utilisation of the link, share of time in which
+//! the port waited to send.
+
+mod growth;
+mod port;
+mod tick;
+
+pub use growth::Growth;
+pub use port::{Capacity, PortRates, vl_wait_shares};
+pub use tick::WaitTick;
