@@ -8,7 +8,8 @@ use selvedge_types::{Idx, Lid, PortNum};
 
 use crate::End;
 
-/// A fabric with the LIDs and forwarding tables in force.
+/// A fabric with the LIDs and forwarding tables in force. The tables are those of a plan for this fabric: a switch that
+/// they do not have drops all packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Routes<'a> {
     /// Nodes and links.
@@ -81,6 +82,9 @@ impl Routes<'_> {
 
     /// Returns the port by which packets to a LID leave a switch; `None`: it drops or keeps them.
     fn egress(&self, switch: SwitchIdx, lid: Lid) -> Option<PortRef> {
+        if switch.to_usize() >= self.tables.switches() {
+            return None;
+        }
         let port = self.tables.get(switch, lid);
         let port = PortNum::new(port).filter(|num| num.get() != NO_PATH && *num != PortNum::MANAGEMENT)?;
         let node = *self.fabric.switches().get(switch)?;

@@ -307,6 +307,32 @@ fn alarms_of_a_node_end_when_it_leaves_and_their_number_is_limited() {
     );
 }
 
+#[test]
+fn a_resumed_alarm_keeps_its_acknowledgement_and_its_time_to_live() {
+    let mut first = Desk::new(AlarmRules::default());
+    first.grow(10, A, Metric::SymbolErrors, 12);
+    let id = AlarmId {
+        at: A,
+        subject: Subject::Counter(Metric::SymbolErrors),
+    };
+    let ack = AlarmIn::Acknowledge {
+        id,
+        by: "eve".to_owned(),
+        note: String::new(),
+    };
+    first.give(11, ack);
+    let kept = first.book.alarms().next().unwrap().clone();
+    let mut desk = Desk::new(AlarmRules::default());
+    desk.book.resume(kept.clone());
+    assert_eq!(desk.book.alarms().collect::<Vec<_>>(), [&kept]);
+    assert!(desk.book.facts(&inventory(&[])).is_empty());
+    let ended = desk.run_until(1_000);
+    assert!(
+        matches!(&ended[..], [(310, AlarmNews::Cleared(_, Ended::Below))]),
+        "{ended:?}"
+    );
+}
+
 /// From a reading to the verdict: both ends, evidence, and what clears it.
 #[test]
 fn alarms_reach_the_verdict() {

@@ -145,6 +145,36 @@ fn ports_that_wait_for_each_other_are_a_cycle() {
     );
 }
 
+/// Tables of a smaller fabric, ports that no longer exist: nothing is found, and nothing panics.
+#[test]
+fn what_does_not_belong_together_gives_nothing() {
+    let (small, large) = (Lab::new("karytree:k=2,n=2", "fat-tree"), Case::of(Kind::Incast, 7));
+    let loads = large.loads();
+    let mut watch = WaitWatch::default();
+    loads.iter().for_each(|(end, load)| watch.take(*end, *load));
+    let gone = End {
+        node: selvedge_types::Guid(1),
+        port: 255,
+    };
+    watch.take(
+        gone,
+        Load {
+            utilisation: 0.0,
+            wait: 1.0,
+        },
+    );
+    let mut routes = large.lab.routes();
+    assert_eq!(trace(&routes, &watch).trees.len(), large.roots.len());
+    assert!(routes.crossing(gone).is_empty());
+    routes.tables = &small.routed.tables;
+    routes.lids = &small.lids;
+    let found = trace(&routes, &watch);
+    assert!(found.trees.len() <= large.roots.len() + 1, "{found:?}");
+    let mut without = small.routes();
+    without.fabric = &large.lab.fabric;
+    assert!(trace(&without, &WaitWatch::default()).trees.is_empty());
+}
+
 /// The counters of a port between two samples, by hand: 4x EDR carries 12.5 GB/s.
 #[test]
 fn rates_of_a_port() {
