@@ -147,11 +147,17 @@ impl Group {
         match self {
             Self::Base | Self::Extended => self.metric(counter).map_or("events", Metric::unit),
             Self::VlData | Self::SlXmitData | Self::SlRcvData => "4-byte words",
-            Self::VlPackets => "packets",
+            Self::VlPackets | Self::FlowControl => "packets",
+            Self::OpRcv if counter == 0 => "packets",
+            Self::OpRcv => "4-byte words",
             Self::VlXmitWait | Self::TimeCongested | Self::VlTimeCongested => "ticks",
-            Self::RcvErrors | Self::XmitDiscards | Self::VlCongestion | Self::Marks | Self::SlFecn | Self::SlBecn => {
-                "events"
-            }
+            Self::RcvErrors
+            | Self::XmitDiscards
+            | Self::VlCongestion
+            | Self::Marks
+            | Self::SlFecn
+            | Self::SlBecn
+            | Self::ExtendedSpeeds => "events",
         }
     }
 }
