@@ -8,7 +8,7 @@ pub struct Config {
     /// How long every sample stays in memory. Default: one hour.
     pub window_age: Duration,
     /// Memory for those samples. When it is used up, the window is shorter than its age. Default: 512 MiB, which holds
-    /// 12 minutes of 34,992 ports at one second; 0: no window.
+    /// 9 minutes of 34,992 ports at one second; 0: no window.
     pub window_bytes_max: usize,
     /// The history holds the first sample of each interval of this length. Default: 30 s. Totals are exact at any step;
     /// a longer one hides short bursts.
@@ -18,7 +18,7 @@ pub struct Config {
     /// Room for all files together; when it is used up, the oldest are removed. Default: 64 GiB.
     pub files_bytes_max: u64,
     /// Memory for rows that cannot be stored because the disk is full or fails. When it is used up, further rows are
-    /// lost. Default: 64 MiB, which holds half an hour of 34,992 ports.
+    /// lost. Default: 64 MiB, which holds 25 minutes of 34,992 ports.
     pub pending_bytes_max: usize,
 }
 

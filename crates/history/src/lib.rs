@@ -6,6 +6,42 @@
 //!
 //! A manager that is killed loses the slot in progress at most: rows of the hour in progress stand in a journal, which
 //! becomes a Parquet file when the hour is over. A full disk stops the history with a [`Notice`], never the caller.
+//!
+//! ```
+//! use std::path::Path;
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use selvedge_history::{Config, History, HistoryError, MemoryDisk, Pushed, Range};
+//! use selvedge_telemetry::{Group, How, Sample, SampleKey, Slot, Wall};
+//! use selvedge_types::Guid;
+//!
+//! let key = SampleKey { node: Guid(7), port: 1, group: Group::Extended };
+//! let mut sample = Sample {
+//!     key, class: 0, slot: Slot { epoch: 0, number: 60 }, offset_us: 900, rtt_us: 80, agent: 0, how: How::Read,
+//!     totals: [5; 22], raw: None, known: Group::Extended.mask(), full: 0, resets: 0,
+//! };
+//! // A driver uses `Files::open(path)?` and resumes its sampler with `opened.resume`.
+//! let disk = Arc::new(MemoryDisk::default());
+//! let opened = History::open(disk, Path::new("history"), "fabric 1", Config::default())?;
+//! let mut history = opened.history;
+//! let interval = Duration::from_secs(10);
+//! assert_eq!(history.push(&sample, interval), Pushed::Taken);
+//! sample.slot.number += 1;
+//! sample.totals[0] += 100;
+//! history.push(&sample, interval);
+//! // At the end of each slot: what was taken is stored, and what an operator should know is returned.
+//! assert!(history.flush(Wall::from_secs(620)).is_empty());
+//! // Now and then: an hour that is over becomes a Parquet file, on any thread.
+//! if let Some(job) = history.job() {
+//!     let done = job.run();
+//!     history.done(done);
+//! }
+//! let range = Range { from: Wall::from_secs(600), to: Wall::from_secs(620) };
+//! let top = history.top(Group::Extended, 0, range, 10)?;
+//! assert_eq!((top.ports[0].key, top.ports[0].per_second), (key, 10.0));
+//! # Ok::<(), HistoryError>(())
+//! ```
 
 mod book;
 mod calendar;

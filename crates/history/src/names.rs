@@ -82,35 +82,11 @@ pub(crate) fn group_of(name: &str) -> Option<Group> {
 /// Returns the name of a counter, as the standard has it.
 #[must_use]
 pub fn counter_name(group: Group, counter: usize) -> String {
-    let listed: &[&str] = match group {
-        Group::RcvErrors => &RCV_ERRORS,
-        Group::XmitDiscards => &XMIT_DISCARDS,
-        _ => &[],
-    };
-    match (group.metric(counter), listed.get(counter)) {
-        (Some(metric), _) => metric.iba_name().to_owned(),
-        (None, Some(name)) => (*name).to_owned(),
-        (None, None) => format!("{}{counter}", stem(group)),
+    match group {
+        Group::Base | Group::Extended | Group::RcvErrors | Group::XmitDiscards => group.counter_name(counter),
+        _ => format!("{}{counter}", stem(group)),
     }
 }
-
-/// Counters of PortRcvErrorDetails. Source: IBA vol 1 §16.1.4.1.
-const RCV_ERRORS: [&str; 6] = [
-    "PortLocalPhysicalErrors",
-    "PortMalformedPacketErrors",
-    "PortBufferOverrunErrors",
-    "PortDLIDMappingErrors",
-    "PortVLMappingErrors",
-    "PortLoopingErrors",
-];
-
-/// Counters of PortXmitDiscardDetails. Source: IBA vol 1 §16.1.4.2.
-const XMIT_DISCARDS: [&str; 4] = [
-    "PortInactiveDiscards",
-    "PortNeighborMTUDiscards",
-    "PortSwLifetimeLimitDiscards",
-    "PortSwHOQLifetimeLimitDiscards",
-];
 
 /// Returns the name of the counters of a group with one counter a VL or SL, without that number. Source: IBA vol 1
 /// §16.1.4, §A10.5.
@@ -128,6 +104,9 @@ const fn stem(group: Group) -> &'static str {
         Group::VlTimeCongested => "PortVLXmitTimeCong",
         Group::SlXmitData => "PortXmitDataSL",
         Group::SlRcvData => "PortRcvDataSL",
+        Group::OpRcv => "PortOpRcv",
+        Group::FlowControl => "PortFlowCtl",
+        Group::ExtendedSpeeds => "PortExtendedSpeeds",
     }
 }
 

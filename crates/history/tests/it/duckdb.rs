@@ -21,7 +21,9 @@ fn python() -> PathBuf {
 
 /// Returns the rows of a query, a line each.
 fn duckdb(query: &str) -> String {
-    let program = "import duckdb, sys\nfor row in duckdb.sql(sys.argv[1]).fetchall(): print(*row, sep='|')";
+    let program = "import duckdb, sys\n\
+        duckdb.sql(\"SET enable_progress_bar = false; SET TimeZone = 'UTC'\")\n\
+        for row in duckdb.sql(sys.argv[1]).fetchall(): print(*row, sep='|')";
     let python = python();
     let output = Command::new(&python).args(["-c", program, query]).output();
     let output = output.unwrap_or_else(|error| panic!("{}: {error}; run scripts/setup peers", python.display()));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Asks DuckDB what `measure` asks, of the same files: duckdb.py FOLDER. Run it with scripts/setup's Python.
+"""Asks DuckDB what `measure` asks, of the same files: ask_duckdb.py FOLDER. Run it with scripts/setup's Python.
 
 Times are those of the CPU, of one thread.
 """
