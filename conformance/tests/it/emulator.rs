@@ -92,8 +92,28 @@ fn other_diagnostics(lab: &PeerLab, plane: &Plane) {
     let lid = sm.lid.to_string();
     let counters = Fields::parse(&lab.output(&plane.seat, "perfquery", &[&lid, "1"]).unwrap());
     counters.number("PortXmitPkts").unwrap();
-    let counters = Fields::parse(&lab.output(&plane.seat, "perfquery", &["-x", &lid, "1"]).unwrap());
-    counters.number("PortXmitData").unwrap();
+    let wide = || {
+        let counters = Fields::parse(&lab.output(&plane.seat, "perfquery", &["-x", &lid, "1"]).unwrap());
+        (
+            counters.number("PortXmitData").unwrap(),
+            counters.number("PortRcvPkts").unwrap(),
+        )
+    };
+    let before = wide();
+    // Hosts that send move the counters more than queries do: milliseconds at 40 % of 200 Gbit/s.
+    support::fault(lab, "load uniform 40%");
+    let after = wide();
+    assert!(
+        after.0 > before.0 + 1_000_000 && after.1 > before.1 + 1_000,
+        "{before:?} {after:?}"
+    );
+    support::fault(lab, &format!("errors \"{}\" symbol 70000", plane.seat));
+    let counters = Fields::parse(&lab.output(&plane.seat, "perfquery", &[&lid, "1"]).unwrap());
+    assert_eq!(
+        counters.number("SymbolErrorCounter").unwrap(),
+        65_535,
+        "16 bits are full"
+    );
 }
 
 use Expect::{Deadlock, FallsBack, Good};

@@ -32,7 +32,7 @@ const fn form(name: &'static str, form: &'static str, what: &'static str) -> Fau
 }
 
 /// All kinds of faults. The parser, its messages and the help text use this table.
-pub const FAULT_FORMS: [FaultForm; 23] = [
+pub const FAULT_FORMS: [FaultForm; 24] = [
     form("cut", "cut PORT", "unplugs the cable"),
     form("restore", "restore PORT", "plugs the cable in again"),
     form(
@@ -80,6 +80,11 @@ pub const FAULT_FORMS: [FaultForm; 23] = [
         "load",
         "load LOAD",
         "lets hosts send, so that counters move (off ends it)",
+    ),
+    form(
+        "stall",
+        "stall PORT RATIO",
+        "its host takes nothing for that share of the time",
     ),
     form(
         "errors",
@@ -173,6 +178,9 @@ pub enum Fault {
     },
     /// Hosts send this traffic instead of what they sent before.
     Load(Load),
+    /// The host at an end port takes no packets of a load for this share of the time, so that the port before it lacks
+    /// credits.
+    Stall(PortName, Ratio),
     /// A port counts errors, once or from now on.
     Errors(PortName, ErrorCounter, Amount),
     /// A port counts no more errors of [`Self::Errors`].
@@ -207,6 +215,7 @@ pub(crate) enum Action {
         impairment: Impairment,
     },
     Load(Box<Demands>),
+    Stall(PortIdx, Ratio),
     Errors(PortIdx, ErrorCounter, Amount),
     ErrorsOff(PortIdx),
     Ber(PortIdx, Option<Ratios>),
@@ -273,6 +282,10 @@ impl Emulator {
                 self.impairment(Impairment::Delay { ratio, max_ns }, port.as_ref())?
             }
             Fault::Load(load) => Action::Load(Box::new(Demands::new(&self.chassis, load)?)),
+            Fault::Stall(port, share) => {
+                let at = self.end_port(port.end_port(self.chassis.fabric())?)?;
+                Action::Stall(at, *share)
+            }
             Fault::Errors(port, counter, amount) => Action::Errors(self.port_named(port)?, *counter, *amount),
             Fault::Ber(port, ratios) => Action::Ber(self.link_at(port)?, *ratios),
             Fault::Cable(port, readings) => Action::Cable(self.link_at(port)?, *readings),
@@ -370,6 +383,7 @@ fn parse(text: &str) -> Result<Fault, EmulatorError> {
         ["ber", at, ref words @ ..] => Ok(Fault::Ber(port(at)?, cable::parse_ratios(words)?)),
         ["cable", at, ref words @ ..] => Ok(Fault::Cable(port(at)?, cable::parse_readings(words)?)),
         ["errors", at, "off"] => port(at).map(Fault::ErrorsOff),
+        ["stall", at, of] => Ok(Fault::Stall(port(at)?, ratio_word(of)?)),
         ["errors", at, counter, amount] => Ok(Fault::Errors(port(at)?, counter.parse()?, amount.parse()?)),
         // Too many or too few words.
         _ => Err(no(text.trim(), known.form)),
@@ -406,6 +420,7 @@ impl fmt::Display for Fault {
             Self::Swap(a, b) => return write!(f, "swap {a} with {b}"),
             Self::Clone(node, original) => return write!(f, "clone {node} of {original}"),
             Self::Load(load) => return write!(f, "load {load}"),
+            Self::Stall(port, share) => return write!(f, "stall {port} {}", RatioText(*share)),
             Self::Errors(port, counter, amount) => return write!(f, "errors {port} {counter} {amount}"),
             Self::ErrorsOff(port) => return write!(f, "errors {port} off"),
             Self::Ber(port, None) => return write!(f, "ber {port} off"),
@@ -459,6 +474,7 @@ mod tests {
         check("clear-is-sm H-0[1]", "clear-is-sm \"H-0\"[1]");
         check("swap s[1] with t[2]", "swap \"s\"[1] with \"t\"[2]");
         check("clone a of 0x10", "clone \"a\" of 0x0000000000000010");
+        check("stall H-0 25%", "stall \"H-0\" 25%");
         check("loss 1%", "loss 1%");
         check("loss 0.25% at s[1]", "loss 0.25% at \"s\"[1]");
         check("duplicate 1/200", "duplicate 1/200");

@@ -140,6 +140,7 @@ impl Emulator {
             Action::Clone { node, original } => self.chassis.clone_guids(node, original),
             Action::Impair { link, impairment } => self.impair(link, impairment),
             Action::Load(demands) => self.traffic.replace(&mut self.chassis, self.now, *demands),
+            Action::Stall(port, share) => self.traffic.stall(&self.chassis, self.now, port, share),
             Action::Errors(port, counter, amount) => {
                 self.errors.inject(&mut self.chassis, self.now, port, (counter, amount));
             }

@@ -5,7 +5,7 @@ use selvedge_fabric::{Node, NodeIdx, PortRef};
 use selvedge_wire::CableInfo;
 
 use crate::attribute::port_counters::{slots, values};
-use crate::load::{congestion, wait_ticks};
+use crate::load::wait_ticks;
 use crate::{Congestion, Emulator, EmulatorError};
 
 impl Emulator {
@@ -69,8 +69,7 @@ impl Emulator {
     /// along the tables that switches hold now. Sorted by port; empty without a load.
     #[must_use]
     pub fn congestion(&self) -> Vec<Congestion> {
-        let demands = self.traffic.demands();
-        demands.map_or_else(Vec::new, |demands| congestion(&self.chassis, demands))
+        self.traffic.congestion(&self.chassis)
     }
 
     /// Returns what the vendor class shows of a port's cable.

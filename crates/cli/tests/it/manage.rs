@@ -251,6 +251,7 @@ fn a_daemon_answers_breaks_heals_and_ends() {
     });
     let cut = lab.run(&["fault", "cut", "S-L1-1[19]"]).exits(0);
     cut.says("lost")
+        .says("$ selvedge fault 'load uniform 40%'")
         .says("links lost 1, back 0")
         .says("forwarding entries changed")
         .says("SUBNET UP");
@@ -306,6 +307,15 @@ fn an_emulated_fabric_is_managed_from_outside() {
         .says("link \"S-L1-1\"[2] - \"H-3\"[1] lost")
         .says("SUBNET UP");
     assert_eq!(lab.run(&["status", "--json"]).exits(1).json()["fabric"]["hosts"], 7);
+    lab.run(&["fault", "load", "incast:H-1", "90%", "among", "S-L1-0", "--no-wait"])
+        .exits(0)
+        .says("done: load incast:\"H-1\" 90% among \"S-L1-0\"");
+    lab.run(&["fault", "load", "incats:H-1", "90%"])
+        .exits(2)
+        .complains("SLV-EMU-0010: there is no pattern 'incats' (did you mean 'incast'?)");
+    lab.run(&["fault", "load", "incast:H-77", "90%"])
+        .exits(2)
+        .complains("SLV-EMU-0004");
     manager.signal("INT");
     assert_eq!(manager.exit_code(), Some(0));
     emulator.signal("TERM");

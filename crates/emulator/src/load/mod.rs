@@ -10,7 +10,8 @@
 //! the full rate and never waits. The ports before it on the ways of the flows that it holds back have packets to send
 //! at all times but credits for a part of them only, up to the hosts. They count PortXmitWait whenever they do not
 //! send: `PortXmitData + PortXmitWait` of such a port is what its link can carry, in words, because a tick is the time
-//! of one word. The root counts the time in PortXmitConCtrl, PortVLXmitTimeCong and SwPortVLCongestion.
+//! of one word. If a host stalls, the port that sends to it is the root and waits itself. The root counts the time in
+//! PortXmitConCtrl, PortVLXmitTimeCong and SwPortVLCongestion.
 //!
 //! **Discards.** Packets to a port that is not ACTIVE count as PortXmitDiscards (PortInactiveDiscards) there. Packets
 //! without a forwarding entry, or with one that leads back, count as PortRcvSwitchRelayErrors at the input port.
@@ -38,5 +39,4 @@ pub(crate) use capacity::wait_ticks;
 pub use pattern::Load;
 pub(crate) use pattern::parse;
 pub use report::Congestion;
-pub(crate) use report::congestion;
 pub(crate) use state::{Demands, Traffic};

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_sim::Ratio;
 use selvedge_types::Idx;
 
-use super::capacity::Packet;
-use super::demand::Share;
 use super::fill::fill;
 use super::flows::{Fate, Flow, Flows, Sender, flows};
+use super::state::Demands;
 
 /// Ticks of 1.024 µs in a million seconds, the unit of the time counters of congestion control.
 const CONGESTION_TICKS: u64 = 976_562_500_000;
@@ -41,18 +41,44 @@ pub(super) struct Rates {
     pub steps: usize,
 }
 
+/// Ports that take packets only a part of the time, with the share of the time in which they do not.
+pub(super) type Stalls = BTreeMap<PortIdx, Ratio>;
+
+/// The flows of a load as they share the links.
+pub(super) struct Shared {
+    pub flows: Flows,
+    /// What each port's link carries.
+    pub capacity: Vec<u64>,
+    /// What the other end takes of that.
+    pub taken: Vec<u64>,
+}
+
 /// Returns the flows of a load as they share the links.
-pub(super) fn shared(chassis: &Chassis, hosts: &[PortIdx], shares: &[Share], packet: Packet) -> (Flows, Vec<u64>) {
-    let mut found = flows(chassis, hosts, shares, packet);
+pub(super) fn shared(chassis: &Chassis, demands: &Demands, stalls: &Stalls) -> Shared {
+    let mut flows = flows(chassis, &demands.hosts, &demands.shares, demands.packet);
     let all = (0..chassis.port_count()).map(PortIdx::from_usize);
-    let capacity: Vec<u64> = all.map(|port| packet.capacity(chassis.port(port).rate)).collect();
-    fill(&mut found, &capacity);
-    (found, capacity)
+    let capacity: Vec<u64> = all
+        .map(|port| demands.packet.capacity(chassis.port(port).rate))
+        .collect();
+    let mut taken = capacity.clone();
+    for (port, stall) in stalls {
+        if let Some(peer) = chassis.wire(*port).peer() {
+            let whole = u128::from(capacity[peer.to_usize()]);
+            let lost = whole * u128::from(stall.numerator) / u128::from(stall.denominator.max(1));
+            taken[peer.to_usize()] = u64::try_from(whole.saturating_sub(lost)).unwrap_or(0);
+        }
+    }
+    fill(&mut flows, &taken);
+    Shared { flows, capacity, taken }
 }
 
 /// Returns the rates that a load leads to.
-pub(super) fn rates(chassis: &Chassis, hosts: &[PortIdx], shares: &[Share], packet: Packet) -> Rates {
-    let (found, capacity) = shared(chassis, hosts, shares, packet);
+pub(super) fn rates(chassis: &Chassis, demands: &Demands, stalls: &Stalls) -> Rates {
+    let Shared {
+        flows: found,
+        capacity,
+        taken,
+    } = shared(chassis, demands, stalls);
     let mut sum = Sum {
         ports: vec![PortRates::default(); chassis.port_count()],
         waits: vec![false; chassis.port_count()],
@@ -64,11 +90,13 @@ pub(super) fn rates(chassis: &Chassis, hosts: &[PortIdx], shares: &[Share], pack
     for flow in &found.flows {
         sum.add(&found, flow);
     }
-    sum.add_groups(&found, hosts);
+    sum.add_groups(&found, &demands.hosts);
     for (at, capacity) in capacity.iter().enumerate() {
         let port = PortIdx::from_usize(at);
-        if sum.waits[at] {
-            sum.ports[at].waited = packet.ticks(capacity.saturating_sub(sum.ports[at].sent));
+        // A saturated port has credits all the time, unless the other end stalls.
+        let is_stalled = sum.ports[at].congested > 0 && taken[at] < *capacity;
+        if sum.waits[at] || is_stalled {
+            sum.ports[at].waited = demands.packet.ticks(capacity.saturating_sub(sum.ports[at].sent));
         }
         // Flows cross only links that are ACTIVE, so what is sent is received.
         if let Some(peer) = chassis.wire(port).peer() {

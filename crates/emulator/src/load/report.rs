@@ -7,7 +7,7 @@ use selvedge_fabric::PortRef;
 use selvedge_types::Idx;
 
 use super::flows::{Flow, Flows, Sender};
-use super::rates::shared;
+use super::rates::{Shared, Stalls, shared};
 use super::state::Demands;
 
 /// A saturated link: the root of a congestion tree.
@@ -15,11 +15,11 @@ use super::state::Demands;
 pub struct Congestion {
     /// The port that sends on the link.
     pub port: PortRef,
-    /// What the flows that cross it offer, in thousandths of its capacity.
+    /// What the flows that cross it offer, in thousandths of what the other end takes.
     pub offered_permille: u64,
     /// The flows that it holds back, as (sender, receiver), sorted.
     pub pairs: Vec<(PortRef, PortRef)>,
-    /// The ports that wait because of it, sorted.
+    /// The ports before it that wait because of it, sorted.
     pub waiting: Vec<PortRef>,
 }
 
@@ -30,10 +30,12 @@ struct Root {
 }
 
 /// Returns the saturated links of a load, by port.
-pub(crate) fn congestion(chassis: &Chassis, demands: &Demands) -> Vec<Congestion> {
-    let (found, capacity) = shared(chassis, &demands.hosts, &demands.shares, demands.packet);
+pub(super) fn congestion(chassis: &Chassis, demands: &Demands, stalls: &Stalls) -> Vec<Congestion> {
+    let Shared {
+        flows: found, taken, ..
+    } = shared(chassis, demands, stalls);
     let mut roots: BTreeMap<PortIdx, Root> = BTreeMap::new();
-    let mut offered = vec![0_u64; capacity.len()];
+    let mut offered = vec![0_u64; taken.len()];
     for flow in &found.flows {
         let rate = flow.offered.saturating_mul(flow.senders.into());
         let way = found.way(flow);
@@ -63,7 +65,7 @@ pub(crate) fn congestion(chassis: &Chassis, demands: &Demands) -> Vec<Congestion
         pairs.sort_unstable();
         Congestion {
             port: chassis.port_ref(port),
-            offered_permille: offered[at].saturating_mul(1_000) / capacity[at].max(1),
+            offered_permille: offered[at].saturating_mul(1_000) / taken[at].max(1),
             pairs,
             waiting: root.waiting.into_iter().map(|port| chassis.port_ref(port)).collect(),
         }

@@ -1,14 +1,15 @@
 //! The load in force, and the meters of all ports.
 
 use selvedge_chassis::{Chassis, DetailRow, PortIdx};
-use selvedge_sim::Time;
+use selvedge_sim::{Ratio, Time};
 use selvedge_types::{Idx, Vl};
 
 use super::capacity::Packet;
 use super::demand::{Share, shares};
 use super::flows::hosts;
 use super::pattern::Load;
-use super::rates::{PortRates, rates};
+use super::rates::{PortRates, Stalls, rates};
+use super::report::{Congestion, congestion};
 use crate::EmulatorError;
 use crate::meter::Meter;
 
@@ -81,6 +82,7 @@ impl PortMeters {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Traffic {
     on: Option<On>,
+    stalls: Stalls,
 }
 
 #[derive(Clone, Debug)]
@@ -102,9 +104,22 @@ impl Traffic {
         self.on.is_some()
     }
 
-    /// Returns the load in force.
-    pub fn demands(&self) -> Option<&Demands> {
-        self.on.as_ref().map(|on| &on.demands)
+    /// Returns the saturated links of the load in force.
+    pub fn congestion(&self, chassis: &Chassis) -> Vec<Congestion> {
+        let on = self.on.as_ref();
+        on.map_or_else(Vec::new, |on| congestion(chassis, &on.demands, &self.stalls))
+    }
+
+    /// From `now` on a port does not take packets for a share of the time; 0 ends it.
+    pub fn stall(&mut self, chassis: &Chassis, now: Time, port: PortIdx, share: Ratio) {
+        match share.numerator {
+            0 => drop(self.stalls.remove(&port)),
+            _ => drop(self.stalls.insert(port, share)),
+        }
+        if let Some(on) = &mut self.on {
+            (on.changed, on.due) = (Some(now), now);
+            on.follow(chassis, &self.stalls, now);
+        }
     }
 
     /// Replaces the load at `now`; what the former one has moved is counted. A load without parts ends it.
@@ -118,7 +133,7 @@ impl Traffic {
             due: now,
         });
         if let Some(on) = &mut self.on {
-            on.follow(chassis, now);
+            on.follow(chassis, &self.stalls, now);
         }
     }
 
@@ -137,7 +152,7 @@ impl Traffic {
     pub fn settle(&mut self, chassis: &mut Chassis, now: Time, port: PortIdx) {
         self.notice(chassis, now);
         let Some(on) = &mut self.on else { return };
-        on.follow(chassis, now);
+        on.follow(chassis, &self.stalls, now);
         on.settle(chassis, now, port);
     }
 
@@ -145,7 +160,7 @@ impl Traffic {
     pub fn settle_all(&mut self, chassis: &mut Chassis, now: Time) {
         self.notice(chassis, now);
         let Some(on) = &mut self.on else { return };
-        on.follow(chassis, now);
+        on.follow(chassis, &self.stalls, now);
         for port in 0..on.ports.len() {
             on.settle(chassis, now, PortIdx::from_usize(port));
         }
@@ -170,7 +185,7 @@ impl Traffic {
 
 impl On {
     /// Computes rates again if something has changed.
-    fn follow(&mut self, chassis: &Chassis, now: Time) {
+    fn follow(&mut self, chassis: &Chassis, stalls: &Stalls, now: Time) {
         let Some(from) = self
             .changed
             .map(|changed| changed.max(self.due))
@@ -178,7 +193,7 @@ impl On {
         else {
             return;
         };
-        let found = rates(chassis, &self.demands.hosts, &self.demands.shares, self.demands.packet);
+        let found = rates(chassis, &self.demands, stalls);
         for (meters, rates) in self.ports.iter_mut().zip(&found.ports) {
             meters.set(from, rates);
         }

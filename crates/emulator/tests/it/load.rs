@@ -203,6 +203,35 @@ fn an_incast_saturates_the_port_of_its_host() {
     assert!(counters[sender].xmit_packets.abs_diff(full / 3) <= 4);
 }
 
+/// A host that takes a quarter of what its link carries: the port before it is the root, and waits itself.
+#[test]
+fn a_host_that_stalls_is_the_root() {
+    let mut world = World::configured();
+    world.fault("stall H2 75%");
+    world.fault("load pairs:H0>H2 50%");
+    let before = all(&mut world);
+    world.pass(1_000);
+    let after = all(&mut world);
+    let found = world.emu.congestion();
+    assert_eq!(names(&world, &[found[0].port]), ["\"T\"[1]"]);
+    assert_eq!((found.len(), found[0].offered_permille), (1, 2_000));
+    assert_eq!(names(&world, &found[0].waiting), ["\"S\"[3]", "\"H0\"[1]"]);
+    let full = packets_per_s(&world, world.port("T", 1)) * WORDS;
+    for (node, port) in [("H0", 1), ("S", 3), ("T", 1)] {
+        let at = world.port(node, port).to_usize();
+        let waited = after[at].xmit_wait - before[at].xmit_wait;
+        assert!(waited.abs_diff(full * 3 / 4) < 10 * WORDS, "{node}: {waited} of {full}");
+    }
+    world.fault("stall H2 0%");
+    let ended = all(&mut world);
+    world.pass(1_000);
+    assert_eq!(
+        all(&mut world)[world.port("T", 1).to_usize()].xmit_wait,
+        ended[world.port("T", 1).to_usize()].xmit_wait
+    );
+    assert!(world.emu.congestion().is_empty());
+}
+
 /// Links never carry more than they can, and a flow is held back only by a link that is full.
 #[test]
 fn links_are_filled_and_not_more() {
