@@ -81,8 +81,8 @@ pub struct SoakArgs {
     /// Compare the digests with those that FILE has, print the schedules that differ; exit code 1 if any does
     #[arg(long, value_name = "FILE", requires = "digest")]
     against: Option<PathBuf>,
-    /// Print as well what the digests are of, before those of each schedule: a line for each MAD, state and IsSM, and for
-    /// what agents hold and hosts have registered at each end
+    /// Print as well what the digests are of, before those of each schedule: MADs, states and IsSM, and what agents
+    /// hold and hosts have registered at each end; with events of managers, which are in no digest
     #[arg(long, requires = "digest", conflicts_with_all = ["against", "json", "csv"])]
     wire: bool,
     /// In real time, with this program as manager, on the emulator as an ibsim: counts what the checkers find

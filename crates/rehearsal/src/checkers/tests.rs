@@ -202,7 +202,6 @@ fn a_key_that_no_manager_in_reach_was_ever_given() {
         ..Policy::default()
     };
     let mut world = two_switches();
-    world.watch();
     let a = add_with(&mut world, "\"H-0\"", keyed(1));
     let b = add_with(&mut world, "\"H-2\"", keyed(2));
     world.start(a).unwrap();

@@ -28,8 +28,8 @@ impl Rehearsal {
         self.wire.lines.get_or_insert_default();
     }
 
-    /// Adds what agents hold to that text: a line for each attribute, and one with the judge's figures for the subnet of
-    /// each manager.
+    /// Adds what agents hold to that text: a line for each attribute, and one with the judge's figures for the subnet
+    /// of each manager.
     pub(crate) fn keep_held(&mut self) {
         let Some(lines) = &mut self.wire.lines else { return };
         let now = self.now.0;
@@ -43,7 +43,10 @@ impl Rehearsal {
             lines.push(format!("{now} \"{name}\" holds {attribute} {modifier}: {data}"));
         }
         for (id, manager) in self.managers.iter().enumerate() {
-            let at = manager.life.as_ref().and_then(|life| self.emulator.port_of(life.client));
+            let at = manager
+                .life
+                .as_ref()
+                .and_then(|life| self.emulator.port_of(life.client));
             if let Some(at) = at {
                 let verdict = Observed::around(&self.emulator, at).judge();
                 let (errors, figures) = (verdict.errors().count(), verdict.figures);

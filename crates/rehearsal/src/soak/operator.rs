@@ -33,7 +33,10 @@ impl World<'_> {
     pub(super) fn give_former_key(&mut self) -> Result<bool, RehearsalError> {
         let present = self.operator.policy.m_key;
         for (which, &id) in self.managers.ids().iter().enumerate() {
-            let is_refused = self.rehearsal.view(id).is_some_and(|view| view.facts.m_key_foreign.is_some());
+            let is_refused = self
+                .rehearsal
+                .view(id)
+                .is_some_and(|view| view.facts.m_key_foreign.is_some());
             let lacking = is_refused.then(|| self.rehearsal.keys_never_given(id));
             let key = lacking.and_then(|lacking| self.operator.keys.give(which, lacking, present));
             if let Some(key) = key {

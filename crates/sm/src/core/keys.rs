@@ -126,14 +126,17 @@ impl Sm {
         }
     }
 
-    /// Returns true if the last heavy sweep found ports with an M_Key that they are to lose: a manager that takes over now
-    /// may know only the new one. False if ports were set and kept it.
+    /// Returns true if the last heavy sweep found ports with an M_Key that they are to lose: a manager that takes over
+    /// now may know only the new one. False if ports were set and kept it.
     pub(super) fn are_keys_changing(&self) -> bool {
         let proposed = self.changes.wanted().map(|policy| SecretKey::new(policy.m_key));
         let wanted = proposed.unwrap_or_else(|| self.keys.wanted());
-        let is_former = |held: u64| held != 0 && SecretKey::new(held) != wanted && self.keys.opens(SecretKey::new(held));
+        let is_former =
+            |held: u64| held != 0 && SecretKey::new(held) != wanted && self.keys.opens(SecretKey::new(held));
         let fabric = self.inventory.as_ref().map(|inventory| &inventory.fabric);
-        let mut ports = fabric.into_iter().flat_map(|fabric| fabric.end_ports().filter(report::is_in_use));
+        let mut ports = fabric
+            .into_iter()
+            .flat_map(|fabric| fabric.end_ports().filter(report::is_in_use));
         self.keys.left().is_none() && ports.any(|(_, port)| is_former(port.settings.m_key))
     }
 

@@ -82,8 +82,9 @@ impl Election {
         self.offers.waiting(now)
     }
 
-    /// Offers the subnet to a better manager, unless it must wait. A better manager that is already master does not wait
-    /// for packets, because two masters are worse; while M_Keys change it can set no port if it lacks the former one.
+    /// Offers the subnet to a better manager, unless it must wait. A better manager that is already master does not
+    /// wait for packets, because two masters are worse; while M_Keys change it can set no port if it lacks the former
+    /// one.
     pub(super) fn offer(&mut self, ctx: &Ctx<'_>, to: Other, wait: Wait, effects: &mut Vec<Effect>) {
         let Other { at, info } = to;
         let waits = wait.are_keys_changing || info.state != SmState::Master && wait.is_draining;
