@@ -204,7 +204,7 @@ impl Database {
         let page_bytes = u64::try_from(self.pragma("page_size").map_err(failed)?)
             .unwrap_or(1)
             .max(1);
-        if len % page_bytes != 0 {
+        if !len.is_multiple_of(page_bytes) {
             let what = format!("its {len} bytes are no whole number of pages, its end was cut off");
             return Err(HistoryError::DamagedDatabase { path: path(), what });
         }

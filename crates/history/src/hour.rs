@@ -154,7 +154,8 @@ impl Hour {
             let mut count = Vec::new();
             put(&mut count, (self.keys.len() / KEY_BYTES) as u64);
             append_record(&mut self.pending, &[&count, &self.keys, &self.rows]);
-            (self.keys.clear(), self.rows.clear());
+            self.keys.clear();
+            self.rows.clear();
             self.next = 0;
         }
         (!self.pending.is_empty()).then_some((self.written, &self.pending[..]))

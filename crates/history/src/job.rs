@@ -29,12 +29,12 @@ impl Job {
     pub fn run(&self) -> Done {
         let result = match &self.hour {
             Some(hour) => self.shelf.complete(hour),
-            None => self.from_journal(),
+            None => self.complete_journal(),
         };
         Done { id: self.id, result }
     }
 
-    fn from_journal(&self) -> Result<u64, HistoryError> {
+    fn complete_journal(&self) -> Result<u64, HistoryError> {
         match self.shelf.journal(self.id)? {
             // What a torn end lost was said at the start.
             Ok((hour, _)) => self.shelf.complete(&hour),

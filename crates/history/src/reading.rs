@@ -154,9 +154,9 @@ impl Codec {
         }
         let mut grown = [0; WIDEST];
         let mut mask = 0;
-        for i in 0..WIDEST {
-            grown[i] = row.totals[i].wrapping_sub(last.totals[i]);
-            mask |= u32::from(grown[i] != self.grown[i]) << i;
+        for (i, grown) in grown.iter_mut().enumerate() {
+            *grown = row.totals[i].wrapping_sub(last.totals[i]);
+            mask |= u32::from(*grown != self.grown[i]) << i;
         }
         let head = MOVED
             | if step_us == self.step_us { 0 } else { UNEVEN }

@@ -111,7 +111,7 @@ fn live(disk: &Arc<MemoryDisk>, model: &mut Model, load: &mut Load, mut slot: u6
             return slot;
         }
         model.flush();
-        if slot % 40 == 0 {
+        if slot.is_multiple_of(40) {
             history.work();
             if disk_is_dead(disk) {
                 return slot;

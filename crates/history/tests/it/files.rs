@@ -130,7 +130,7 @@ fn the_history_keeps_the_first_sample_of_each_step() {
     for slot in BEGIN..BEGIN + 600 {
         for mut sample in load.slot(slot) {
             history.push(&sample, second);
-            if slot % 30 == 0 {
+            if slot.is_multiple_of(30) {
                 sample.slot.number /= 30;
                 want.push(sample);
             }

@@ -25,7 +25,7 @@ impl Load {
         let mut rng = Seed(seed).rng();
         let port = |i: u64| {
             let key = SampleKey {
-                node: Guid(0x0002_c903_0000_0000 | (Seed(i / PORTS).mixed().0 >> 56 << 16) | i / PORTS),
+                node: Guid(0x0002_c903_0000_0000 | ((Seed(i / PORTS).mixed().0 >> 56) << 16) | (i / PORTS)),
                 port: (i % PORTS + 1) as u8,
                 group: Group::Extended,
             };

@@ -1,5 +1,7 @@
 //! Histories on a disk in memory that fails, on the disk of this machine, and read by DuckDB.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
 mod crash;
 mod database;
 mod duckdb;

@@ -78,7 +78,7 @@ fn answers_merge_memory_and_files_without_doubles() {
         let want = all.iter().filter(|sample| sample.key == asked.key);
         let want = want.map(|sample| (sample.slot.number * 10, sample.totals[counter]));
         let want: Vec<_> = want
-            .filter(|(at, _)| (from..=to).contains(at) && (at % 30 == 0 || *at >= dense_from))
+            .filter(|(at, _)| (from..=to).contains(at) && (at.is_multiple_of(30) || *at >= dense_from))
             .collect();
         assert_eq!(found, want, "{from} {to}");
         assert_eq!(series.gaps, [], "{from} {to}");
