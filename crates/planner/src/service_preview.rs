@@ -48,10 +48,9 @@ impl Inventory {
     #[must_use]
     pub fn as_found(&self) -> Self {
         let mut found = self.clone();
-        let fabric = Arc::make_mut(&mut found.fabric);
         for &at in self.withdrawn.idle.iter().chain(&self.withdrawn.hosts) {
             if let (Some(info), Some(port)) = (self.port_info(at), self.fabric.port(at)) {
-                fabric.set_port(at, link_state(info), port.settings);
+                Arc::make_mut(&mut found.fabric).set_port(at, link_state(info), port.settings);
             }
         }
         found.withdrawn = Arc::default();

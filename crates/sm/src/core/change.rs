@@ -93,7 +93,8 @@ impl Sm {
     /// Returns what finds the Sets of this policy on the known fabric. The manager does not wait for the result.
     /// `None`: too little of the fabric is known.
     pub fn preview(&mut self, policy: Arc<Policy>) -> Option<Preview> {
-        let known = self.inventory.clone().filter(|_| !self.is_cut_off())?;
+        // The tables that are known belong to it, also while a sweep is under way.
+        let known = self.in_force.inventory().cloned().filter(|_| !self.is_cut_off())?;
         if self.in_force.sweeps() == 0 || self.config.mode == Mode::Watch {
             return None;
         }
