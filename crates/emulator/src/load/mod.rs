@@ -17,7 +17,7 @@
 //! without a forwarding entry, or with one that leads back, count as PortRcvSwitchRelayErrors at the input port.
 //!
 //! **Changes** count from the time of the first one since rates were computed. With many flows, changes in quick
-//! succession are computed together: at most a few per cent of the time goes into that ([`FOLLOW_NS_PER_STEP`]).
+//! succession are computed together: at most a few per cent of the time goes into that (`FOLLOW_NS_PER_STEP`).
 //!
 //! Limits:
 //! - Flows that a full link holds back do not delay others that share a port with them (no head-of-line blocking, as
