@@ -3,12 +3,12 @@
 use core::fmt;
 
 use crate::attribute::{
-    Attribute, AttributeId, CableInfo, ClassPortInfo, GmpAttribute, GuidInfo, LinearForwardingTable,
-    MlnxExtPortInfo, MulticastForwardingTable, NodeDescription, NodeInfo, Notice, PKeyTable, PortBer, PortCounters,
+    Attribute, AttributeId, CableInfo, ClassPortInfo, GmpAttribute, GuidInfo, LinearForwardingTable, MlnxExtPortInfo,
+    MulticastForwardingTable, NodeDescription, NodeInfo, Notice, PKeyTable, PortBer, PortCounters,
     PortCountersExtended, PortExtSpeedsCounters, PortFlowCtl, PortInfo, PortOpRcv, PortRcvConCtrl, PortRcvDataSl,
     PortRcvErrorDetails, PortSlRcvBecn, PortSlRcvFecn, PortVlOpData, PortVlOpPackets, PortVlXmitTimeCong,
-    PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl, PortXmitDiscardDetails, SlToVl, SmInfo, SwitchInfo,
-    SwPortVlCongestion, VlArbitration,
+    PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl, PortXmitDiscardDetails, SlToVl, SmInfo, SwPortVlCongestion,
+    SwitchInfo, VlArbitration,
 };
 use crate::sa::Record;
 use crate::{Class, DecodeError, Mad};

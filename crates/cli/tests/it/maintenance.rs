@@ -97,7 +97,10 @@ fn a_spine_is_drained_isolated_kept_over_a_kill_and_enabled() {
         .says("nothing was changed")
         .says("LinearForwardingTable")
         .says("LIDs 0 to 63");
-    let dry = lab.run_in_turn(&["isolate", &spine, "--dry-run", "--json"]).exits(0).json();
+    let dry = lab
+        .run_in_turn(&["isolate", &spine, "--dry-run", "--json"])
+        .exits(0)
+        .json();
     let sets = dry["sets"].as_array().unwrap();
     let of = |attribute: &str| sets.iter().filter(|set| set["attribute"] == attribute).count();
     assert!(of("LinearForwardingTable") > 0, "{dry}");
