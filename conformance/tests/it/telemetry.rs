@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use selvedge_conformance::{PeerLab, until};
+use selvedge_conformance::{Ibsim, PeerLab, until};
 use serde_json::Value;
 
 /// Counters that no MAD moves, by the names that both print.
@@ -24,6 +24,19 @@ fn counters(text: &str) -> BTreeMap<String, u64> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     let counters = lines.filter_map(|(name, rest)| Some((name.to_owned(), rest.trim_start_matches('.').parse().ok()?)));
     counters.collect()
+}
+
+/// Gives each port other values of two counters.
+fn set_counters(ibsim: &mut Ibsim, up: &[&Value]) {
+    for (at, port) in up.iter().enumerate() {
+        let name = format!("\"{}\"[{}]", port["node_name"].as_str().unwrap(), port["port"]);
+        for (counter, value) in [("SymbolErrorCounter", at + 1), ("PortXmitWait", at + 3)] {
+            let told = ibsim
+                .console(&format!("PerformanceSet {name} PortCounters.{counter}={value}"))
+                .unwrap();
+            assert!(!told.contains("rror:"), "{told}");
+        }
+    }
 }
 
 #[test]
@@ -57,15 +70,7 @@ fn counters_are_those_of_perfquery() {
     let ports = all["ports"].as_array().unwrap();
     let up: Vec<&Value> = ports.iter().filter(|port| port["rate"].is_string()).collect();
     assert!(up.len() > 20, "{all}");
-    for (at, port) in up.iter().enumerate() {
-        let name = format!("\"{}\"[{}]", port["node_name"].as_str().unwrap(), port["port"]);
-        for (counter, value) in [("SymbolErrorCounter", at + 1), ("PortXmitWait", at + 3)] {
-            let told = ibsim
-                .console(&format!("PerformanceSet {name} PortCounters.{counter}={value}"))
-                .unwrap();
-            assert!(!told.contains("rror:"), "{told}");
-        }
-    }
+    set_counters(&mut ibsim, &up);
     // One slot may have been half over.
     let now = wait_for_slots(Some(before));
     wait_for_slots(Some(now + 1));

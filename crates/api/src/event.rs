@@ -205,6 +205,6 @@ mod tests {
         check("since", "x", "want the number of an event");
         check("since_ms", "yesterday", "want milliseconds");
         check("severity", "loud", "want info, warning or error");
-        check("severty", "info", "there are since, since_ms and severity");
+        check("severty", "info", "use since, since_ms or severity");
     }
 }

@@ -47,6 +47,7 @@ mod soak;
 mod status;
 mod tables;
 mod tables_io;
+mod tables_status;
 mod telemetry;
 mod topology;
 mod transition;

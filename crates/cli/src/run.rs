@@ -18,7 +18,7 @@ use crate::manage::{self, DoorArgs, Ended, ProcessArgs};
 use crate::opensm::OpenSmArgs;
 use crate::out::{Cell, Facts, Format, Out};
 use crate::tables_io::{OutputArgs, Results};
-use crate::{background, changes, found, report, tables};
+use crate::{background, changes, found, report, tables, tables_status};
 
 /// Manage a fabric: discover, plan, judge, apply, and keep it so.
 #[derive(Args, Clone, Debug)]
@@ -267,7 +267,7 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
         facts.add("outcome", word);
         facts.add("exit_code", Cell::id(exit as u8));
         facts.add("hosts_not_found", ended.not_found.len());
-        facts.append(tables::status(&status));
+        facts.append(tables_status::status(&status));
         out.facts(&facts)?;
         return out.flush();
     }

@@ -12,7 +12,7 @@ use crate::findings::{self, TOP};
 use crate::health;
 use crate::out::{Cell, Facts, Format, Grid, Out};
 use crate::select::SelectArgs;
-use crate::{maintenance, partitions, tables};
+use crate::{maintenance, partitions, tables, tables_status};
 
 /// Show how a running manager is doing.
 #[derive(Args, Debug)]
@@ -165,7 +165,7 @@ fn summary(out: &mut Out, status: api::Status) -> Result<(), CliError> {
     if out.format().json {
         return out.document(status);
     }
-    out.facts(&tables::status(&status))?;
+    out.facts(&tables_status::status(&status))?;
     let format = out.format();
     health::list(out, &status.health, format)?;
     if !status.ports_not_active.is_empty() && out.format().is_text() {

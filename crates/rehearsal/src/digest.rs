@@ -6,8 +6,6 @@ use std::str::FromStr;
 use selvedge_sm::PersistentState;
 use selvedge_types::{Guid, LidRange};
 
-use crate::clients::Registered;
-
 /// A digest in the making.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digest(pub u64);
@@ -32,15 +30,6 @@ impl Digest {
     pub fn number(self, number: u64) -> Self {
         // Rotated, because the low bits of a product depend on low bits alone.
         Self((self.0 ^ number).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29))
-    }
-
-    /// Adds what hosts have registered.
-    pub fn registered(self, registered: &Registered) -> Self {
-        registered.iter().fold(self, |digest, (id, lines)| {
-            let digest = digest.number(id.0 as u64).number(lines.len() as u64);
-            let texts = lines.iter().flatten();
-            texts.fold(digest, |digest, text| digest.bytes(text.as_bytes()))
-        })
     }
 
     /// Adds a state that a manager stores. It names every field: a new one must be placed here.

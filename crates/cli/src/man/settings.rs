@@ -47,7 +47,7 @@ fn description(roff: &mut Roff) {
     roff.text([roman(
         "selvedge reload and SIGHUP read the file again, and every file that it names. Keys of [routing] and \
          [fabric] and keys.sm_key then take effect at once; another keys.m_key is given to one port after the other. \
-         Keys of [manager], [sa] and [daemon], and keys.sa_key, take effect at the next start. A reload that is \
+         Keys of [manager], [sa], [telemetry] and [daemon], and keys.sa_key, take effect at the next start. A reload that is \
          refused changes nothing. If the judge refuses the plan, the change is rolled back.",
     )]);
     roff.control("PP", []);
@@ -81,8 +81,9 @@ mod tests {
             .replace("\\&", "")
             .replace("\\*(Aq", "'");
         for key in Key::ALL {
-            let (_, entry) = page
-                .split_once(&format!("\\fB{}\\fR", key.name))
+            let section = page.split_once(&format!(".SS [{}]\n", key.section));
+            let (_, entry) = section
+                .and_then(|(_, section)| section.split_once(&format!("\\fB{}\\fR", key.name)))
                 .unwrap_or_else(|| panic!("{}", key.path()));
             let entry = entry.split("\n.TP").next().unwrap();
             assert!(entry.contains(key.want), "{}: {entry}", key.path());

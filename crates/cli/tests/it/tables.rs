@@ -76,12 +76,17 @@ impl World {
              [common]\nfabric = \"ring:switches=4,hosts=1\"\nduration = \"2us\"\nwarmup = \"1us\"\n\
              [vary]\nload = [0.1, 0.2]\n";
         lab.write("e.toml", experiment);
-        let config = lab.write("fm.toml", "[fabric]\npacket_life = 16\n");
+        let settings = |life: u8| format!("[telemetry]\ninterval_ms = 500\n[fabric]\npacket_life = {life}\n");
+        let config = lab.write("fm.toml", &settings(16));
         let manager = lab.start(&["run", "--fabric", "sx6536", "--config", &config]);
         wait_for("subnet that is up", || (lab.run(&["status"]).code == 0).then_some(()));
-        lab.write("fm.toml", "[fabric]\npacket_life = 17\n");
+        lab.write("fm.toml", &settings(17));
         lab.run(&["reload"]).exits(0);
-        lab.write("fm.toml", "[fabric]\npacket_life = 18\n");
+        lab.write("fm.toml", &settings(18));
+        wait_for("rates", || {
+            let status = lab.run(&["telemetry", "status", "--json"]).exits(0).json();
+            (status["classes"][0]["slots"].as_u64() > Some(1)).then_some(())
+        });
         Self { lab, _manager: manager }
     }
 
@@ -119,6 +124,11 @@ impl World {
             ("status", "links --name S-L1-1 --sort rate"),
             ("status", "events"),
             ("status", "events --since 1h --severity info"),
+            ("telemetry port", "S-L1-1 1"),
+            ("telemetry sets", ""),
+            ("telemetry status", ""),
+            ("telemetry top", "load"),
+            ("telemetry watch", "load --slots 1"),
             ("topology diff", "ring:switches=4,hosts=1 ring:switches=5,hosts=1"),
             ("topology show", "sx6536"),
             ("topology show", "sx6536 --nodes"),

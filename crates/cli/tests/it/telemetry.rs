@@ -29,7 +29,7 @@ fn each_command_has_its_forms() {
     assert_eq!(top["ports"].as_array().map(Vec::len), Some(20));
     lab.run(&["telemetry", "top", "PortXmitDiscards", "--csv"])
         .exits(0)
-        .says("PortXmitDiscards,PortXmitDiscards_per_s,age");
+        .says("portxmitdiscards,portxmitdiscards_per_s,age");
     let port = lab.run(&["telemetry", "port", "H-1", "1", "--all"]).exits(0);
     let port = port.says("\"H-1\"[1] ACTIVE").says("PortXmitData").says("4-byte words");
     assert_eq!(port.out.matches("PortXmitWait").count(), 2, "both ends: {}", port.out);

@@ -59,14 +59,20 @@ impl Rehearsal {
         }
     }
 
-    /// Adds what hosts have registered to that text.
-    pub(crate) fn keep_registered(&mut self, registered: &Registered) {
-        let Some(lines) = &mut self.wire.lines else { return };
-        let now = self.now.0;
-        for (id, texts) in registered {
-            let texts = texts.iter().map(|[first, second]| format!("{first} {second}"));
-            lines.extend(texts.map(|text| format!("{now} manager {} has registered: {text}", id.0)));
+    /// Adds what hosts have registered to a digest, and to that text.
+    pub(crate) fn keep_registered(&mut self, digest: Digest, registered: &Registered) -> Digest {
+        if let Some(lines) = &mut self.wire.lines {
+            let now = self.now.0;
+            for (id, texts) in registered {
+                let texts = texts.iter().map(|[first, second]| format!("{first} {second}"));
+                lines.extend(texts.map(|text| format!("{now} manager {} has registered: {text}", id.0)));
+            }
         }
+        registered.iter().fold(digest, |digest, (id, lines)| {
+            let digest = digest.number(id.0 as u64).number(lines.len() as u64);
+            let texts = lines.iter().flatten();
+            texts.fold(digest, |digest, text| digest.bytes(text.as_bytes()))
+        })
     }
 
     /// Returns that text since the last call.

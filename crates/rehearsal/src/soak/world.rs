@@ -273,8 +273,7 @@ impl<'a> World<'a> {
         self.record.end = self.record.end.number(self.rehearsal.held_digest());
         if let Some(clients) = &self.clients {
             let registered = clients.registered(&self.rehearsal);
-            self.record.end = self.record.end.registered(&registered);
-            self.rehearsal.keep_registered(&registered);
+            self.record.end = self.rehearsal.keep_registered(self.record.end, &registered);
         }
         Ok(())
     }

@@ -48,7 +48,7 @@ pub enum Behind {
 pub struct Probe {
     start: Start,
     suspects: Suspects,
-    /// Switches that may have reported a change, and whose change has been found.
+    /// Switches that may have reported a change that has been found.
     explained: BTreeSet<NodeIdx>,
     answers: Answers,
     order: Order,
