@@ -107,7 +107,7 @@ fn other_diagnostics(lab: &PeerLab, plane: &Plane) {
         after.0 > before.0 + 100_000 && after.1 > before.1 + 100,
         "{before:?} {after:?}"
     );
-    support::fault(lab, &format!("errors \"{}\" symbol 70000", plane.seat));
+    support::fault(lab, &format!("errors \"{}\"[1] symbol 70000", plane.seat));
     let counters = Fields::parse(&lab.output(&plane.seat, "perfquery", &[&lid, "1"]).unwrap());
     assert_eq!(
         counters.number("SymbolErrorCounter").unwrap(),

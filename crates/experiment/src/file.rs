@@ -461,7 +461,7 @@ mod tests {
         check("[vary]\nvls = [1, true]", "[vary] 'vls': found true");
         check(
             "[common]\nvls = 1\n[vary]\nvls = [1]",
-            "'vls' stands in [common] and in [vary]",
+            "'vls' is given in [common] and in [vary]",
         );
         check(
             "[vary]\nvls = [1]\n[[together]]\nvls = 1",
