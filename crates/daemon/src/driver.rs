@@ -30,7 +30,7 @@ use crate::out_of_service::Roster;
 use crate::record::Recorder;
 use crate::shared::Shared;
 use crate::systemd::Systemd;
-use crate::telemetry::{Gatherer, surveyor};
+use crate::telemetry::{Gatherer, Surveyor, surveyor};
 use crate::worker::{Expected, Note, ToCompare, ToStore, Worker};
 use crate::worker::{backer, comparer, compute_in_place, expecter, indexer, planner, storer};
 
@@ -83,7 +83,7 @@ pub(crate) struct Driver {
     /// Makes plans that are in force ready for the administrator.
     indexer: Worker<Sources>,
     /// Makes the sampler's inventory of plans that are in force.
-    surveyor: Worker<(Arc<Fabric>, Arc<Plan>)>,
+    surveyor: Surveyor,
     storer: Worker<ToStore>,
     comparer: Worker<ToCompare>,
     dumper: Option<Worker<Dump>>,

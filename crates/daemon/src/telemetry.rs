@@ -25,7 +25,7 @@ use selvedge_telemetry::{Config, Ends, Group, SamplingClass, Triage};
 pub(crate) use self::gather::Gatherer;
 pub use self::metrics::Metrics;
 pub use self::state::{Snapshot, Telemetry};
-pub(crate) use self::survey::surveyor;
+pub(crate) use self::survey::{Surveyor, surveyor};
 
 /// Slots that may wait for the thread. One of 5,832 hosts takes 20 MB.
 const BACKLOG_MAX: usize = 8;

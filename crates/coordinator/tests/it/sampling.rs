@@ -22,11 +22,12 @@ fn every_second() -> Config {
 }
 
 fn ended(bench: &Bench) -> Vec<&SlotReport> {
-    let ended = |sampled| match sampled {
-        &Sampled::Ended(ref report) => Some(&**report),
+    let sampled = bench.sampled.iter();
+    let ended = sampled.filter_map(|sampled| match sampled {
+        Sampled::Ended(report) => Some(&**report),
         _ => None,
-    };
-    bench.sampled.iter().filter_map(ended).collect()
+    });
+    ended.collect()
 }
 
 fn samples(bench: &Bench) -> impl Iterator<Item = &Sample> {

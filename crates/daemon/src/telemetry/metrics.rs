@@ -104,23 +104,24 @@ impl Metrics {
             "Ports and counter groups without a sample in the last slots for another reason",
             missing(&|of| !is_timeout(of)),
         )?;
-        let counters: [(&str, &str, &dyn Fn(usize) -> u64); 3] = [
-            ("infiniband_sampler_slots_total", "Slots that ended", &|at| {
-                class(at).slots
-            }),
+        for (name, help, values) in [
+            (
+                "infiniband_sampler_slots_total",
+                "Slots that ended",
+                by_class(&|at| class(at).slots),
+            ),
             (
                 "infiniband_sampler_overruns_total",
                 "Slots that ended with the beginning of the next",
-                &|at| class(at).overruns,
+                by_class(&|at| class(at).overruns),
             ),
             (
                 "infiniband_sampler_skipped_total",
                 "Slots in which nothing was sampled",
-                &|at| class(at).skipped,
+                by_class(&|at| class(at).skipped),
             ),
-        ];
-        for (name, help, value) in counters {
-            prometheus::counter(out, self.format, (name, help), "class", &by_class(value))?;
+        ] {
+            prometheus::counter(out, self.format, (name, help), "class", &values)?;
         }
         let requests = snapshot.requests;
         for (name, help, value) in [

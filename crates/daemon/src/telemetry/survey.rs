@@ -11,11 +11,11 @@ use crate::DaemonError;
 use crate::shared::Shared;
 use crate::worker::{Note, Worker, newest};
 
+/// A thread that takes plans in force, with the fabrics that they are of.
+pub(crate) type Surveyor = Worker<(Arc<Fabric>, Arc<Plan>)>;
+
 /// Starts the thread. A newer plan supersedes those that wait. Nodes have the operator's names.
-pub(crate) fn surveyor(
-    notes: Sender<Note>,
-    shared: Arc<Shared>,
-) -> Result<Worker<(Arc<Fabric>, Arc<Plan>)>, DaemonError> {
+pub(crate) fn surveyor(notes: Sender<Note>, shared: Arc<Shared>) -> Result<Surveyor, DaemonError> {
     let dropped = notes.clone();
     Worker::start("survey", notes, move |item: (Arc<Fabric>, Arc<Plan>), queue| {
         let (fabric, plan) = newest(item, queue, &dropped);
