@@ -119,12 +119,13 @@ impl Observed {
     }
 
     /// Returns the first fault when all managers are idle: a port without a LID, a port of a host with an LMC other
-    /// than this one, a port that is not ACTIVE and not in `kept_off`, or an error that the judge finds.
+    /// than this one, a port that is not ACTIVE, or an error that the judge finds. Ports in `kept_off` are left out.
     pub(crate) fn trouble(&self, lmc: Option<Lmc>, kept_off: &BTreeSet<PortRef>) -> Option<Trouble> {
-        if let Some((at, conflict)) = self.without_lid.first() {
+        let mut without_lid = self.without_lid.iter().filter(|(at, _)| !kept_off.contains(at));
+        if let Some((at, conflict)) = without_lid.next() {
             return Some(Trouble::Other(format!("{}: {conflict:?}", self.fabric.port_name(*at))));
         }
-        if let Some(other) = lmc.and_then(|lmc| self.other_lmc(lmc)) {
+        if let Some(other) = lmc.and_then(|lmc| self.other_lmc(lmc, kept_off)) {
             return Some(Trouble::Other(other));
         }
         if let Some(idle) = self.not_active().find(|at| !kept_off.contains(at)) {
@@ -158,11 +159,11 @@ impl Observed {
 
     /// Names the first port of a host with another LMC than the policy's. A port with a link that is down is left out:
     /// the second port of a host may be in a subnet without a manager.
-    fn other_lmc(&self, policy: Lmc) -> Option<String> {
+    fn other_lmc(&self, policy: Lmc, kept_off: &BTreeSet<PortRef>) -> Option<String> {
         let mut ends = self.fabric.end_ports();
         let (at, _) = ends.find(|(at, port)| {
             let is_host = !self.fabric.node(at.node).is_switch();
-            is_host && self.fabric.link_is_up(*at) && port.settings.lids.lmc != policy
+            is_host && self.fabric.link_is_up(*at) && !kept_off.contains(at) && port.settings.lids.lmc != policy
         })?;
         let (port, want) = (self.fabric.port_name(at), policy.get());
         Some(format!("{port} has another LMC than the policy's {want}"))
