@@ -47,11 +47,14 @@ impl World<'_> {
             ));
         }
         let withdrawn = self.withdrawn(view, fabric);
-        crossing(observed, &withdrawn.kept_off())
+        let kept_off = withdrawn.kept_off();
+        // A host that is out of service keeps its settings.
+        let is_host = |at: &PortRef| !fabric.node(at.node).is_switch();
+        crossing(observed, &kept_off)
             .or_else(|| not_disabled(fabric, &withdrawn))
             .or_else(|| not_enabled(fabric, wanted))
-            .or_else(|| other_key(fabric, wanted.m_key))
-            .or_else(|| self.former_keys(id, view))
+            .or_else(|| other_key(fabric, wanted.m_key, &kept_off))
+            .or_else(|| self.former_keys(id, view).filter(|_| !kept_off.iter().any(is_host)))
     }
 
     /// Returns the former keys that the manager still remembers although no port that might hold one is missing.
@@ -136,10 +139,10 @@ fn not_enabled(fabric: &Fabric, wanted: &Policy) -> Option<String> {
     Some(format!("{} is in service and disabled", fabric.port_name(at)))
 }
 
-/// Returns a port with an M_Key other than this one.
-fn other_key(fabric: &Fabric, wanted: u64) -> Option<String> {
+/// Returns a port that is in service with an M_Key other than this one.
+fn other_key(fabric: &Fabric, wanted: u64, kept_off: &BTreeSet<PortRef>) -> Option<String> {
     let is_used = |at: PortRef| at.port == PortNum::MANAGEMENT || fabric.link_is_up(at);
     let mut ends = fabric.end_ports().filter(|(at, _)| is_used(*at));
-    let (at, _) = ends.find(|(_, port)| port.settings.m_key != wanted)?;
+    let (at, _) = ends.find(|(at, port)| port.settings.m_key != wanted && !kept_off.contains(at))?;
     Some(format!("{} has another M_Key than the policy", fabric.port_name(at)))
 }
