@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx};
-use selvedge_sm::Role;
 
 use super::check::{Check, Ctx};
 use super::holders::end_ports;
@@ -30,16 +29,14 @@ impl Check for KeysGiven {
 }
 
 impl KeysGiven {
-    /// Returns M_Keys of ports in reach of a manager that neither it nor another master in its reach was ever given. A
-    /// standby that has such a key sets no port with it.
+    /// Returns M_Keys of ports in reach of a manager that neither it nor another running manager in its reach was ever
+    /// given.
     pub fn missing(&self, scene: &Scene<'_>, id: ManagerId) -> BTreeSet<u64> {
         let place = |id: ManagerId| scene.emulator.port_of(scene.life(id)?.client);
         let Some(at) = place(id) else { return BTreeSet::new() };
         let is_near = |port: PortIdx| scene.subnets.connected(at, port);
         let ids = (0..scene.managers.len()).map(ManagerId);
-        let is_master = |id: ManagerId| scene.life(id).is_some_and(|life| life.sm.role() == Role::Master);
-        let may_set = |of: ManagerId| of == id || is_master(of) && place(of).is_some_and(is_near);
-        let near: Vec<ManagerId> = ids.filter(|&of| may_set(of)).collect();
+        let near: Vec<ManagerId> = ids.filter(|&id| place(id).is_some_and(is_near)).collect();
         let is_given = |key: u64| {
             let is_stored = |id: &ManagerId| self.stored.get(id).is_some_and(|keys| keys.contains(&key));
             let is_configured = |id: &ManagerId| scene.managers[id.0].config.policy.m_key == key;

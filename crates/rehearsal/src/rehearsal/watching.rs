@@ -103,7 +103,7 @@ impl Rehearsal {
         known
     }
 
-    /// M_Keys of ports in reach of a manager that neither it nor another master in its reach was ever given.
+    /// M_Keys of ports in reach of a manager that neither it nor another running manager in its reach was ever given.
     pub(crate) fn keys_never_given(&self, id: ManagerId) -> BTreeSet<u64> {
         let stage = Stage::new(self.now, &self.emulator, &self.managers);
         self.checkers.keys_never_given(&stage, id)
