@@ -116,7 +116,8 @@ fn beyond(found: &Inventory, list: &OutOfService) -> Vec<NodeIdx> {
         .collect()
 }
 
-/// Compares the first plan with a changed list with the plan in force. `before`: host pairs on links with that one.
+/// Compares the plan in force with the first plan that a changed list leads to. `before` is the load of links with
+/// the plan in force.
 ///
 /// # Errors
 ///
