@@ -1,10 +1,15 @@
 //! Runs the binary in a scratch folder.
+
+mod repeater;
+
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+pub use self::repeater::repeat_answers;
 
 /// Longest time to wait for anything.
 pub const PATIENCE: Duration = Duration::from_secs(60);
