@@ -211,7 +211,8 @@ use Method::{Get, Set};
 
 /// The complete corrected model: bring-up of a fresh fabric, one lane, LMC 0, default partition.
 ///
-/// Sources: our manager by design (`docs/benchmarks.md`, "The least number of MADs"); OpenSM observed, 3.3.23.
+/// Sources: our manager by design (`docs/reference/benchmark-methods.md`, "The least number of MADs"); OpenSM 3.3.23 as
+/// observed.
 pub const RULES: [Rule; 25] = [
     rule(Selvedge, Get, NodeInfo, 1, Population::Subnet, "its own node"),
     rule(Selvedge, Get, NodeInfo, 1, Population::OwnLink, "the node behind it"),
