@@ -139,7 +139,7 @@ pub enum CliError {
         /// The contradiction.
         why: String,
     },
-    /// SLV-CLI-0021: no program with the benchmarks.
+    /// SLV-CLI-0021: the program that runs the benchmarks is not there.
     #[error("SLV-CLI-0021: cannot run selvedge-bench: {cause}; build it beside selvedge with 'make bench'")]
     NoBench {
         /// The error of the operating system.

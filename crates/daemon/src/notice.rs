@@ -14,7 +14,7 @@ use crate::storing::Promise;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notice {
-    /// State could not be stored. It is retried until that succeeds.
+    /// State could not be stored. The manager tries again until it succeeds.
     NotStored(StoreError),
     /// State that could not be stored for a time is stored now.
     StoredAgain {
