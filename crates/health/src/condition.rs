@@ -189,7 +189,7 @@ impl What {
             Self::AgentSilent => "the agent answers; restart the node's firmware if it does not",
             Self::PlanRefused => "a plan is accepted; 'selvedge status findings' lists what the judge found",
             Self::MKeyForeign => "the ports have the manager's M_Key, or none",
-            Self::MKeyFormer => "a sweep finds every port with the configured M_Key; reset nodes that keep a former one",
+            Self::MKeyFormer => "a sweep finds every port with the configured M_Key; reset nodes that keep another one",
             Self::SetsFailed => "the next sweep's Sets are acknowledged",
             Self::HostsApart => "a plan connects all hosts; 'selvedge status findings' names those that are apart",
             Self::NotStored => "the state is stored; the manager tries again every few seconds",
