@@ -37,9 +37,9 @@ pub struct Picture {
     pub file: String,
     /// The title above the chart.
     pub title: String,
-    /// The setting or figure to the right.
+    /// The setting or figure on the horizontal axis.
     pub x: String,
-    /// The figure upwards.
+    /// The figure on the vertical axis.
     pub y: String,
     /// The settings of which each value, or combination of values, gets a line or colour.
     pub series: Vec<String>,
