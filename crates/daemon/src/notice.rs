@@ -47,7 +47,7 @@ pub enum Notice {
     Rerouted(Reroute),
     /// A dump file cannot be written; the manager continues.
     NotDumped {
-        /// Which.
+        /// The file.
         path: std::path::PathBuf,
         /// The error of the operating system.
         cause: std::io::Error,

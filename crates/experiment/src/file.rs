@@ -47,7 +47,7 @@ pub struct Picture {
     pub panel: Vec<String>,
     /// A figure: a point gets a cross where this figure is not 0.
     pub mark: Option<String>,
-    /// How.
+    /// Lines or bars.
     pub kind: PictureKind,
     /// The extent of the vertical axis.
     pub scale: Scale,

@@ -5,14 +5,14 @@ use crate::Shape;
 /// The manager that has a certain pattern of MADs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Manager {
-    /// Our manager.
+    /// Selvedge.
     Selvedge,
     /// OpenSM 3.3.23 with its defaults (no QoS, default partition).
     OpenSm,
 }
 
 impl Manager {
-    /// Both.
+    /// Both managers.
     pub const ALL: [Self; 2] = [Self::Selvedge, Self::OpenSm];
 
     /// Returns the name of the manager.

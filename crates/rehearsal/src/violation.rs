@@ -182,7 +182,7 @@ pub enum Violation {
         switch: String,
         /// The block.
         block: u32,
-        /// Since when.
+        /// How long the switch has not held the block.
         seconds: u64,
     },
     /// SLV-REHEARSAL-0120: the administrator of a master has not answered a host's request.

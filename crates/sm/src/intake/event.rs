@@ -56,7 +56,7 @@ pub enum IntakeEvent {
     NotDisabled {
         /// LID of the source.
         lid: Lid,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 }
