@@ -134,7 +134,7 @@ pub enum CliError {
         why: String,
     },
     /// SLV-CLI-0061: the manager's answers about nodes and ports disagree.
-    #[error("SLV-CLI-0061: the fabric changes while it is read: {why}; try again when it is at rest")]
+    #[error("SLV-CLI-0061: the fabric changes while it is read: {why}; try again when it is stable")]
     Unsteady {
         /// The contradiction.
         why: String,

@@ -56,7 +56,7 @@ pub enum Violation {
         block: usize,
     },
     /// SLV-REHEARSAL-0106: a manager has more open requests or jobs than a fabric of this size can need.
-    #[error("SLV-REHEARSAL-0106: {manager} has {open} open requests or jobs; its fabric explains at most {limit}")]
+    #[error("SLV-REHEARSAL-0106: {manager} has {open} open requests or jobs; its fabric can need at most {limit}")]
     Memory {
         /// The manager.
         manager: String,
