@@ -42,7 +42,7 @@ pub enum BenchError {
         /// Why, as far as known.
         cause: String,
     },
-    /// SLV-BENCH-0003: the simulator loses more than a blaster can repeat.
+    /// SLV-BENCH-0003: the simulator loses more MADs than the load generator (blaster) can repeat.
     #[error("SLV-BENCH-0003: {answered} of {wanted} MADs answered within {limit_s} s; is the machine overloaded?")]
     Silent {
         /// Answers so far.

@@ -1,7 +1,7 @@
 //! The least number of MADs that bring a fresh fabric up, in closed form.
 //!
 //! It counts nodes, ports, links and table blocks and shares no code with the manager. Each term is explained in
-//! `docs/benchmarks.md`.
+//! `docs/reference/benchmark-methods.md`.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! Benchmarks beside real peers, as ratios with spread: `make bench`, or `cargo run -p selvedge-bench -- --help`.
 //!
-//! What is measured and what each figure means stands in `docs/benchmarks.md`.
+//! What is measured and what each figure means stands in `docs/reference/benchmark-methods.md`.
 
 mod administration;
 mod bringup;

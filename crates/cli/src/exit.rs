@@ -134,12 +134,12 @@ pub enum CliError {
         why: String,
     },
     /// SLV-CLI-0061: the manager's answers about nodes and ports disagree.
-    #[error("SLV-CLI-0061: the fabric changes while it is read: {why}; try again when it is at rest")]
+    #[error("SLV-CLI-0061: the fabric changes while it is read: {why}; try again when it is stable")]
     Unsteady {
         /// The contradiction.
         why: String,
     },
-    /// SLV-CLI-0021: no program with the benchmarks.
+    /// SLV-CLI-0021: the program that runs the benchmarks is not there.
     #[error("SLV-CLI-0021: cannot run selvedge-bench: {cause}; build it beside selvedge with 'make bench'")]
     NoBench {
         /// The error of the operating system.

@@ -64,7 +64,7 @@ pub enum ConfigError {
         /// The text found, cut to 60 characters.
         found: String,
     },
-    /// SLV-CONFIG-0006: a GUID is not followed by a small number.
+    /// SLV-CONFIG-0006: what follows a GUID in a list is not a number from 0 to 255.
     #[error(
         "SLV-CONFIG-0006: {}, line {line}: '{found}' is no number from 0 to 255; want numbers after the GUID",
         path.display()

@@ -299,8 +299,8 @@ impl Driver {
         self.end_turn()
     }
 
-    /// Starts the clerk if there was work, and reports events, unless there is no time for that now. The first requests
-    /// of a repair are at the port by then: to wake a thread takes as long as to make them.
+    /// Starts the clerk if there was work. Reports events, unless a repair is in progress. This comes last, because to
+    /// wake a thread takes as long as to make the first requests of a repair; these have been sent by now.
     fn end_turn(&mut self) -> Result<(), DaemonError> {
         if std::mem::take(&mut self.has_worked) {
             self.seat.be_busy();

@@ -14,7 +14,7 @@ use crate::storing::Promise;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Notice {
-    /// State could not be stored. It is retried until that succeeds.
+    /// State could not be stored. The manager tries again until it succeeds.
     NotStored(StoreError),
     /// State that could not be stored for a time is stored now.
     StoredAgain {
@@ -47,7 +47,7 @@ pub enum Notice {
     Rerouted(Reroute),
     /// A dump file cannot be written; the manager continues.
     NotDumped {
-        /// Which.
+        /// The file.
         path: std::path::PathBuf,
         /// The error of the operating system.
         cause: std::io::Error,

@@ -71,8 +71,8 @@ impl Roster {
         self.change(|list| Some(list.with_change(before, after)))
     }
 
-    /// Stores another list in place of `before`, and has it from then on. Returns false, and does nothing, if the list
-    /// is not `before`.
+    /// Stores `list` in place of `before`; it is then the current list. Returns false, and does nothing, if the current
+    /// list is not `before`.
     fn replace(&self, before: &OutOfService, list: &OutOfService) -> Result<bool, StoreError> {
         let mut is_before = false;
         self.change(|present| {
@@ -82,7 +82,7 @@ impl Roster {
         Ok(is_before)
     }
 
-    /// Stores the list that `change` makes of the present one, and has it from then on.
+    /// Stores the list that `change` makes of the current one; it is then the current list.
     fn change(&self, change: impl FnOnce(&OutOfService) -> Option<OutOfService>) -> Result<(), StoreError> {
         let _one = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
         let present = self.list();

@@ -218,7 +218,7 @@ pub enum SettingsError {
         vl: u8,
     },
     /// SLV-DATA-0008: a time is longer than allowed.
-    #[error("SLV-DATA-0008: times of more than {most} ns; want less")]
+    #[error("SLV-DATA-0008: a time is longer than {most} ns; want a shorter one")]
     TooLong {
         /// Longest allowed time.
         most: u64,

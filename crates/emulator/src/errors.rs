@@ -164,9 +164,9 @@ impl fmt::Display for ErrorCounter {
 /// How many errors there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// So many at once.
+    /// A number of errors at once.
     Once(u64),
-    /// So many in a million seconds, until another rate is set.
+    /// A number of errors in a million seconds, until another rate is set.
     Rate {
         /// The number as it was given.
         count: u64,

@@ -148,8 +148,8 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
-/// Returns the width of words in pixels, rounded up, for a size of plotters. Assumes DejaVu Sans, the widest usual
-/// sans-serif font.
+/// Returns the width of words in pixels, rounded up, for a font size that is given to `plotters`. Assumes DejaVu Sans,
+/// the widest usual sans-serif font.
 #[must_use]
 pub fn width(words: &str, size: u32) -> u32 {
     let em: f64 = words.chars().map(advance).sum();

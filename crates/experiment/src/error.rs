@@ -54,7 +54,7 @@ pub enum ExperimentError {
     /// SLV-EXPERIMENT-0002: a setting does not exist, or its value is not legal.
     #[error("SLV-EXPERIMENT-0002: [{section}] {what}")]
     Field {
-        /// Where.
+        /// The section of the file.
         section: String,
         /// The problem.
         what: Box<FieldError>,
@@ -122,7 +122,7 @@ pub enum ResultsError {
     Io {
         /// The operation.
         operation: &'static str,
-        /// Where.
+        /// The file.
         path: PathBuf,
         /// The error of the operating system.
         cause: io::Error,

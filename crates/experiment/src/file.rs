@@ -37,9 +37,9 @@ pub struct Picture {
     pub file: String,
     /// The title above the chart.
     pub title: String,
-    /// The setting or figure to the right.
+    /// The setting or figure on the horizontal axis.
     pub x: String,
-    /// The figure upwards.
+    /// The figure on the vertical axis.
     pub y: String,
     /// The settings of which each value, or combination of values, gets a line or colour.
     pub series: Vec<String>,
@@ -47,7 +47,7 @@ pub struct Picture {
     pub panel: Vec<String>,
     /// A figure: a point gets a cross where this figure is not 0.
     pub mark: Option<String>,
-    /// How.
+    /// Lines or bars.
     pub kind: PictureKind,
     /// The extent of the vertical axis.
     pub scale: Scale,

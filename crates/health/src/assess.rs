@@ -269,7 +269,7 @@ fn of_plan(facts: &Facts, now: Since) -> Vec<Condition> {
         add(What::MKeyForeign, Severity::Error, &evidence);
     }
     if let Some(ports) = &facts.m_key_former {
-        let evidence = format!("these ports were set and still have a former key: {ports}");
+        let evidence = format!("these ports got a Set of the configured M_Key and still have a former one: {ports}");
         add(What::MKeyFormer, Severity::Warning, &evidence);
     }
     if facts.sets_failed > 0 {

@@ -28,7 +28,8 @@ pub enum What {
     PlanRefused,
     /// Ports have another M_Key, so the manager cannot set them. An error until they have the manager's M_Key, or none.
     MKeyForeign,
-    /// Ports were set and still have a former M_Key. A warning until a sweep finds every port with the configured one.
+    /// Ports got a Set of the configured M_Key and still have a former one. A warning until a sweep finds every port
+    /// with the configured one.
     MKeyFormer,
     /// Agents refused Sets of the plan in force, or did not answer them. A warning until the next sweep's Sets are
     /// acknowledged.
@@ -188,10 +189,10 @@ impl What {
             Self::AgentSilent => "the agent answers; restart the node's firmware if it does not",
             Self::PlanRefused => "a plan is accepted; 'selvedge status findings' lists what the judge found",
             Self::MKeyForeign => "the ports have the manager's M_Key, or none",
-            Self::MKeyFormer => "a sweep finds every port with the configured M_Key; reset the nodes if none does",
+            Self::MKeyFormer => "a sweep finds every port with the configured M_Key; reset nodes that keep another one",
             Self::SetsFailed => "the next sweep's Sets are acknowledged",
             Self::HostsApart => "a plan connects all hosts; 'selvedge status findings' names those that are apart",
-            Self::NotStored => "the state is stored; it is tried again every few seconds",
+            Self::NotStored => "the state is stored; the manager tries again every few seconds",
             Self::OwnPortDown => "the port has a link: plug the cable in, load the driver, or choose another port",
             Self::ExpectedMissing => "it is found, or the expected topology is corrected",
             Self::Additional => "it is gone, or the expected topology is corrected",

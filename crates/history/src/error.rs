@@ -40,7 +40,7 @@ pub enum HistoryError {
         /// The fabric that the manager manages.
         want: String,
     },
-    /// SLV-HISTORY-0004: it is not known which fabric the files in the folder are of.
+    /// SLV-HISTORY-0004: the folder does not state in a known form which fabric its files belong to.
     #[error("SLV-HISTORY-0004: {} says no fabric that this version understands: '{found}'; restore the file, or name \
         an empty folder", path.display())]
     NoFabric {

@@ -1,7 +1,7 @@
 //! Questions to a history: one port over time, all ports in one slot, the ports that grow fastest.
 //!
-//! A question is prepared on the history itself, which takes what is in memory, and answered without it, which reads
-//! files: a driver holds its lock for the first part only.
+//! A question is handled in two parts. The first takes what is in memory, and needs the history and its lock. The
+//! second reads files and gives the answer, without the lock.
 
 use core::cmp::Reverse;
 use core::time::Duration;

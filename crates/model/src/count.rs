@@ -5,14 +5,14 @@ use crate::Shape;
 /// The manager that has a certain pattern of MADs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Manager {
-    /// Our manager.
+    /// Selvedge.
     Selvedge,
     /// OpenSM 3.3.23 with its defaults (no QoS, default partition).
     OpenSm,
 }
 
 impl Manager {
-    /// Both.
+    /// Both managers.
     pub const ALL: [Self; 2] = [Self::Selvedge, Self::OpenSm];
 
     /// Returns the name of the manager.
@@ -211,7 +211,8 @@ use Method::{Get, Set};
 
 /// The complete corrected model: bring-up of a fresh fabric, one lane, LMC 0, default partition.
 ///
-/// Sources: our manager by design (`docs/benchmarks.md`, "The least number of MADs"); OpenSM observed, 3.3.23.
+/// Sources: our manager by design (`docs/reference/benchmark-methods.md`, "The least number of MADs"); OpenSM 3.3.23 as
+/// observed.
 pub const RULES: [Rule; 25] = [
     rule(Selvedge, Get, NodeInfo, 1, Population::Subnet, "its own node"),
     rule(Selvedge, Get, NodeInfo, 1, Population::OwnLink, "the node behind it"),

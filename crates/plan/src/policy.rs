@@ -120,7 +120,7 @@ pub enum PartEnforce {
     In,
     /// Packets to the host.
     Out,
-    /// Both.
+    /// Packets from and to the host.
     Both,
 }
 

@@ -137,9 +137,9 @@ fn block_of(m: &Moved) -> Block {
     (m.lid.index() / BLOCK_LIDS, m.switch)
 }
 
-/// Moves some LFT blocks out of the first step, for switches that have many Sets in it, into the first step that must
-/// come later. These agents then have work in both steps, so fewer Sets delay the later step. A block may move if no
-/// LID of its entries has an entry in a later step: for such a LID the division into steps makes no difference.
+/// Moves some LFT blocks of switches with many Sets in the first step into the next step. The agents of these switches
+/// then have work in both steps, so fewer Sets delay the next step. A block may move if none of its LIDs has an entry
+/// in a later step: for such LIDs the division into steps makes no difference.
 fn fill_later_step(blocks: &mut [(Block, u8)], moved: &[Moved], switches: usize) {
     /// Number of agents that can be busy at once.
     const AT_ONCE: usize = 32;

@@ -20,11 +20,11 @@ pub enum PortReason {
     MKey,
     /// A Set was refused or not answered.
     SetFailed,
-    /// Ignored because of a duplicate GUID behind it.
+    /// The node behind the port has the GUID of another node, so the port is ignored.
     DuplicateGuid,
     /// No Set was sent because of the mode: dry run, watch or standby.
     NotOurs,
-    /// Its agent did not report it, or cannot be queried from here: the other rail of an HCA.
+    /// The agent did not report the port, or cannot be queried from here: the port is on the other rail of an HCA.
     NotSeen,
     /// No plan was accepted, so nothing is sent.
     NoPlan,

@@ -35,7 +35,7 @@ pub enum RehearsalError {
     /// SLV-REHEARSAL-0004: no manager with this name or number, or it is not running.
     #[error("SLV-REHEARSAL-0004: manager {name} {problem}")]
     Manager {
-        /// Which.
+        /// Name or number of the manager.
         name: String,
         /// The problem of the manager.
         problem: &'static str,
@@ -43,7 +43,7 @@ pub enum RehearsalError {
     /// SLV-REHEARSAL-0005: a violation: a condition occurred that must never occur.
     #[error("SLV-REHEARSAL-0005: at {now}: {violation}")]
     Violated {
-        /// When.
+        /// The time.
         now: Time,
         /// The violation.
         violation: Violation,

@@ -209,7 +209,7 @@ pub(crate) struct AcceptedPlan {
     /// How often each node had been switched on when the sweep behind the plan began.
     pub boots: Arc<Vec<u32>>,
     pub fabric: Arc<Fabric>,
-    /// True if no link between switches carried packets at that time.
+    /// True if no link between switches carried packets in the fabric that the plan was made for.
     pub is_first: bool,
     pub plan: Arc<Plan>,
 }

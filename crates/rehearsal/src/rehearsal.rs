@@ -58,7 +58,7 @@ impl Default for Options {
 /// An event of a manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEntry {
-    /// When.
+    /// The time.
     pub at: Time,
     /// The manager that reported the event.
     pub manager: ManagerId,

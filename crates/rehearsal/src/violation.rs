@@ -35,7 +35,7 @@ pub enum Violation {
         /// How long, in seconds.
         seconds: u64,
     },
-    /// SLV-REHEARSAL-0104: a manager sent a Set that no judge had accepted.
+    /// SLV-REHEARSAL-0104: a manager without an accepted plan sent Sets.
     #[error("SLV-REHEARSAL-0104: {manager} ({mode:?}) sent {sets} Sets without an accepted plan")]
     UnjudgedSet {
         /// The manager.
@@ -55,8 +55,8 @@ pub enum Violation {
         /// The first block that differs.
         block: usize,
     },
-    /// SLV-REHEARSAL-0106: a manager holds more requests than its fabric explains.
-    #[error("SLV-REHEARSAL-0106: {manager} has {open} open requests or jobs; its fabric explains at most {limit}")]
+    /// SLV-REHEARSAL-0106: a manager has more open requests or jobs than a fabric of this size can need.
+    #[error("SLV-REHEARSAL-0106: {manager} has {open} open requests or jobs; its fabric can need at most {limit}")]
     Memory {
         /// The manager.
         manager: String,
@@ -101,7 +101,7 @@ pub enum Violation {
         /// LID of the port now.
         now: Lid,
     },
-    /// SLV-REHEARSAL-0111: a Set that no judge has accepted.
+    /// SLV-REHEARSAL-0111: a manager sent a Set that the judge had not accepted.
     #[error("SLV-REHEARSAL-0111: {manager} sent a Set that no judge accepted: {what}")]
     NeverJudged {
         /// The manager.
@@ -182,7 +182,7 @@ pub enum Violation {
         switch: String,
         /// The block.
         block: u32,
-        /// Since when.
+        /// How long the switch has not held the block.
         seconds: u64,
     },
     /// SLV-REHEARSAL-0120: the administrator of a master has not answered a host's request.

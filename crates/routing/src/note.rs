@@ -97,7 +97,7 @@ pub enum Note {
         /// Number of links.
         count: usize,
     },
-    /// SLV-ROUTE-0114: switches were raised to the roots, so that every root reaches every other.
+    /// SLV-ROUTE-0114: switches were added to the roots, so that every root reaches every other.
     RootsConnected {
         /// The switches between the roots, ascending.
         through: Vec<Guid>,
@@ -210,8 +210,8 @@ impl fmt::Display for Note {
             ),
             Self::NotListed { entries } => write!(
                 f,
-                "the tables read have no entry for {entries} pairs of a switch and a LID in use; nothing is routed \
-                 there"
+                "the file's tables have no entry for {entries} pairs of a switch and a LID in use: these switches drop \
+                 packets to these LIDs"
             ),
             Self::Roots { source, roots } => write!(f, "roots ({source}): {}", Listed(roots)),
             Self::UnknownRoot { guid } => write!(

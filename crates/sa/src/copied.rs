@@ -12,8 +12,8 @@ use crate::member::Member;
 use crate::proxy::JoinedBy;
 use crate::{alias, forgotten};
 
-/// The tables. Only a master of this project has the last four; the last one is asked for if the master has such a
-/// list.
+/// The tables. Only a Selvedge master has the last four. The last one is requested only if the master keeps a list of
+/// places out of service.
 pub const TABLES: [&Layout; 7] = [
     &records::MEMBER,
     &records::SERVICE,

@@ -31,9 +31,9 @@ use crate::told::{ToldLevels, told};
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 /// How long the first segment of an answer may take; servers of the ibsim protocol repeat a request three times in it.
 const PATIENCE: Duration = Duration::from_millis(700);
-/// How long an answer with the revision may take, and how long a request for it is held back before it is repeated.
-/// After two such times without an answer the standby knows that its copy may be out of date. That is earlier than the
-/// time at which the master stops waiting for the standby.
+/// Time after which an unanswered request for the revision is repeated. After two such times without an answer the
+/// standby knows that its copy may be out of date. That is earlier than the time at which the master stops waiting for
+/// the standby.
 const PATIENCE_REVISION: Duration = Duration::from_millis(350);
 /// Number of unanswered requests for the revision after which a master may no longer run Selvedge.
 const OURS_SILENT_MAX: u32 = 8;

@@ -129,7 +129,7 @@ pub struct Paths {
     targets: Side,
     slid: Option<Lid>,
     dlid: Option<Lid>,
-    /// Most paths per pair.
+    /// Largest number of paths of a pair.
     most_of_pair: u32,
     /// True if the paths of a pair should share as few cables as possible.
     apart: bool,

@@ -70,7 +70,7 @@ const fn only_row(cursor: &mut Cursor) -> Step {
     Step::Row
 }
 
-/// Moves on without a row.
+/// Moves the cursor on; this position has no row.
 const fn none(cursor: &mut Cursor) -> Step {
     cursor.next_outer();
     Step::Nothing

@@ -91,7 +91,7 @@ pub enum ChangeState {
     Kept,
     /// This manager cannot plan now. The change is decided when it makes its first plan.
     KeptForLater {
-        /// Why.
+        /// The reason why the change waits.
         why: Later,
     },
     /// Final: no plan with the change was accepted. The former policy is in force.

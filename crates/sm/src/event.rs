@@ -28,7 +28,7 @@ pub use reason::SweepReason;
 pub enum Event {
     /// Discovery began.
     SweepStarted {
-        /// Why.
+        /// The reason for the sweep.
         reason: SweepReason,
     },
     /// Discovery ended.
@@ -69,7 +69,7 @@ pub enum Event {
     },
     /// A datagram was dropped because it cannot be decoded.
     BadDatagram {
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// Two nodes have the same GUID.
@@ -211,7 +211,7 @@ pub enum Event {
     },
     /// Load could be balanced better, but no step is safe.
     RebalanceHeld {
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// A sweep or a repair interrupts the steps of rebalancing.
@@ -247,19 +247,19 @@ pub enum Event {
     },
     /// A better manager (higher priority, then lower GUID) was found: it is offered the subnet.
     HandingOver {
-        /// That manager.
+        /// The better manager.
         to: ManagerName,
     },
     /// A better manager did not accept HANDOVER: this manager stays master.
     HandoverRefused {
-        /// That manager.
+        /// The manager that did not accept.
         by: ManagerName,
     },
     /// Another manager sent a legal SMInfo command.
     Told {
-        /// What.
+        /// The command.
         control: SmControl,
-        /// That manager.
+        /// The manager that sent the command.
         by: ManagerName,
     },
     /// The master did not answer a poll of this standby; after enough missed polls this manager sweeps.
@@ -273,7 +273,7 @@ pub enum Event {
     },
     /// Another manager shows another SM_Key: it is ignored.
     StrangeManager {
-        /// That manager.
+        /// The manager with the other SM_Key.
         manager: ManagerName,
     },
 }

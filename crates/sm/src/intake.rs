@@ -84,7 +84,7 @@ pub struct Babbler {
     pub kind: Kind,
     /// The port that the flow's last trap names, if it names one.
     pub port: Option<u8>,
-    /// Since when.
+    /// The time since which it babbles.
     pub since: Time,
     /// Number of datagrams since that time.
     pub came: u64,

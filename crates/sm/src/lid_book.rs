@@ -451,9 +451,9 @@ impl LidBook {
         }
     }
 
-    /// Handles the LIDs of ports that another master manages. If this manager planned a LID for a port that was never
-    /// read with it, and the other manager has given the LID to another port, the first port's claim is dropped: a
-    /// later run has no evidence by which to decide between the two ports.
+    /// Handles the LIDs of ports that another master manages. This manager may have planned a LID for a port on which
+    /// it never read that LID, and the other manager may have given the LID to another port. Then the claim of the
+    /// first port is dropped, because a later run has no evidence by which to decide between the two ports.
     fn of_another(&mut self, fabric: &Fabric) {
         let mut held = BTreeSet::new();
         for (_, port) in fabric.end_ports() {

@@ -14,7 +14,7 @@ use crate::event::Event;
 pub struct PortReport {
     /// The port.
     pub port: PortRef,
-    /// Why.
+    /// The reason.
     pub reason: PortReason,
 }
 

@@ -46,7 +46,7 @@ pub enum StateWarning {
     },
     /// SLV-STORE-0010: the list of nodes and links that were found cannot be read.
     #[error(
-        "SLV-STORE-0010: {}: {why}; what was missing before is no longer listed, and what is found now is the new list",
+        "SLV-STORE-0010: {}: {why}; nodes and links that were missing are no longer listed; the list begins again",
         path.display()
     )]
     KnownFabric {

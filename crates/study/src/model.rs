@@ -25,9 +25,9 @@ pub struct Question {
     pub seat: Option<PortRef>,
     /// Times of cables, switches and agents.
     pub wires: Wires,
-    /// Our manager.
+    /// Requests of Selvedge.
     pub ours: Requests,
-    /// OpenSM.
+    /// Requests of OpenSM.
     pub opensm: Requests,
     /// Time that either manager takes for one answer, in ns.
     pub manager_ns: u64,

@@ -73,7 +73,7 @@ pub enum Planned {
     },
     /// All LFT blocks that differ from the tables in force are set at once.
     Tables {
-        /// When.
+        /// The time.
         at: Ps,
         /// The new tables.
         tables: Arc<Tables>,

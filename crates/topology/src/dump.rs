@@ -92,7 +92,7 @@ pub enum DumpError {
         /// The first LIDs without a line, with their ports.
         names: String,
     },
-    /// SLV-TOPOLOGY-0036: a dump of SL2VL tables lacks pairs of ports that packets can pass.
+    /// SLV-TOPOLOGY-0036: a dump of SL2VL tables lacks rows of pairs of linked ports.
     #[error(
         "SLV-TOPOLOGY-0036: {file}: no lanes for {missing} of {needed} pairs of ports with a link, at {names}; give \
          the dump of every switch{foreign}"

@@ -242,7 +242,7 @@ pub enum Warning {
         first_line: usize,
     },
     /// SLV-TOPOLOGY-0026: two ports have the same GUID.
-    #[error("SLV-TOPOLOGY-0026: {place}: {port} has the GUID {guid}, like {other}; this GUID finds only {other}")]
+    #[error("SLV-TOPOLOGY-0026: {place}: {port} has the GUID {guid}, as has {other}; the GUID means {other}")]
     SharedPortGuid {
         /// File and line.
         place: Place,
@@ -254,7 +254,7 @@ pub enum Warning {
         other: String,
     },
     /// SLV-TOPOLOGY-0027: a LID is not valid.
-    #[error("SLV-TOPOLOGY-0027: {place}: {lid} is no unicast LID (1-49151) or not a multiple of 2^LMC; none taken")]
+    #[error("SLV-TOPOLOGY-0027: {place}: {lid} is no unicast LID (1-49151) or no multiple of 2^LMC; it is ignored")]
     BadLid {
         /// File and line.
         place: Place,

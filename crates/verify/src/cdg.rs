@@ -73,8 +73,8 @@ impl Dependencies {
         self.bits[traffic as usize][row + bit / 64] |= 1 << (bit % 64);
     }
 
-    /// Adds dependencies of one channel and lane. They are on the channels, on the same lane, that leave by ports which
-    /// are in both bit masks, `ports` and `of`. Valid only if the lane map is the same at every hop.
+    /// Adds dependencies of one channel, on one lane, on further channels of the same lane. These leave by the ports
+    /// that are in both bit masks, `ports` and `of`. Valid only if the lane map is the same at every hop.
     #[inline]
     pub fn add_ports(&mut self, traffic: Traffic, (lane, channel): (usize, usize), ports: &[u64], of: &[u64]) {
         let row = self.row(lane, channel);

@@ -354,8 +354,9 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Chooses the candidate that clashes with the fewest of the remaining candidates. Also tries, in its place, each
-    /// candidate that clashes with it, because every largest set contains the chosen one or one of these.
+    /// Chooses the candidate that clashes with the fewest of the remaining candidates. Then tries each candidate that
+    /// clashes with the chosen one in its place, because every largest set contains the chosen candidate or one that
+    /// clashes with it.
     fn extend(&mut self, chosen: u128, open: u128) {
         self.steps += 1;
         if (chosen | open).count_ones() <= self.best.count_ones() || self.steps >= SEARCH_STEPS_MAX {

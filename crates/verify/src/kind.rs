@@ -67,15 +67,15 @@ kinds! {
     LidMissing, "SLV-JUDGE-0013", "lid-missing";
     /// SLV-JUDGE-0014: a LID belongs to a port that does not exist or cannot have one.
     LidOfNoPort, "SLV-JUDGE-0014", "lid-of-no-port";
-    /// SLV-JUDGE-0015: two ports are to be given the same LID.
+    /// SLV-JUDGE-0015: the plan gives two ports the same LID.
     LidDuplicate, "SLV-JUDGE-0015", "lid-duplicate";
     /// SLV-JUDGE-0016: a port's settings carry other LIDs than the plan assigns.
     LidMismatch, "SLV-JUDGE-0016", "lid-mismatch";
     /// SLV-JUDGE-0017: the LIDs of a port are not unicast LIDs aligned to 2^LMC.
     LidRange, "SLV-JUDGE-0017", "lid-range";
-    /// SLV-JUDGE-0018: the two ends of a link are to have different MTUs.
+    /// SLV-JUDGE-0018: the plan gives the two ends of a link different MTUs.
     MtuMismatch, "SLV-JUDGE-0018", "mtu-mismatch";
-    /// SLV-JUDGE-0019: the two ends of a link are to have different numbers of lanes.
+    /// SLV-JUDGE-0019: the plan gives the two ends of a link different numbers of lanes.
     LanesMismatch, "SLV-JUDGE-0019", "lanes-mismatch";
     /// SLV-JUDGE-0020: a setting is outside what the standard or the hardware allows.
     SettingRange, "SLV-JUDGE-0020", "setting-range";
@@ -104,10 +104,10 @@ kinds! {
     /// SLV-JUDGE-0036: the tables in force can deadlock or make packets loop before anything is changed; the change set
     /// ends this.
     InheritedCycle, "SLV-JUDGE-0036", "inherited-cycle";
-    /// SLV-JUDGE-0037: a switch port is to enforce partitions with other P_Keys than those of the host behind it, or
+    /// SLV-JUDGE-0037: a switch port would enforce partitions with other P_Keys than those of the host behind it, or
     /// without a host behind it.
     Enforcement, "SLV-JUDGE-0037", "enforcement";
-    /// SLV-JUDGE-0038: a port is to enforce partitions while packets pass before its P_Keys are written.
+    /// SLV-JUDGE-0038: a port would begin to enforce partitions before its P_Keys are written, while packets pass.
     EarlyEnforcement, "SLV-JUDGE-0038", "early-enforcement";
     /// SLV-JUDGE-0039: a service level is mapped to a lane that its link does not have, that its arbiter does not
     /// serve, or that is not part of the proof; or it is mapped too early.

@@ -187,7 +187,7 @@ fn loss_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 Cause::NoEntry => write!(f, "{cause}")?,
                 _ => write!(f, "its entry is {egress} and {cause}")?,
             }
-            write!(f, "; {lost} lose their way to it")
+            write!(f, "; {lost} cannot reach it")
         }
         Fault::Loop {
             switch,
@@ -197,7 +197,7 @@ fn loss_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             lost,
         } => write!(
             f,
-            "LID {lid} of {owner} goes in a circle of {length} switches through {switch}; {lost} are caught in it"
+            "packets to LID {lid} of {owner} loop over {length} switches, one of them {switch}; {lost} cannot reach it"
         ),
         Fault::WrongDelivery {
             switch,
@@ -208,8 +208,8 @@ fn loss_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             lost,
         } => write!(
             f,
-            "{switch} hands LID {lid} of {owner} out of port {egress} to {receiver}, which does not own it; \
-             {lost} are misled"
+            "{switch} sends packets to LID {lid} of {owner} by port {egress} to {receiver}, which does not own this \
+             LID; {lost} cannot reach it"
         ),
         Fault::OwnLid { switch, lid, egress } => {
             write!(
@@ -228,8 +228,8 @@ fn loss_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             lost,
         } => write!(
             f,
-            "{switch} puts SL {} towards LID {lid} of {owner} on VL {} of port {egress}, whose data lanes are {lanes}: \
-             dropped; {lost} lose their way to it",
+            "{switch} puts packets with SL {} to LID {lid} of {owner} on VL {} of port {egress}, which has the data \
+             lanes {lanes}: they are dropped; {lost} cannot reach it",
             sl.get(),
             vl.get()
         ),
@@ -398,7 +398,7 @@ fn change_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Fault::ChangeBeyond { place, attribute } => {
             write!(
                 f,
-                "the change set writes {attribute} of {place} with a value the plan does not say"
+                "the change set writes {attribute} of {place} with a value that is not in the plan"
             )
         }
         Fault::EarlyActivation {
@@ -432,7 +432,7 @@ fn change_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 LaneFault::NoSuchLane => "a lane that its link does not have",
                 LaneFault::NeverServed => "a lane that its arbiter never serves",
                 LaneFault::NotProved => "another lane than the one that was proved",
-                LaneFault::Early => "a lane that its link or its arbiter does not have by then",
+                LaneFault::Early => "a lane that its link or its arbiter gets only in a later step",
             };
             write!(f, "{port}: SL {} is put on VL {}, {why}", sl.get(), vl.get())
         }
@@ -452,12 +452,12 @@ fn multicast_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Fault::MulticastMissed { mlid, member } => {
             write!(
                 f,
-                "group {:#06x}: {member} is a member, but does not hang together with the others",
+                "group {:#06x}: {member} is a member, but its tree does not reach the other members",
                 mlid.0
             )
         }
         Fault::MulticastLoop { mlid, port } => {
-            write!(f, "group {:#06x}: the link of {port} closes a circle of copies", mlid.0)
+            write!(f, "group {:#06x}: the link of {port} closes a loop of copies", mlid.0)
         }
         Fault::MulticastStray { mlid, port, why } => {
             let why = match why {
@@ -480,7 +480,7 @@ fn multicast_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Fault::MulticastWay { mlid, phase, port } => {
             write!(
                 f,
-                "group {:#06x}: in phase {phase} the link of {port} can close a circle of old and new copies",
+                "group {:#06x}: in phase {phase} the link of {port} can close a loop of old and new copies",
                 mlid.0
             )
         }
@@ -531,7 +531,7 @@ fn copies_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         Fault::MulticastApart { mlid, member } => write!(
             f,
-            "group {:#06x}: {member} is left apart from other members, as trees that join them could \
+            "group {:#06x}: {member} is left out of the tree of its group, because every tree that includes it could \
              deadlock with routes",
             mlid.0
         ),

@@ -32,7 +32,7 @@ pub enum Arrivals {
     },
 }
 
-/// SLV-WORKLOAD-0005: the text does not name arrivals of messages.
+/// SLV-WORKLOAD-0005: the text does not name a way in which messages arrive at their senders.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "SLV-WORKLOAD-0005: '{text}' is no arrival process: {what}; known: bernoulli, poisson, even, bursts[:mean=N], \

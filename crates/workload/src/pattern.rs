@@ -28,14 +28,14 @@ pub enum Pattern {
     Bisection,
     /// Each message to one host with a given probability, else to a random other host.
     HotSpot {
-        /// That host.
+        /// The host that receives.
         to: u32,
         /// Share of messages to this host, per million.
         share_ppm: u32,
     },
     /// Several hosts all send to one host.
     Incast {
-        /// That host.
+        /// The host that receives.
         to: u32,
         /// Number of senders: the hosts after the receiver, cyclically; 0: all.
         from: u32,

@@ -31,13 +31,13 @@ pub struct HardwareArgs {
     /// Blocks of 64 bytes that each lane of an input has; default: 128, or four packets
     #[arg(long, value_name = "BLOCKS")]
     buffer: Option<u32>,
-    /// Blocks that all lanes of an input share beside them
+    /// Blocks of 64 bytes in the pool that all lanes of an input share
     #[arg(long, value_name = "BLOCKS", default_value_t = 0)]
     shared_buffer: u32,
-    /// One way through a cable
+    /// Time of a packet in a cable, one way
     #[arg(long, value_name = "TIME", default_value = "25ns", value_parser = time_ns)]
     cable_delay: u64,
-    /// Through an idle switch, first byte to first byte
+    /// Delay of an idle switch, from first byte in to first byte out
     #[arg(long, value_name = "TIME", default_value = "100ns", value_parser = time_ns)]
     switch_delay: u64,
     /// From the end of a packet in a buffer to its credits on their way back
@@ -81,13 +81,13 @@ pub struct TransportArgs {
     /// Packets of a reliable connection that may be in flight before it waits for an acknowledgement
     #[arg(long, value_name = "PACKETS", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     qp_window: u32,
-    /// An acknowledgement is asked for each so many packets, and with the last of a message
+    /// Number of packets after which an acknowledgement is requested; also requested for the last packet of a message
     #[arg(long, value_name = "PACKETS", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     ack_every: u32,
-    /// What it takes a host to turn a packet into an acknowledgement
+    /// Time in which a host answers a packet with an acknowledgement
     #[arg(long, value_name = "TIME", default_value = "200ns", value_parser = time_ns)]
     ack_delay: u64,
-    /// What messages of connections are: a write has 16 bytes more in its first packet
+    /// Operation of the messages of connections; a write has 16 bytes more in its first packet
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = OperationArg::Send)]
     operation: OperationArg,
 }

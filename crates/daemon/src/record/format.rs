@@ -101,9 +101,9 @@ pub enum RecordedInput {
 /// One input, and the digest of its outputs.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// When.
+    /// The time of the input.
     pub time: Time,
-    /// What.
+    /// The input.
     pub input: RecordedInput,
     /// Outputs of the recorded manager: their number and digest; none if it ended while it handled the input.
     pub outputs: Option<(u32, u64)>,

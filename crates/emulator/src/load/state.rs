@@ -13,8 +13,9 @@ use super::report::{Congestion, congestion};
 use crate::EmulatorError;
 use crate::meter::Meter;
 
-/// How long rates stay in force at least, for each link that a flow crosses: ten times of what their computation takes,
-/// measured on two cores of an AMD EPYC virtual machine. A fabric of 5,832 hosts with uniform load has nine million.
+/// Shortest time for which rates stay in force, for each link that each flow crosses. It is ten times the time of their
+/// computation, measured on two cores of an AMD EPYC virtual machine. With 5,832 hosts and uniform load, the flows
+/// cross nine million links in all.
 pub(super) const FOLLOW_NS_PER_STEP: u64 = 400;
 
 /// A load with hosts instead of names.

@@ -214,7 +214,8 @@ impl Preview {
     }
 }
 
-/// Returns the task of the plan that follows one that is in force; `None` if none does. It follows
+/// Returns the task of the next plan, which the manager makes when the plan of `task` is in force; `None` if it makes
+/// none. There is a next plan
 ///
 /// - when ports get another M_Key,
 /// - when links that are out of service still carried packets, or were not disabled or enabled yet, in the fabric that

@@ -29,8 +29,8 @@ impl Check for KeysGiven {
 }
 
 impl KeysGiven {
-    /// Returns M_Keys of ports in reach of a manager that neither it nor another running manager in its reach was ever
-    /// given.
+    /// Returns unknown M_Keys: ports in reach of manager `id` hold them, but neither this manager nor another running
+    /// manager in its reach was ever given them.
     pub fn missing(&self, scene: &Scene<'_>, id: ManagerId) -> BTreeSet<u64> {
         let place = |id: ManagerId| scene.emulator.port_of(scene.life(id)?.client);
         let Some(at) = place(id) else { return BTreeSet::new() };

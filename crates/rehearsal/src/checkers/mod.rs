@@ -282,8 +282,8 @@ impl Checkers {
         has_corrupted.then(|| locks::longest(chassis, known)).flatten()
     }
 
-    /// Returns the end ports with an M_Key that differs from one of these in one bit, if bits of MADs were ever
-    /// flipped: a flipped bit, and no manager, chose those keys.
+    /// Returns the end ports with an M_Key that differs from a `known` key in one bit. Such a key comes from a flipped
+    /// bit, not from a manager. Returns none if no bit of a MAD was ever flipped.
     pub fn keys_flipped(&self, chassis: &Chassis, known: &[u64]) -> Vec<PortIdx> {
         match self.evidence.faults().has_corrupted() {
             true => locks::one_bit_off(chassis, known),

@@ -58,7 +58,7 @@ pub struct Clients {
     serial: u64,
     /// True if hosts change their wishes now and then.
     is_lively: bool,
-    /// How often a manager had become master when Reports began to be expected.
+    /// How often a manager had become master before the time from which Reports are expected.
     led_before: u64,
     /// Descriptions of what hosts did, for people.
     notes: Vec<(Time, String)>,

@@ -15,7 +15,7 @@ use crate::{ManagerId, Rehearsal};
 /// The changes of one step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
-    /// When.
+    /// The time.
     pub at: Time,
     /// Events of the schedule.
     pub happened: Vec<String>,

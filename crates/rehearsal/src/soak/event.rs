@@ -174,7 +174,7 @@ impl When {
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Happening {
-    /// When.
+    /// The condition or time at which the event happens.
     pub when: When,
     /// The kind of event.
     pub kind: Kind,

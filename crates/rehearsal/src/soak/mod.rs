@@ -74,7 +74,7 @@ pub struct Outcome {
 /// The violation that a checker found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// When.
+    /// The time.
     pub at: Time,
     /// Number of events that had begun.
     pub begun: usize,

@@ -28,8 +28,8 @@ impl World<'_> {
         self.act(Action::Policy(setting))
     }
 
-    /// Loads a former M_Key once more, as SLV-SM-0015 asks the operator to: ports in reach of a master hold it, and no
-    /// manager in reach was ever given it. Returns true if there is such a key.
+    /// Gives a master a former M_Key, as SLV-SM-0015 advises the operator: ports in reach of the master hold this key,
+    /// and no manager in reach was ever given it. Returns true if there is such a key.
     pub(super) fn give_former_key(&mut self) -> Result<bool, RehearsalError> {
         let present = self.operator.policy.m_key;
         for (which, &id) in self.managers.ids().iter().enumerate() {

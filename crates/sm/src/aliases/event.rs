@@ -18,7 +18,7 @@ pub enum AliasEvent {
     },
     /// The judge refuses the planned change of alias GUIDs: no Set was sent.
     Refused {
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// A port does not answer a request for its GUIDInfo, or refuses its alias GUIDs.

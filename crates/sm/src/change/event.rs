@@ -24,7 +24,7 @@ pub enum ChangeEvent {
         serial: u64,
         /// The keys that changed.
         changed: Arc<[&'static str]>,
-        /// Why.
+        /// The reason why the change waits.
         why: Later,
     },
     /// A change of policy was refused and rolled back: the former policy is in force.

@@ -90,8 +90,8 @@ impl Sm {
         self.changes.plans_with(job)
     }
 
-    /// Returns what finds the Sets of this policy on the known fabric. The manager does not wait for the result.
-    /// `None`: too little of the fabric is known.
+    /// Returns a job that finds the Sets which this policy leads to on the known fabric. The manager does not wait for
+    /// the result. `None`: too little of the fabric is known.
     pub fn preview(&mut self, policy: Arc<Policy>) -> Option<Preview> {
         // The tables that are known belong to it, also while a sweep is under way.
         let known = self.in_force.inventory().cloned().filter(|_| !self.is_cut_off())?;

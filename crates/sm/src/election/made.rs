@@ -16,7 +16,7 @@ use crate::made::{FAR, NEAR, guid, inventory, place, port, row};
 
 /// An election with its inputs.
 pub struct Bench {
-    /// Now.
+    /// The current time.
     pub now: Time,
     /// Configuration of the manager.
     pub config: Config,

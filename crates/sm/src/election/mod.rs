@@ -85,7 +85,7 @@ enum Phase {
     Standby(Watch),
     /// As master: the answer of a better manager to HANDOVER.
     Offering {
-        /// That manager.
+        /// The other manager.
         to: Other,
         /// True once this manager has taken the subnet.
         is_taken: bool,
@@ -124,7 +124,7 @@ struct Asked {
 /// The state of other sub-machines that the election may read.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx<'a> {
-    /// Now.
+    /// The current time.
     pub now: Time,
     /// Configuration of the manager.
     pub config: &'a Config,
@@ -248,7 +248,7 @@ pub enum Effect {
     Request {
         /// The port.
         at: PortRef,
-        /// Why.
+        /// The reason for the request.
         ask: Ask,
         /// The request.
         smp: Smp,

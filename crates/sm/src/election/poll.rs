@@ -89,8 +89,8 @@ impl RegistrationCopy {
         self.is_awaited
     }
 
-    /// Returns true once if the copy may lack registrations of hosts: the master may have gone on after its
-    /// administrator's last answer. The caller has all hosts asked to register again, so the copy is no longer doubtful
+    /// Returns true once if the copy may lack registrations of hosts, because the master may have continued after its
+    /// administrator's last answer. The caller then asks all hosts to register again, so the copy is no longer doubtful
     /// after this call.
     pub(super) const fn take_doubt(&mut self) -> bool {
         std::mem::replace(&mut self.is_doubtful, false)

@@ -116,7 +116,7 @@ pub enum Effect {
     Probe {
         /// The switches.
         suspects: Suspects,
-        /// Why.
+        /// The reason for the sweep.
         reason: SweepReason,
         /// A repair is checked.
         is_check: bool,

@@ -56,7 +56,7 @@ pub enum IntakeEvent {
     NotDisabled {
         /// LID of the source.
         lid: Lid,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 }
@@ -142,7 +142,7 @@ impl fmt::Display for IntakeEvent {
             ),
             Self::Disabled { lid, what } => write!(
                 f,
-                "port {what} is disabled, as LID {lid} babbles; repair the node, then enable the port (ibportstate)"
+                "port {what} is disabled because LID {lid} babbles; repair the node, then enable the port (ibportstate)"
             ),
             Self::NotDisabled { lid, why } => write!(f, "the babbling port of LID {lid} is not disabled: {why}"),
         }

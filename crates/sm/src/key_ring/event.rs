@@ -69,11 +69,11 @@ impl fmt::Display for KeyEvent {
             ),
             Self::Left { ports, what } => write!(
                 f,
-                "{ports} ports still have a former M_Key: {what}; the next sweep sets them again; if it goes on, reset \
-                 these nodes"
+                "{ports} ports still have a former M_Key: {what}; the next sweep sets the key again; if this does not \
+                 help, reset these nodes"
             ),
             Self::SmKeyChanged => f.write_str(
-                "this manager shows the new SM_Key; managers that show the former one are believed for an hour: reload \
+                "this manager shows the new SM_Key; managers that show the former one are trusted for an hour: reload \
                  their configuration, the master's last",
             ),
         }

@@ -258,8 +258,9 @@ impl KeyRing {
         is_refused && self.untried(smp).is_some()
     }
 
-    /// Returns the next key to try, the most likely one first; `None` if all were tried. Another manager is first asked
-    /// with the present key. If it accepts both keys, the request shows it that the former key is no longer needed.
+    /// Returns the next key to try, the most likely one first; `None` if all were tried. For a request to another
+    /// manager, that is the present key: a manager that accepts both keys then knows that the former key is no longer
+    /// needed.
     fn untried(&self, smp: &Smp) -> Option<SecretKey> {
         let known = self.known.get(&place(smp)).copied();
         let first = match smp.is_to_manager() {

@@ -109,15 +109,15 @@ impl fmt::Display for MulticastEvent {
             ),
             Self::TakenApart { groups, mlid } => write!(
                 f,
-                "multicast: {groups} groups are taken apart for a moment, the first {:#06x}: until old packets are \
-                 gone or new routes are in force their copies could deadlock",
+                "multicast: switches copy only to their own members in {groups} groups, the first {:#06x}: until old \
+                 packets are gone or new routes are in force, copies between switches could deadlock",
                 mlid.0
             ),
             Self::Apart { members, mlid, member } => write!(
                 f,
-                "{members} members of multicast groups are left apart from others, one of them {member} of group \
-                 {:#06x}: every tree that joins them could deadlock with the routes in force; routes that weave, updn \
-                 or fat-tree make from scratch on one lane leave room for a tree: selvedge rebalance --at-once",
+                "{members} members are outside the trees of their multicast groups, one of them {member} of group \
+                 {:#06x}: every tree that includes them could deadlock with the routes in force; routes that weave, \
+                 updn or fat-tree make from scratch on one lane leave room for a tree: selvedge rebalance --at-once",
                 mlid.0
             ),
             Self::Moved { trees, left } => {

@@ -100,7 +100,7 @@ pub enum Effect {
     KeepEnabled {
         /// The LID of the source.
         lid: Lid,
-        /// Why.
+        /// The reason.
         why: &'static str,
     },
 }

@@ -189,8 +189,8 @@ impl Traffic<'_> {
         ports.collect()
     }
 
-    /// Returns, of the ports that the packets of a port take next, those that hold it back: those that wait or are
-    /// full; if there are none, those that are slower than its own link.
+    /// Returns the ports that hold back a port. Of the ports that its packets take next, these are the ports that wait
+    /// or are full. If there are none, they are the ports with links slower than the port's own link.
     fn causes(&self, at: PortRef, next: BTreeSet<PortRef>) -> BTreeSet<PortRef> {
         let may_block = |next: &&PortRef| {
             let end = self.routes.end(**next);

@@ -213,8 +213,8 @@ impl Node {
         }
     }
 
-    /// Returns the counters of a group for which the sum of all ports says whether ports are read: errors, and
-    /// PortXmitWait if PortCountersExtended does not have it.
+    /// Returns the counters of a group that are watched as sums over all ports; if a sum grows, the ports are read.
+    /// These are the error counters, and PortXmitWait if PortCountersExtended does not have it.
     pub(super) fn watched(&self, group: Group) -> u32 {
         let has_wait = self.known(Group::Extended) >> Metric::XmitWait as u32 & 1 != 0;
         group.mask_of(|metric| metric.is_error() || metric == Metric::XmitWait && !has_wait)

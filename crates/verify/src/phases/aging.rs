@@ -43,8 +43,8 @@ pub struct Aging<'a> {
     moved: Vec<&'a LostLink>,
     /// By switch: packets from hosts pass here under all entries that were in force.
     is_busy: Vec<bool>,
-    /// By switch and step: the largest number of switches, from this one on, that an old packet may pass and that no
-    /// packet of a host passes. `None` while it is being counted.
+    /// By switch and step: the number of switches in a row, from this one on, that an old packet may pass while packets
+    /// of hosts pass none of them; the largest such number. `None` while it is being counted.
     alone: BTreeMap<(usize, u16), Option<u32>>,
 }
 

@@ -43,9 +43,10 @@ pub(super) struct Doubts {
 pub(super) struct Waits {
     channels: Channels,
     doubts: Doubts,
-    /// Times at which ghosts began that entries of lying switches had made.
+    /// For each ghost made by an entry of a lying switch: the time at which the ghost began.
     of_liars: Vec<Time>,
-    /// Times at which ghosts began that entries of unknown blocks had made, and why the block is unknown.
+    /// For each ghost made by an entry of an unknown block: the time at which the ghost began, and why the block is
+    /// unknown.
     of_strays: Vec<(Time, Rule)>,
     /// When dependencies of former entries become ghosts; `None` if they do not.
     since: Option<Time>,

@@ -91,7 +91,7 @@ pub struct Applied {
 }
 
 impl Apply {
-    /// Begins.
+    /// Begins to apply a plan.
     pub fn new(outcome: Arc<Outcome>, inventory: Arc<Inventory>, installed: Installed) -> Self {
         let fabric = Arc::clone(&inventory.fabric);
         let is_live = phases::is_live(&fabric);

@@ -34,11 +34,11 @@ pub enum Care {
     /// piece. They must turn into it from another piece, and no detours may lead from the lost piece to that other
     /// piece.
     Spare,
-    /// All detours that follow each other, from one piece of the tree to the next, are considered. A packet that went
-    /// up from a switch by an entry that a repair has replaced may come back down to that switch, and be sent up again.
+    /// All arrows that follow each other count, from one piece of the tree to the next, also those at the same switch.
+    /// A packet that a replaced entry sent up from a switch may come back down to that switch, and be sent up again.
     UnderWay,
-    /// All arrows that follow each other are considered, except arrows at the same switch. This suffices once such
-    /// packets are gone.
+    /// All arrows that follow each other count, except arrows at the same switch. This suffices once packets of
+    /// replaced entries are gone.
     InForce,
 }
 

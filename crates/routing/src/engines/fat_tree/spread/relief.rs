@@ -10,8 +10,8 @@ use super::{Column, NOWHERE, Spread};
 
 /// Precision of the least limit: one part in this number.
 const EXACT: u64 = 256;
-/// From this number of entries on, a limit counts as out of reach as soon as one channel cannot be brought below it. In
-/// smaller fabrics the remaining channels are tried as well, and exchanges.
+/// In fabrics with this number of entries or more, a limit counts as out of reach as soon as one channel cannot be
+/// brought below it. In smaller fabrics the other channels are tried as well, and then exchanges of entries.
 pub(super) const ENTRIES_MAX: usize = 1_000_000;
 
 /// A switch from which packets for a destination cross a channel.

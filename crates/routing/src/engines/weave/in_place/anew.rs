@@ -40,9 +40,9 @@ impl Loss<'_> {
         false
     }
 
-    /// Undoes the repairs of a lane, and then routes again: first the LIDs in `out` as a whole, then the cut-off parts
-    /// of the other LIDs. `out` has the LIDs without turns in the dependency graph. Returns false if some LIDs have no
-    /// path: these are then in `out`, and come first in `lids`.
+    /// Undoes the repairs of a lane, and then routes again: first, as a whole, the LIDs in `out`, which have no turns
+    /// in the dependency graph; then the cut-off parts of the other LIDs. Returns false if some LIDs have no path.
+    /// These LIDs are then in `out`, and are moved to the front of `lids`.
     fn lead_first(&mut self, lane: u8, lids: &mut Vec<Lid>, out: &mut BTreeSet<Lid>) -> bool {
         let cut_off = self.take_back(lane);
         let mut left = Vec::new();

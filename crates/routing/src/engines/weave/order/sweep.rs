@@ -258,7 +258,8 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
         }
     }
 
-    /// Gives up a channel that leads nowhere, of the switch with the most others; false if that cannot help any more.
+    /// Gives up a channel that leads nowhere, at the switch with the most other channels. Returns false if giving up
+    /// channels cannot help any more.
     fn give_up(&mut self) -> bool {
         while let Some((choices, Reverse(c))) = self.sweep.idle.pop() {
             if self.sweep.place[c as usize] != Place::Idle {
