@@ -24,7 +24,7 @@ pub enum BenchError {
     /// The fabric's text is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// SLV-BENCH-0001: the fabric cannot be measured.
+    /// SLV-BENCH-0001: the benchmark needs a generated fabric with at least one host, and this is none.
     #[error("SLV-BENCH-0001: {spec}: {problem}; name a generated fabric with at least one host, as sx6536")]
     NoCase {
         /// As given.

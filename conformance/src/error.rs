@@ -16,7 +16,7 @@ pub enum LabError {
         /// Where it comes from.
         package: &'static str,
     },
-    /// SLV-LAB-0002: the operating system refuses.
+    /// SLV-LAB-0002: the operating system refused an operation.
     #[error("SLV-LAB-0002: {operation} {what}: {cause}")]
     Io {
         /// The operation.

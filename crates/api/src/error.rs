@@ -31,7 +31,7 @@ pub enum ErrorKind {
     NoEmulator,
     /// SLV-API-0004: this process has no manager: it only emulates a fabric.
     NoManager,
-    /// SLV-API-0005: there is nothing to show yet.
+    /// SLV-API-0005: the first sweep or plan has not ended, so there is nothing to show yet.
     NotYet,
     /// SLV-API-0006: the process is stopping.
     Stopping,
@@ -43,7 +43,7 @@ pub enum ErrorKind {
     NoBalance,
     /// SLV-API-0010: the node or link to be forgotten is not missing.
     NotMissing,
-    /// SLV-API-0011: no engine made a plan for the judge.
+    /// SLV-API-0011: no plan was made: every engine refused the fabric.
     NoPlan,
     /// SLV-API-0012: a switch, link or port cannot be taken out of service, or put back.
     NotOutOfService,
@@ -67,7 +67,7 @@ pub enum ErrorKind {
     NotJson,
     /// SLV-API-0026: a request has too many or too long headers.
     HeadTooLarge,
-    /// SLV-API-0027: the process has reached a limit of concurrent work.
+    /// SLV-API-0027: the process is busy with earlier work, or has too many requests in progress.
     Busy,
 }
 
@@ -165,7 +165,7 @@ impl ErrorKind {
 
     const fn advice(self) -> &'static str {
         match self {
-            Self::NotFound => "use a path of docs/contracts.md, for example GET /api/v1/status",
+            Self::NotFound => "use a path of docs/reference/api.md, for example GET /api/v1/status",
             Self::BadRequest => "correct the request",
             Self::NoEmulator => "faults need 'selvedge run --fabric SPEC' or 'selvedge emulate'",
             Self::NoManager => "ask the process that runs 'selvedge run'",
@@ -186,7 +186,7 @@ impl ErrorKind {
             Self::TimedOut => "send the whole request at once",
             Self::NoLength => "send a body with its Content-Length",
             Self::TooLarge => "send a shorter body; a fault takes about 100 bytes",
-            Self::UriTooLong => "use a path of docs/contracts.md",
+            Self::UriTooLong => "use a path of docs/reference/api.md",
             Self::NotJson => "send JSON, not compressed",
             Self::HeadTooLarge => "send fewer or shorter headers",
             Self::Busy => "ask again in a moment",

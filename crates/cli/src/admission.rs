@@ -32,7 +32,7 @@ pub fn start(verdict: Verdict) -> Result<Verdict, CliError> {
     if verdict.is_ok() {
         if !refused.is_empty() {
             note(format!(
-                "selvedge: warning: {}: goes on without what it cannot do: {}",
+                "selvedge: warning: {}: continues without these options, which Selvedge does not support: {}",
                 path.display(),
                 refused.join(", ")
             ));
@@ -106,19 +106,19 @@ fn of_opensm(verdict: &Verdict, path: &Path, out: &mut Out) -> Result<(), CliErr
         return Ok(());
     }
     let defaults = count(defaults, "line");
-    out.line(format!("\n{defaults} with OpenSM's default, which holds here too"))?;
+    out.line(format!("\n{defaults} with OpenSM's default, which Selvedge uses too"))?;
     let refused = verdict.refused().count() as u64;
     let wrong = verdict.stops().filter(|f| f.treatment != Treatment::Refused).count() as u64;
     let words = match (refused, wrong) {
         (0, 0) => out.good("can take its place"),
         (_, 0) if verdict.is_ok() => out.good(&format!(
-            "can take its place, without {} that cannot be done",
+            "can take its place, without {} that Selvedge does not support",
             count(refused, "option")
         )),
-        (_, 0) => out.bad(&format!("{} that cannot be done", count(refused, "option"))),
+        (_, 0) => out.bad(&format!("{} that Selvedge does not support", count(refused, "option"))),
         (0, _) => out.bad(&format!("{} wrong", count(wrong, "line"))),
         _ => out.bad(&format!(
-            "{} that cannot be done, {} wrong",
+            "{} that Selvedge does not support, {} wrong",
             count(refused, "option"),
             count(wrong, "line")
         )),

@@ -258,7 +258,7 @@ fn words(found: &Backups, top: usize) -> Vec<String> {
             found.engine,
         ),
         format!(
-            "single points of failure: {}, {}; {} of {} have one link only, which is one for each of them",
+            "single points of failure: {}, {}; {} of {} have only one link, a single point of failure for them",
             count(single("link"), "link"),
             count(single("switch"), "switch"),
             thousands(found.hosts_with_one_link),

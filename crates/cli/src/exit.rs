@@ -108,7 +108,7 @@ pub enum CliError {
         /// The error of the plotting library.
         cause: String,
     },
-    /// SLV-CLI-0011: forwarding tables have gaps, but the command needs all of them.
+    /// SLV-CLI-0011: the forwarding tables of some switches are missing or cut short, but the command needs all tables.
     #[error(
         "SLV-CLI-0011: {}: the tables of {switches} switches are not known, so no change can be computed: {first}; \
          give the tables of all switches",

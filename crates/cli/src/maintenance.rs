@@ -163,7 +163,7 @@ fn text(answer: &OutOfServiceChange) -> Vec<String> {
                 thousands(figures.load_max_after)
             ));
         }
-        None => lines.push("this manager is not master: the place is in its list, and counts when it is".to_owned()),
+        None => lines.push("this manager is not master: it lists the place, and uses the list as master".to_owned()),
     }
     if !answer.ports.is_empty() {
         let verb = if answer.service == "isolate" {

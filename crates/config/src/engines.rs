@@ -37,7 +37,7 @@ pub fn parse_engines(text: &str) -> Result<EngineList, String> {
     }
     for word in EngineList::words(text) {
         if word == "no_fallback" {
-            let note = "no_fallback: here a refused plan never gives way to minhop";
+            let note = "no_fallback: here minhop never replaces a refused plan";
             list.notes.push(note.to_owned());
         } else if word.starts_with("ar_") || FORK.contains(&word) {
             list.fork.push(fork(word));

@@ -97,7 +97,7 @@ pub enum ConfigError {
         /// The mistake, and what to write instead.
         what: String,
     },
-    /// SLV-CONFIG-0009: a start could not write the file, folder or socket that a key names.
+    /// SLV-CONFIG-0009: a file, folder or socket that a key names cannot be written, so the manager would not start.
     #[error(
         "SLV-CONFIG-0009: {place}{key}: cannot write {}: {cause}; {}",
         path.display(), selvedge_store::advice(cause, "name another path")

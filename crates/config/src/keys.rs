@@ -18,7 +18,7 @@ impl Key {
             name: "engines",
             want: "a list of engine names, as [\"updn\"]",
             doc: "Routing engines in order of preference: the first one with a plan that the judge accepts is taken, \
-                each refusal is reported. auto inspects the fabric and takes fat-tree or weave.",
+                and each refusal is reported. auto inspects the fabric and takes fat-tree or weave.",
             set: |s, v| {
                 let names = v.list().filter(|names| !names.is_empty())?;
                 let list = parse_engines(&names.join(","))
@@ -40,13 +40,13 @@ impl Key {
         guids!(
             "compute",
             compute,
-            "GUIDs of compute nodes' ports, balanced first and on their own by fat-tree, ftree, sssp and dfsssp. \
+            "GUIDs of compute nodes' ports. fat-tree, ftree, sssp and dfsssp balance these first, separately. \
                 Empty: all hosts that are no I/O nodes."
         ),
         guids!(
             "io",
             io,
-            "GUIDs of I/O nodes' ports, balanced after the compute nodes by the same engines."
+            "GUIDs of I/O nodes' ports. The same engines balance these after the compute nodes."
         ),
         guids!(
             "guid_order",
@@ -57,7 +57,7 @@ impl Key {
             section: "routing",
             name: "count_switches",
             want: "true or false",
-            doc: "Count routes to switches when these engines spread load. Switches receive next to no traffic.",
+            doc: "Count routes to switches too when engines spread load. Switches receive next to no traffic.",
             set: |s, v| {
                 s.policy.count_switches = v.bool()?;
                 Some(())
@@ -77,8 +77,8 @@ impl Key {
             policy.flap_downs,
             0..=100,
             "0 to 100 times (0: never)",
-            "A link between switches that goes down so often within flap_window_s is left out of routing for \
-                flap_hold_s since it last did, though it may be up. 'selvedge sweep' includes it at once."
+            "A link between switches that goes down this many times within flap_window_s is left out of routing, \
+                even if it is up, until flap_hold_s after it last went down. 'selvedge sweep' includes it at once."
         ),
         count!(
             "routing",
@@ -100,9 +100,9 @@ impl Key {
             section: "routing",
             name: "rebalance",
             want: "\"never\", \"later\" or \"at-once\"",
-            doc: "When load is rebalanced after links were lost or came back. never: entries move only where they \
-                must; later: after rebalance_quiet_s without an event, in steps of rebalance_blocks that neither wait \
-                nor drop a packet; at-once: immediately, in one change, with whatever waits that takes.",
+            doc: "When load is rebalanced after links were lost or came back. never: entries move only if a fault \
+                forces them to; later: after rebalance_quiet_s without an event, in steps of rebalance_blocks that \
+                neither wait nor drop a packet; at-once: immediately, in one change, with all the waits that it needs.",
             set: |s, v| {
                 let name = v.text()?;
                 let all = [RebalanceWhen::Never, RebalanceWhen::Later, RebalanceWhen::AtOnce];
@@ -128,7 +128,7 @@ impl Key {
             policy.rebalance_quiet_s,
             1..=604_800,
             "1 to 604800 seconds",
-            "Time without an event in the fabric before rebalancing begins, or goes on after an event."
+            "Time without an event in the fabric before rebalancing begins, or continues after an event."
         ),
         count!(
             "routing",
@@ -142,7 +142,7 @@ impl Key {
             section: "fabric",
             name: "mtu_max_bytes",
             want: "256, 512, 1024, 2048 or 4096 bytes",
-            doc: "Largest MTU to plan. Each link gets the smaller of this and what its two ports can do.",
+            doc: "Largest MTU to plan. Each link gets the smallest of this and the MTUs that its two ports support.",
             set: |s, v| {
                 let bytes = u16::try_from(v.int_up_to(4096)?).ok()?;
                 s.policy.mtu_max = Mtu::try_from(bytes).ok()?;
@@ -156,8 +156,8 @@ impl Key {
             policy.packet_life,
             0..=31,
             "0 to 31 (4.096 us x 2^value; 20 and more: for ever)",
-            "How long a packet may stay in a switch before it is dropped (SwitchInfo.LifeTimeValue). Longer hides \
-                congestion, for ever can stop a deadlocked fabric for good."
+            "How long a packet may stay in a switch before it is dropped (SwitchInfo.LifeTimeValue). A longer time \
+                hides congestion; with 'for ever', a deadlock never ends."
         ),
         small!(
             "fabric",
@@ -173,7 +173,8 @@ impl Key {
             policy.leaf_hoq_life,
             0..=31,
             "0 to 31 (4.096 us x 2^value; 20 and more: for ever)",
-            "The same towards hosts. Shorter, so that a slow host does not hold up others."
+            "How long a packet may wait at the head of a lane towards a host (PortInfo.HOQLife). By default shorter \
+                than hoq_life, so that a slow host does not delay packets to others."
         ),
         small!(
             "fabric",
@@ -181,7 +182,7 @@ impl Key {
             policy.vl_stall_count,
             0..=7,
             "0 to 7 packets",
-            "So many packets dropped in a row at the head of a lane stall that lane."
+            "Number of packets dropped in a row at the head of a lane after which the lane is stalled (VLStallCount)."
         ),
         small!(
             "fabric",
@@ -189,8 +190,8 @@ impl Key {
             policy.subnet_timeout,
             0..=31,
             "0 to 31 (4.096 us x 2^value)",
-            "Longest time a trap or response may need through the subnet (PortInfo.SubnetTimeOut); hosts pace traps \
-                by it."
+            "Longest time that a packet may need through the subnet (PortInfo.SubnetTimeOut); agents repeat traps at \
+                this pace."
         ),
         small!(
             "fabric",
@@ -212,13 +213,13 @@ impl Key {
             "fabric",
             "subnet_prefix",
             policy.subnet_prefix,
-            "GID prefix of the subnet. Change it only to tell subnets joined by routers apart: every GID changes."
+            "GID prefix of the subnet. Change it only to distinguish subnets that routers join: every GID changes."
         ),
         Self {
             section: "fabric",
             name: "sm_sl",
             want: "0 to 15",
-            doc: "Service level on which hosts talk to the subnet manager.",
+            doc: "Service level of packets from hosts to the manager (MasterSMSL).",
             set: |s, v| {
                 s.policy.sm_sl = Sl::new(v.u8_up_to(15)?)?;
                 Some(())
@@ -229,10 +230,9 @@ impl Key {
             section: "fabric",
             name: "partitions",
             want: "a list of lines as in OpenSM's partitions.conf, as [\"Default=0x7fff,ipoib: ALL=full;\"]",
-            doc: "Partitions and their IPoIB groups, in the words of OpenSM's partitions.conf. Empty: everybody is a \
-                full \
-                member of the default partition. With any rule, who has none is a limited member of it only. Keys that \
-                no rule gives are taken out of ports' tables.",
+            doc: "Partitions and their IPoIB groups, as lines of OpenSM's partitions.conf. Empty: every port is a full \
+                member of the default partition. If there is any rule, a port without one is only a limited member of \
+                the default partition. Keys without a rule are removed from ports' tables.",
             set: |s, v| {
                 let lines = v.list()?;
                 let read = || crate::parse_partitions(&lines.join("\n"), Path::new("fabric.partitions")).ok();
@@ -249,9 +249,9 @@ impl Key {
             section: "fabric",
             name: "part_enforce",
             want: "\"off\", \"in\", \"out\" or \"both\"",
-            doc: "Whether switches drop packets with keys that the host at the port does not hold: those it sends \
-                (in), those it is sent (out), or both. Off: hosts' own ports see to it, a host that lies about its \
-                keys is believed. Each host's switch port is asked for its table once a sweep.",
+            doc: "Whether the switch port in front of a host drops packets with keys that the host does not hold: \
+                packets from the host (in), packets to it (out), or both. off: only the host's own port checks keys. \
+                The P_Key table of each such switch port is read once a sweep.",
             set: |s, v| {
                 s.policy.part_enforce = v.text()?.parse().ok()?;
                 Some(())
@@ -263,7 +263,7 @@ impl Key {
             name: "expected",
             want: "a path; relative ones start at the configuration file's folder",
             doc: "Topology file that each sweep is compared with, as with --expected: 'selvedge topology approve' \
-                writes one. It is read again before each comparison. Default: nothing is expected.",
+                writes one. It is read again before each comparison. Default: no comparison.",
             set: |s, v| {
                 s.daemon.expected = Some(PathBuf::from(v.text().filter(|path| !path.is_empty())?));
                 Some(())
@@ -275,14 +275,13 @@ impl Key {
             "m_key",
             |s| SecretKey::new(s.policy.m_key),
             |s, key| s.policy.m_key = key.expose(),
-            "M_Key set at every port; 0: unprotected. DANGER: a manager that does not know it can change nothing any \
-                more."
+            "M_Key set at every port; 0: unprotected. DANGER: a manager without this key can no longer change anything."
         ),
         Self {
             section: "keys",
             name: "m_key_lease_s",
             want: "0 to 65535 seconds (0: for ever)",
-            doc: "After so long without its manager a port takes Sets without the key again.",
+            doc: "Time without a request of its manager after which a port accepts Sets without the key again.",
             set: |s, v| {
                 s.policy.m_key_lease_s = u16::try_from(v.int_up_to(65_535)?).ok()?;
                 Some(())
@@ -295,23 +294,23 @@ impl Key {
             policy.m_key_protect,
             0..=3,
             "0 to 3",
-            "Readers without the key: 0 all, key included; 1 all, key hidden; 2 and 3 none."
+            "What a reader without the key gets. 0: everything, also the key; 1: all except the key; 2 and 3: nothing."
         ),
         secret64!(
             "keys",
             "sm_key",
             |s| s.manager.sm_key,
             |s, key| s.manager.sm_key = key,
-            "SM_Key shown to other subnet managers. Managers with different keys do not yield to each other."
+            "SM_Key shown to other subnet managers. Managers with different keys ignore each other."
         ),
         secret64!(
             "keys",
             "sa_key",
             |s| s.administrator.sa_key,
             |s, key| s.administrator.sa_key = key,
-            "SM_Key that requests to the subnet administrator must show to be trusted: to see P_Keys and members, and \
-                to register for others. Another key is DENIED, none is answered as far as strangers may know. As long \
-                as it is 1, as OpenSM's, it keeps mistakes out, not enemies."
+            "SM_Key with which a request to the subnet administrator is trusted: it may see P_Keys and members, and \
+                register for other ports. A request with another key is DENIED; one without a key gets what untrusted \
+                requesters may see. The default, 1 as in OpenSM, protects against mistakes, not against attacks."
         ),
         small!(
             "manager",
@@ -327,8 +326,8 @@ impl Key {
             manager.window,
             1..=1024,
             "1 to 1024 SMPs",
-            "SMPs outstanding in all. SMPs have no flow control: more overruns agents and sockets, fewer makes sweeps \
-                slow."
+            "SMPs in flight in all. SMPs have no flow control: more of them overrun agents and sockets, fewer make \
+                sweeps slow."
         ),
         count!(
             "manager",
@@ -336,8 +335,7 @@ impl Key {
             manager.agent_window,
             1..=64,
             "1 to 64 SMPs",
-            "SMPs outstanding at one agent, twice as many while a lost link is mended. An agent is one processor with \
-                a short queue."
+            "SMPs in flight to one agent; twice as many during a repair. An agent is one processor with a short queue."
         ),
         millis!("timeout_ms", timeout, "Time after which a request is repeated."),
         small!(
@@ -352,8 +350,8 @@ impl Key {
             section: "manager",
             name: "sweep_interval_s",
             want: "0 to 86400 seconds (0: no sweeps by time)",
-            doc: "Time between light sweeps. They find changes of which the trap was lost; without them such a change \
-                stays unseen.",
+            doc: "Time between light sweeps. They find changes of which the trap was lost; without light sweeps such a \
+                change stays unnoticed.",
             set: |s, v| {
                 let seconds = v.int_up_to(86_400)?;
                 s.manager.sweep_interval = (seconds > 0).then(|| Duration::from_secs(seconds));
@@ -365,9 +363,9 @@ impl Key {
             section: "manager",
             name: "read_back_sweeps",
             want: "0 to 1000000 light sweeps (0: only what was just written)",
-            doc: "Light sweeps in which every forwarding table block is read back once, in equal shares. What was \
-                written since the last light sweep is read back in each in any case. Fewer find a switch that has \
-                lost an entry earlier, and cost more SMPs.",
+            doc: "Number of light sweeps in which every forwarding table block is read back once, in equal shares. \
+                Blocks written since the previous light sweep are read back in addition. A smaller number finds a \
+                switch that has lost an entry earlier, and costs more SMPs.",
             set: |s, v| {
                 s.manager.read_back_sweeps = v.int_up_to(1_000_000)?.try_into().ok()?;
                 Some(())
@@ -378,8 +376,8 @@ impl Key {
             section: "manager",
             name: "backups_after_s",
             want: "0 to 86400 seconds (0: never)",
-            doc: "Time without an event before the repair of each link is worked out and judged in advance; it is then \
-                in force at once if the link is lost. It takes idle time of a processor (half a minute with 5832 \
+            doc: "Time without an event before the repair of each link is planned and judged in advance; if the \
+                link is lost, this repair is sent at once. It takes idle time of a processor (half a minute with 5832 \
                 hosts), and up to 256 MiB. Not in fabrics with more than 8000000 table entries, or 200000 with weave.",
             set: |s, v| {
                 let seconds = v.int_up_to(86_400)?;
@@ -391,7 +389,7 @@ impl Key {
         millis!(
             "poll_interval_ms",
             poll_interval,
-            "Time between a standby's polls of the master. An answer that takes longer counts as none."
+            "Time between a standby's polls of the master. A poll that takes longer counts as missed."
         ),
         count!(
             "manager",
@@ -399,7 +397,7 @@ impl Key {
             manager.poll_misses,
             1..=100,
             "1 to 100 polls",
-            "Polls without an answer after which a standby takes over."
+            "Polls missed in a row after which a standby takes over."
         ),
         Self {
             section: "manager",
@@ -419,8 +417,8 @@ impl Key {
             administrator.rate_per_s,
             1..=1_000_000,
             "1 to 1000000 requests a second",
-            "Requests to the subnet administrator that one LID may send in the long run; sixteen examined rows cost \
-                as much as one. More are answered with BUSY. At 2 us each the default takes 4 % of a core."
+            "Requests to the subnet administrator that one LID may send per second in the long run; sixteen examined \
+                rows count as one request. Further requests get BUSY. At 2 us each the default takes 4 % of a core."
         ),
         count!(
             "sa",
@@ -428,7 +426,7 @@ impl Key {
             administrator.burst,
             1..=1_000_000_000,
             "1 to 1000000000 requests",
-            "The same at once. The start of a large job on one host asks for many paths in a moment."
+            "Requests that one LID may send at once: when a large job starts on a host, it requests many paths."
         ),
         count!(
             "sa",
@@ -436,7 +434,7 @@ impl Key {
             administrator.transfers_per_client,
             1..=1024,
             "1 to 1024 answers",
-            "Answers of several datagrams under way to one LID; more are BUSY. Each holds at most 13 KB."
+            "Answers of several datagrams in progress to one LID; further requests get BUSY. Each takes at most 13 KB."
         ),
         count!(
             "sa",
@@ -444,7 +442,7 @@ impl Key {
             administrator.services_per_client,
             1..=16384,
             "1 to 16384 services",
-            "Services that one port may offer; more are refused with NO_RESOURCES. There are 16384 in all."
+            "Services that one port may offer; more are refused with NO_RESOURCES. All ports may offer 16384."
         ),
         count!(
             "sa",
@@ -452,7 +450,7 @@ impl Key {
             administrator.subscriptions_per_client,
             1..=65536,
             "1 to 65536 subscriptions",
-            "Kinds of events that one port may subscribe to; more are refused. There are 65536 in all."
+            "Subscriptions that one port may have; more are refused. All ports may have 65536."
         ),
         count!(
             "sa",
@@ -460,7 +458,7 @@ impl Key {
             administrator.groups,
             1..=16383,
             "1 to 16383 multicast groups",
-            "Multicast groups in all, each with a LID of its own; more are refused. Switches may hold fewer."
+            "Multicast groups in all, each with its own LID; more are refused. Switches may have room for fewer."
         ),
         count!(
             "sa",
@@ -488,7 +486,7 @@ impl Key {
         path!(
             "state_dir",
             state_dir,
-            "Folder for state between runs (guid2lid). Default: nothing is kept, LIDs are those that ports hold."
+            "Folder for state between runs (guid2lid). Default: nothing is stored; ports keep the LIDs that they hold."
         ),
         path!(
             "log_file",
@@ -503,15 +501,15 @@ impl Key {
         path!(
             "dump_dir",
             dump_dir,
-            "Folder for OpenSM's dump files, written whenever the subnet comes up: opensm-subnet.lst, a line per port \
-                that has a peer. Default: none is written."
+            "Folder for OpenSM's dump files, written after each SUBNET UP: opensm-subnet.lst, a line per port that has \
+                a peer. Default: none is written."
         ),
         Self {
             section: "daemon",
             name: "dump_routes",
             want: "true or false",
             doc: "Write opensm-lfts.dump, opensm-lid-matrix.dump, opensm.fdbs, opensm.mcfdbs and opensm-sl2vl.dump \
-                there, too. The second takes 100 MB where there are 1,000 switches.",
+                there, too. opensm-lid-matrix.dump takes 100 MB with 1,000 switches.",
             set: |s, v| {
                 s.daemon.dump_routes = v.bool()?;
                 Some(())

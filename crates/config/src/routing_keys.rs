@@ -37,9 +37,10 @@ pub const USED_LANES: Key = Key {
     section: "routing",
     name: "used_lanes",
     want: "1 to 15 data lanes",
-    doc: "Data lanes that packets are put on by their service level, which is in path records: packets to different \
-        destinations then wait less for each other. Routes are free of deadlock whatever levels hosts use, so hosts \
-        that do not ask for path records are safe. 1: SLtoVLMappingTables and VLArbitrationTables are left alone.",
+    doc: "Data lanes over which packets are spread by their service level, which is in path records: packets to \
+        different destinations then wait less for each other. Routes are free of deadlock whatever levels hosts use, \
+        so hosts that do not ask for path records are safe. 1: SLtoVLMappingTables and VLArbitrationTables are left \
+        alone.",
     set: |s, v| {
         s.policy.used_lanes = v.u8_up_to(15).filter(|&lanes| lanes > 0)?;
         Some(())
@@ -67,10 +68,10 @@ pub const MULTICAST_LANE: Key = Key {
     section: "routing",
     name: "multicast_lane",
     want: "\"auto\", \"own\" or \"shared\"",
-    doc: "With assume_sl_aware, a lane for copies of multicast packets alone: there is a tree for every group then, \
-        whatever routes fill their lanes with. Groups get service level 14 for it. auto: one beside used_lanes where \
-        all links can have so many, else the last of these if routes can do with the others and have three; own: at \
-        their cost always; shared: members that no tree beside routes reaches get no broadcasts.",
+    doc: "With assume_sl_aware, a lane only for copies of multicast packets (service level 14): then every group has \
+        a tree, whatever routes there are. auto: a lane beside used_lanes, if all links have that many; otherwise the \
+        last of used_lanes, if at least three remain and suffice for routes. own: the last of used_lanes in any case. \
+        shared: copies share lanes with routes, and members that no tree reaches get no broadcasts.",
     set: |s, v| {
         s.policy.multicast_lane = v.text()?.parse().ok()?;
         Some(())
@@ -83,7 +84,7 @@ pub const LMC: Key = Key {
     section: "routing",
     name: "lmc",
     want: "0 to 7",
-    doc: "Each end port gets 2^lmc LIDs, so up to 2^lmc paths. A subnet has 49,151 LIDs; changing it gives \
+    doc: "Each end port gets 2^lmc LIDs, so up to 2^lmc paths. A subnet has 49,151 LIDs. Changing lmc gives \
         ports new LIDs.",
     set: |s, v| {
         s.policy.lmc = Lmc::new(v.u8_up_to(7)?)?;

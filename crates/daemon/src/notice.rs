@@ -27,12 +27,12 @@ pub enum Notice {
     },
     /// The state folder has contradictory content; the manager continues.
     StateDoubtful(StateWarning),
-    /// The record reached its limit; nothing more is recorded.
+    /// The file of `--record` reached its size limit; nothing more is recorded.
     RecordFull {
         /// Bytes written.
         bytes: u64,
     },
-    /// The record cannot be written any more.
+    /// The file of `--record` cannot be written any more; nothing more is recorded.
     RecordBroken(std::io::Error),
     /// A fault was injected.
     Fault {
@@ -52,9 +52,9 @@ pub enum Notice {
         /// The error of the operating system.
         cause: std::io::Error,
     },
-    /// A condition began, with its severity.
+    /// A condition of health began. This event has the severity of the condition.
     ConditionBegan(Condition),
-    /// A condition cleared.
+    /// A condition of health cleared.
     ConditionCleared(Condition),
     /// IsSM could not be set at the port.
     IsSmRefused(selvedge_wire::PortError),

@@ -194,7 +194,7 @@ impl Manager {
         let before = view.verdict.as_ref();
         let before = before.map(|verdict| verdict.figures.load).unwrap_or_default();
         let compared = compare(plan, before, &previewed.first);
-        let compared = compared.map_err(|why| refused(format!("no plan goes around it: {why}")))?;
+        let compared = compared.map_err(|why| refused(format!("no plan avoids it: {why}")))?;
         let figures = OutOfServiceFigures {
             engine: compared.engine,
             pairs_moved: compared.changed.pairs,

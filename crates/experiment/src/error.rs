@@ -89,7 +89,8 @@ pub enum ExperimentError {
         /// The limit.
         max: u128,
     },
-    /// SLV-EXPERIMENT-0007: a picture shows a setting that does not vary, or has no name.
+    /// SLV-EXPERIMENT-0007: a picture lacks a key, names a setting that does not vary, or has points that cannot be
+    /// drawn apart.
     #[error("SLV-EXPERIMENT-0007: picture '{file}': {what}")]
     Picture {
         /// File of the picture.

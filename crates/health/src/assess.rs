@@ -165,7 +165,7 @@ fn of_absent_node(absent: &AbsentNode) -> Condition {
 
 fn of_silent(node: &NodeName, at: Option<&End>, now: Since) -> Condition {
     let evidence = at.map_or_else(String::new, |at| {
-        format!("the link at {at} is up; traffic goes on by the tables and settings that it had")
+        format!("the link at {at} is up; packets still follow the tables and settings that it had")
     });
     let place = Place::Node(node.clone());
     condition(What::AgentSilent, Severity::Warning, place, now, evidence)

@@ -73,12 +73,12 @@ pub enum What {
     OtherSmKey,
     /// The file of the expected topology can no longer be read. A warning until it has a topology again.
     ExpectedUnread,
-    /// A port counts errors faster than its threshold. A warning until it counts less, or until the alarm is
+    /// A port counts errors faster than its threshold. A warning until it counts fewer, or until the alarm is
     /// acknowledged.
     PortErrors,
     /// A link goes down again and again. A warning until it stays up, or until the alarm is acknowledged.
     LinkFlaps,
-    /// A link has more bit errors than the standard allows. A warning until it has less, or until the alarm is
+    /// A link has more bit errors than the standard allows. A warning until it has fewer, or until the alarm is
     /// acknowledged.
     BitErrors,
 }

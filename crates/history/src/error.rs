@@ -41,8 +41,8 @@ pub enum HistoryError {
         want: String,
     },
     /// SLV-HISTORY-0004: the folder does not state in a known form which fabric its files belong to.
-    #[error("SLV-HISTORY-0004: {} says no fabric that this version understands: '{found}'; restore the file, or name \
-        an empty folder", path.display())]
+    #[error("SLV-HISTORY-0004: {} does not name a fabric in a form that this version knows: '{found}'; restore the \
+        file, or name an empty folder", path.display())]
     NoFabric {
         /// The file.
         path: PathBuf,

@@ -85,7 +85,7 @@ pub enum PlanEvent {
         /// Memory of all backups, in KiB.
         kib: usize,
     },
-    /// A change of tables takes several steps, or waits.
+    /// A change of tables takes several steps, or a wait.
     Way {
         /// The steps in words.
         what: String,

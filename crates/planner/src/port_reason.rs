@@ -8,7 +8,7 @@ use std::fmt;
 pub enum PortReason {
     /// There is no link: no cable is plugged in, or the peer is off.
     NoLink,
-    /// Disabled by configuration.
+    /// The port is disabled: its PortPhysicalState is Disabled.
     Disabled,
     /// The link is training.
     Training,
@@ -24,7 +24,8 @@ pub enum PortReason {
     DuplicateGuid,
     /// No Set was sent because of the mode: dry run, watch or standby.
     NotOurs,
-    /// The agent did not report the port, or cannot be queried from here: the port is on the other rail of an HCA.
+    /// The agent did not report the port, or the port cannot be queried from here, because it is on another rail of its
+    /// HCA.
     NotSeen,
     /// No plan was accepted, so nothing is sent.
     NoPlan,

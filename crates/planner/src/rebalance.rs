@@ -224,7 +224,7 @@ impl Rebalance {
 
     fn step(&self, goal: &Arc<Goal>, par: Par) -> Balance {
         let (fabric, tables) = (&self.basis.inventory.fabric, &self.plan.tables);
-        let mut why = "no step is possible that makes no link fuller than the busiest".to_owned();
+        let mut why = "every possible step would load some link more than the busiest link".to_owned();
         // Fewer entries at once may be safe where more are not.
         let sizes = match self.blocks {
             Some(blocks) => vec![blocks, blocks / 4, blocks / 16],

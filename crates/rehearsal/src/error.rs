@@ -14,7 +14,7 @@ pub enum RehearsalError {
     /// SLV-REHEARSAL-0001: the emulator cannot do what it was asked for.
     #[error("SLV-REHEARSAL-0001: {0}")]
     Emulator(#[from] EmulatorError),
-    /// SLV-REHEARSAL-0002: a bounded run reached its end before its condition came true.
+    /// SLV-REHEARSAL-0002: the condition that a run waits for did not come true within the time limit.
     #[error("SLV-REHEARSAL-0002: at {now}, after {bound:?}, still waiting until {what}")]
     Bound {
         /// When the run was given up.
@@ -24,7 +24,7 @@ pub enum RehearsalError {
         /// The purpose.
         what: String,
     },
-    /// SLV-REHEARSAL-0003: managers or the emulator do work without end at one instant.
+    /// SLV-REHEARSAL-0003: virtual time does not advance: managers or the emulator do work without end at one instant.
     #[error("SLV-REHEARSAL-0003: {steps} steps at {now} and time does not advance: a wake-up is never served")]
     Stuck {
         /// The instant.

@@ -17,7 +17,7 @@ pub enum Violation {
         /// The other port.
         second: String,
     },
-    /// SLV-REHEARSAL-0102: packets to a live port loop.
+    /// SLV-REHEARSAL-0102: packets to a port that is up go round in a loop.
     #[error("SLV-REHEARSAL-0102: packets to LID {lid} loop at {switch}")]
     Loop {
         /// The LID.
@@ -83,7 +83,7 @@ pub enum Violation {
         /// The switch where the Set was executed.
         at: String,
     },
-    /// SLV-REHEARSAL-0109: the master is idle and reports no error, but there is no route.
+    /// SLV-REHEARSAL-0109: the master is idle and reports no error, but packets of a port do not reach a LID.
     #[error("SLV-REHEARSAL-0109: the master is idle, but packets from {from} do not reach LID {lid}")]
     NoRoute {
         /// The LID.
@@ -109,7 +109,7 @@ pub enum Violation {
         /// The Set.
         what: String,
     },
-    /// SLV-REHEARSAL-0112: more requests on the wire than the window allows.
+    /// SLV-REHEARSAL-0112: a manager has more requests in flight than its window allows.
     #[error("SLV-REHEARSAL-0112: {manager} has {open} requests in flight, at most {limit} are allowed")]
     Window {
         /// The manager.
@@ -160,7 +160,7 @@ pub enum Violation {
         /// How long, in milliseconds.
         millis: u64,
     },
-    /// SLV-REHEARSAL-0114: after the end of the faults, not everything was well in time.
+    /// SLV-REHEARSAL-0114: the time limit after the last fault has passed, and the fabric is not yet as it should be.
     #[error("SLV-REHEARSAL-0114: {seconds} s after the last fault, {when}: {what}")]
     NotConverged {
         /// The fault.

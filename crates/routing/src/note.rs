@@ -80,14 +80,14 @@ pub enum Note {
         /// Entries of switches that exist, for LIDs in use, that the tables read do not have.
         entries: usize,
     },
-    /// SLV-ROUTE-0111: the roots of one part of the fabric.
+    /// SLV-ROUTE-0111: the roots that an engine uses in one part of the fabric.
     Roots {
         /// How the roots were chosen.
         source: RootSource,
         /// The roots, ascending.
         roots: Vec<Guid>,
     },
-    /// SLV-ROUTE-0112: a given root is neither a switch nor on one.
+    /// SLV-ROUTE-0112: a given root is neither a switch nor attached to one; it is left out.
     UnknownRoot {
         /// The GUID that was given.
         guid: Guid,
@@ -220,7 +220,7 @@ impl fmt::Display for Note {
             ),
             Self::EqualRankLinks { count } => write!(
                 f,
-                "{count} links join switches of one rank; the lower GUID counts as up"
+                "{count} links join switches of one rank; the switch with the lower GUID counts as the upper one"
             ),
             Self::RootsConnected { through } => {
                 write!(f, "roots reach each other through {}", Listed(through))

@@ -106,7 +106,7 @@ pub enum Event {
         /// The wait.
         wait: Wait,
     },
-    /// A table was not acknowledged, so later steps were left out.
+    /// The Set of a table was not acknowledged, so later steps were left out.
     StepsLeftOut {
         /// Sets not sent.
         sets: usize,
@@ -202,7 +202,7 @@ pub enum Event {
         /// LFT blocks that later steps have to write.
         left: usize,
     },
-    /// Load is balanced as in a new plan of the engine, or no worse.
+    /// Load is balanced at least as well as in a new plan of the engine.
     Rebalanced {
         /// Number of steps taken.
         steps: u32,
@@ -255,7 +255,7 @@ pub enum Event {
         /// The manager that did not accept.
         by: ManagerName,
     },
-    /// Another manager sent a legal SMInfo command.
+    /// Another manager sent an SMInfo command, and this manager obeys it.
     Told {
         /// The command.
         control: SmControl,
@@ -400,8 +400,8 @@ impl Event {
             Self::BadDatagram { why } => write!(f, "datagram dropped: {why}"),
             Self::DuplicateGuid { guid, what } => write!(
                 f,
-                "two nodes have the GUID {guid}: {what}; correct one GUID; of two hosts the second is left out, of \
-                 switches both"
+                "two nodes have the GUID {guid}: {what}; correct one GUID; until then the second of two hosts is left \
+                 out, or both switches"
             ),
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } => self.of_steps(f),
             Self::LinkLost { .. }

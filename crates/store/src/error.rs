@@ -67,7 +67,7 @@ pub enum StoreError {
     },
     /// SLV-STORE-0007: LIDs were stored earlier, but their file is empty.
     #[error(
-        "SLV-STORE-0007: {} is empty, and plan-state.toml was written beside generation {known} of it; put a good copy \
+        "SLV-STORE-0007: {} is empty, but had generation {known} when plan-state.toml was written; put a good copy \
             back, or delete the empty file (then ports keep the LIDs they hold)",
         path.display()
     )]

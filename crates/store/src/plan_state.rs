@@ -180,12 +180,13 @@ pub fn print_plan_state(state: &PlanState) -> String {
         // As strings of TOML, because engine names are not checked here.
         let names = toml::Value::from(engines.clone());
         text.push_str(&format!(
-            "# The engines that were to plan: with others, the next start plans anew.\nengines = {names}\n"
+            "# The configured engines. If others are configured, the next start plans anew.\nengines = {names}\n"
         ));
     }
     if *lanes_wanted > 0 {
         text.push_str(&format!(
-            "# Lanes that routes might rely on then; the same holds for them.\nlanes_wanted = {lanes_wanted}\n"
+            "# Lanes that routes might rely on. If another number is configured, the next start plans anew.\n\
+             lanes_wanted = {lanes_wanted}\n"
         ));
     }
     if *lane_count > 0 {
@@ -214,8 +215,8 @@ pub fn print_plan_state(state: &PlanState) -> String {
     );
     put_ranges(
         &mut text,
-        "# The same of ports that were taken to be another fabric's. They count again when one of them is \
-         found.\n[lids_aside]\n",
+        "# First and last LID of ports that seemed to be of another fabric. They count again when one of these \
+         ports is found.\n[lids_aside]\n",
         lids_aside,
     );
     text

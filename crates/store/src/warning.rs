@@ -14,7 +14,7 @@ const NAMED_MAX: usize = 20;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateWarning {
-    /// SLV-STORE-0008: two ports have the same LID.
+    /// SLV-STORE-0008: two ports have the same stored LID.
     #[error(
         "SLV-STORE-0008: {} gives LID {lid} to port GUID {first} and to port GUID {second}; the port that holds it in \
          the fabric keeps it, the other port gets another LID; to choose otherwise, correct the file",
@@ -30,10 +30,10 @@ pub enum StateWarning {
         /// The other port.
         second: Guid,
     },
-    /// SLV-STORE-0009: the LIDs are older than the plan state in the same folder.
+    /// SLV-STORE-0009: the stored LIDs are older than the plan state in the same folder.
     #[error(
-        "SLV-STORE-0009: {} is generation {found}, and plan-state.toml was written beside generation {known}: the file \
-         is an older copy without the LIDs assigned since; ports that are up keep their LIDs",
+        "SLV-STORE-0009: {} has generation {found}, but had {known} when plan-state.toml was written: the file is an \
+         older copy without the LIDs assigned since; ports that are up keep their LIDs",
         path.display()
     )]
     OldLids {

@@ -14,11 +14,11 @@ pub enum StudyError {
     /// SLV-STUDY-0001: the caller cancelled the study.
     #[error("SLV-STUDY-0001: the study was cancelled and has no answer; ask again")]
     Cancelled,
-    /// SLV-STUDY-0002: the question names no engine.
-    #[error("SLV-STUDY-0002: the question names no engine; name at least one")]
+    /// SLV-STUDY-0002: the study's settings name no engine.
+    #[error("SLV-STUDY-0002: the study's settings name no engine; name at least one")]
     NoEngine,
-    /// SLV-STUDY-0003: the question names no seed.
-    #[error("SLV-STUDY-0003: the question names no seed for the random choice of lost links; name at least one")]
+    /// SLV-STUDY-0003: the study's settings name no seed for the random choice of lost links.
+    #[error("SLV-STUDY-0003: the study's settings name no seed for the random choice of lost links; name at least one")]
     NoSeed,
     /// The fabric cannot lose the requested links.
     #[error("{cause}")]

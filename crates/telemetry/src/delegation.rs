@@ -35,7 +35,7 @@ pub enum DelegationError {
         /// The word.
         found: String,
     },
-    /// SLV-TELEMETRY-0113: an assignment file names a sampler that does not exist, or one twice.
+    /// SLV-TELEMETRY-0113: an assignment file names a sampler that does not exist, or names one twice.
     #[error("SLV-TELEMETRY-0113: line {line}: sampler {sampler} is not below {count}, or has a line already")]
     Sampler {
         /// Number of the line, from 1.

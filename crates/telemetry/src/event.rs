@@ -27,7 +27,7 @@ pub enum Event {
         /// The node.
         node: Guid,
     },
-    /// SLV-TELEMETRY-0003: an answer is about another port, of another attribute, or from another LID. It was dropped.
+    /// SLV-TELEMETRY-0003: an answer has another port, attribute or LID than the request. It was dropped.
     Stranger {
         /// The port and group that were asked.
         key: SampleKey,
@@ -78,7 +78,7 @@ pub enum Event {
         /// Ports and groups without a sample.
         missing: u32,
     },
-    /// SLV-TELEMETRY-0010: an agent does not have a counter group. It is not asked for it again.
+    /// SLV-TELEMETRY-0010: an agent does not have a counter group. The group is not requested from it again.
     Unsupported {
         /// The port where this was found.
         key: SampleKey,

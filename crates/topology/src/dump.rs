@@ -58,7 +58,7 @@ pub enum DumpError {
         /// The file.
         file: String,
     },
-    /// SLV-TOPOLOGY-0031: a line cannot be read.
+    /// SLV-TOPOLOGY-0031: a line of a dump cannot be read.
     #[error("SLV-TOPOLOGY-0031: {place}: cannot read '{what}'; want {want}")]
     Syntax {
         /// File and line.
@@ -169,10 +169,8 @@ pub enum DumpWarning {
         /// Highest port number of the switch.
         count: u8,
     },
-    /// SLV-TOPOLOGY-0043: the dump has two tables of one switch.
-    #[error(
-        "SLV-TOPOLOGY-0043: {place}: a second table of switch {guid}, the first is in line {first_line}; they agree"
-    )]
+    /// SLV-TOPOLOGY-0043: the dump has the table of a switch twice, with equal entries.
+    #[error("SLV-TOPOLOGY-0043: {place}: a second table of switch {guid}, equal to the first in line {first_line}")]
     SecondTable {
         /// File and line.
         place: Place,

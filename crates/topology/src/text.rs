@@ -82,7 +82,7 @@ pub enum FileError {
         /// The file.
         file: String,
     },
-    /// SLV-TOPOLOGY-0011: a line cannot be read.
+    /// SLV-TOPOLOGY-0011: a line of a topology file cannot be read.
     #[error("SLV-TOPOLOGY-0011: {place}: {what}; want {want}")]
     Syntax {
         /// File and line.
@@ -197,8 +197,8 @@ pub enum Warning {
     },
     /// SLV-TOPOLOGY-0022: a width or speed is unknown.
     #[error(
-        "SLV-TOPOLOGY-0022: {place}: the rate {rate} is not known; the rate of the other end is used, otherwise the \
-         speed stays unknown"
+        "SLV-TOPOLOGY-0022: {place}: the rate {rate} is not known; if the other end states one, that is used, \
+         otherwise the speed stays unknown"
     )]
     UnknownRate {
         /// File and line.
@@ -242,7 +242,7 @@ pub enum Warning {
         first_line: usize,
     },
     /// SLV-TOPOLOGY-0026: two ports have the same GUID.
-    #[error("SLV-TOPOLOGY-0026: {place}: {port} has the GUID {guid}, as has {other}; the GUID means {other}")]
+    #[error("SLV-TOPOLOGY-0026: {place}: {port} has the GUID {guid}, as has {other}; it counts for {other}")]
     SharedPortGuid {
         /// File and line.
         place: Place,

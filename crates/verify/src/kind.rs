@@ -89,7 +89,7 @@ kinds! {
     HostAlone, "SLV-JUDGE-0024", "host-alone";
     /// SLV-JUDGE-0025: nodes are beyond the 63 hops of a directed route, wherever the manager is.
     OutOfReach, "SLV-JUDGE-0025", "out-of-reach";
-    /// SLV-JUDGE-0030: after the change set, some contents differ from the plan.
+    /// SLV-JUDGE-0030: after the change set, some tables or settings would differ from the plan.
     ChangeMissing, "SLV-JUDGE-0030", "change-missing";
     /// SLV-JUDGE-0031: the change set writes something that is not in the plan.
     ChangeBeyond, "SLV-JUDGE-0031", "change-beyond";
@@ -176,7 +176,7 @@ pub enum UnknownKind {
         /// The name given.
         name: String,
     },
-    /// SLV-JUDGE-0101: findings of this kind cannot be accepted.
+    /// SLV-JUDGE-0101: an operator cannot accept findings of this kind (`--accept`).
     #[error("SLV-JUDGE-0101: findings of kind '{name}' cannot be accepted; make a new plan")]
     NotAcceptable {
         /// The name given.

@@ -71,7 +71,7 @@ const OPS_MAX: u64 = 100_000_000;
 /// SLV-WORKLOAD-0010: a collective operation would need more memory than a simulation may take.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "SLV-WORKLOAD-0010: {collective} of {ranks} ranks has {ops} operations, at most {OPS_MAX} are taken; repeat it \
+    "SLV-WORKLOAD-0010: {collective} of {ranks} ranks has {ops} operations, at most {OPS_MAX} are allowed; repeat it \
      less often, or with fewer hosts"
 )]
 pub struct TooManyOps {

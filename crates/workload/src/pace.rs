@@ -32,7 +32,7 @@ pub enum Arrivals {
     },
 }
 
-/// SLV-WORKLOAD-0005: the text does not name a way in which messages arrive at their senders.
+/// SLV-WORKLOAD-0005: the text does not name an arrival process: the times at which hosts get messages to send.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "SLV-WORKLOAD-0005: '{text}' is no arrival process: {what}; known: bernoulli, poisson, even, bursts[:mean=N], \

@@ -49,7 +49,7 @@ fn head(root: &Area<'_>, of: &Backups) -> Result<(), CliError> {
     let legend = [
         (LINK, "a link is lost"),
         (SWITCH, "a switch is lost"),
-        (WEAK, "and hosts are parted, or no plan is found"),
+        (WEAK, "and hosts are cut off from each other, or no plan is found"),
     ];
     let mut left = 24;
     for (colour, words) in legend {

@@ -12,7 +12,7 @@ pub const EXIT_STATUS: Exits = &[
     (
         "1",
         "Done, and the answer is not good: the judge has errors, hosts are isolated or out of the manager's reach, a \
-         link is not ACTIVE for no known reason, or two things differ.",
+         link is not ACTIVE for an unknown reason, or two things differ.",
     ),
     (
         "2",

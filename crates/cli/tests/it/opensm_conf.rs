@@ -15,7 +15,7 @@ fn each_option_is_explained() {
         .says("honoured")
         .says("manager.priority")
         .says("refused")
-        .says("1 option that cannot be done");
+        .says("1 option that Selvedge does not support");
     let found = lab.run(&[&check[..], &["--json"]].concat()).exits(1).json();
     assert_eq!(
         (&found["schema"], &found["ok"], &found["defaults"]),

@@ -63,7 +63,7 @@ impl Verdict {
         for (key, before, after) in lists {
             if before > 0 && after == 0 {
                 let why =
-                    format!("the list in force has {before} entries, this one none: look whether it was cut short");
+                    format!("the list in force has {before} entries, this one none: check whether it was cut short");
                 self.judge(key, Treatment::Warned, why, String::new());
             }
         }

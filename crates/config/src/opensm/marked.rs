@@ -36,13 +36,10 @@ const FORK: &[(&str, &str)] = &[
         "topo_config_",
         "NVIDIA's fork only: compare with a planned fabric by 'selvedge topology diff'",
     ),
-    (
-        "m_key_per_port",
-        "NVIDIA's fork only: one M_Key holds for the whole subnet",
-    ),
+    ("m_key_per_port", "NVIDIA's fork only: the whole subnet has one M_Key"),
     (
         "master_sm_lid",
-        "NVIDIA's fork only: a LID for the master that moves with it; the master keeps its port's own",
+        "NVIDIA's fork only: a LID that moves to each new master; here the master keeps the LID of its port",
     ),
     ("sa_enhanced_trust_model", "NVIDIA's fork only"),
     (
@@ -51,21 +48,21 @@ const FORK: &[(&str, &str)] = &[
     ),
     (
         "key_mgr_",
-        "NVIDIA's fork only: keys of classes beside the M_Key are not managed",
+        "NVIDIA's fork only: of the keys of management classes, only the M_Key is managed",
     ),
     (
         "vs_key",
-        "NVIDIA's fork only: keys of classes beside the M_Key are not managed",
+        "NVIDIA's fork only: of the keys of management classes, only the M_Key is managed",
     ),
     (
         "n2n_",
-        "NVIDIA's fork only: keys of classes beside the M_Key are not managed",
+        "NVIDIA's fork only: of the keys of management classes, only the M_Key is managed",
     ),
     (
         "aggregation_manager",
-        "NVIDIA's fork only: aggregation nodes are left in peace",
+        "NVIDIA's fork only: aggregation nodes are not configured",
     ),
-    ("sharp_", "NVIDIA's fork only: aggregation nodes are left in peace"),
+    ("sharp_", "NVIDIA's fork only: aggregation nodes are not configured"),
     (
         "mepi_",
         "NVIDIA's fork only: vendor-specific port information is neither read nor set",

@@ -40,7 +40,7 @@ pub(super) const BABBLING: Meaning = Meaning::Near(
         conf.settings.manager.disable_babbling_ports = boolean(text).ok_or("TRUE or FALSE")?;
         Ok(())
     },
-    "any trap counts, from 32 a second on; links between switches stay",
+    "traps of every number count, from 32 a second on; links between switches stay enabled",
 );
 
 impl OpenSmOption {

@@ -209,8 +209,8 @@ impl OpenSmConf {
             let line = line.map_or(0, |found| found.line);
             let (treatment, key, why) = option.treatment();
             let why = match why {
-                "" => "this file is there, and OpenSM reads it unasked".to_owned(),
-                why => format!("this file is there, and OpenSM reads it unasked: {why}"),
+                "" => "this file exists, and OpenSM reads it although no option names it".to_owned(),
+                why => format!("this file exists, and OpenSM reads it although no option names it: {why}"),
             };
             let found = Finding::new(line, option.name, option.default, treatment, why);
             self.findings.push(Finding { key, ..found });

@@ -14,13 +14,13 @@ const BOOLEAN: &str = "TRUE or FALSE";
 const KEY64: &str = "a 64-bit number, as 0x0123456789abcdef";
 const LIFE: &str = "0 to 31 (4.096 us x 2^value)";
 
-const NO_QOS: &str =
-    "no tables by policy: with one lane they stay as ports have them, --lanes makes some (docs/lanes.md)";
-const NO_SPEED: &str = "what a link may negotiate is left as the ports have it";
+const NO_QOS: &str = "there are no QoS policies: with one lane, ports keep the tables that they have; with --lanes, \
+    Selvedge writes its own (docs/lanes.md)";
+const NO_SPEED: &str = "ports keep the widths and speeds that they may negotiate";
 const NO_CC: &str = "congestion control is not set up";
 const NO_COUNTERS: &str = "counters are not read by the manager";
-const NO_SA_FILE: &str = "what hosts have asked of the SA is not kept in OpenSM's format";
-const NO_LISTS: &str = "the manager's engines take no such list; 'selvedge route' does, to see what it would give";
+const NO_SA_FILE: &str = "registrations of hosts are not stored in OpenSM's format";
+const NO_LISTS: &str = "the manager's engines take no such list; 'selvedge route' does, and shows the result";
 const OWN_LOG: &str = "the log is a line per event with a code; it has no levels by module";
 
 /// Bit of `log_flags` by which OpenSM dumps its tables (`OSM_LOG_ROUTING`).
@@ -90,7 +90,7 @@ impl OpenSmOption {
         option(
             "m_key_lookup",
             "TRUE",
-            Moot("one M_Key holds for all ports, so none has to be looked up by GUID"),
+            Moot("all ports have the same M_Key, so no key is stored by GUID"),
         ),
         option(
             "sm_key",
@@ -141,7 +141,7 @@ impl OpenSmOption {
         option(
             "leaf_vl_stall_count",
             "0x07",
-            Lacking("one number holds for all ports: vl_stall_count"),
+            Lacking("all ports have the same number: vl_stall_count"),
         ),
         option(
             "head_of_queue_lifetime",
@@ -221,7 +221,7 @@ impl OpenSmOption {
         option(
             "keep_pkey_indexes",
             "TRUE",
-            Moot("keys stay where they are in a port's table, only the first place is the default partition's"),
+            Moot("a key stays at its index of a port's table; only index 0 is reserved for the default partition"),
         ),
         option("sm_assigned_guid", "0x00", Lacking("aliases begin with 0x00140500")),
         option(
@@ -244,12 +244,12 @@ impl OpenSmOption {
         option(
             "force_heavy_sweep",
             "FALSE",
-            Moot("a sweep asks whatever may have changed; 'selvedge sweep' asks everything"),
+            Moot("a sweep reads what may have changed; 'selvedge sweep' reads everything"),
         ),
         option(
             "sweep_on_trap",
             "TRUE",
-            Lacking("every trap is handled: its ports are probed, not the whole fabric"),
+            Lacking("every trap is handled: it causes a probe of ports, not a sweep of the fabric"),
         ),
         option(
             "port_profile_switch_nodes",
@@ -268,8 +268,8 @@ impl OpenSmOption {
             "(null)",
             Engines(
                 "routing.engines",
-                "a plan that the judge refuses is not programmed: the next engine of the list is tried, and there is \
-                 no silent minhop after the last; an engine that does not exist here becomes weave",
+                "a plan that the judge refuses is not sent: the next engine of the list is tried, and minhop is never \
+                 tried silently after the last; an engine that does not exist here becomes weave",
             ),
         ),
         option(
@@ -280,12 +280,12 @@ impl OpenSmOption {
         option(
             "connect_roots",
             "FALSE",
-            Moot("ways between all switches are always planned where they close no circle"),
+            Moot("paths between all switches are always planned, unless they would close a credit loop"),
         ),
         option(
             "use_ucast_cache",
             "FALSE",
-            Moot("tables are always kept and mended; nothing that is still right is computed again"),
+            Moot("tables are always kept and repaired; entries that are still right are not computed again"),
         ),
         option("lid_matrix_dump_file", "(null)", Lacking(NO_LISTS)),
         option("lfts_file", "(null)", Lacking(NO_LISTS)),
@@ -296,7 +296,7 @@ impl OpenSmOption {
         option(
             "max_reverse_hops",
             "0",
-            Lacking("ways that go down and up again would not be free of deadlock"),
+            Lacking("paths that go down and up again could deadlock"),
         ),
         option("ids_guid_file", "(null)", Lacking(NO_LISTS)),
         option(
@@ -305,19 +305,19 @@ impl OpenSmOption {
             file!("routing.guid_order", guid_order_file),
         ),
         option("do_mesh_analysis", "FALSE", Lacking("lash numbers switches by GUID")),
-        option("lash_start_vl", "0", Lacking("lanes are asked for with used_lanes")),
-        option("nue_max_num_vls", "1", Lacking("lanes are asked for with used_lanes")),
+        option("lash_start_vl", "0", Lacking("used_lanes sets the number of lanes")),
+        option("nue_max_num_vls", "1", Lacking("used_lanes sets the number of lanes")),
         option(
             "nue_include_switches",
             "FALSE",
-            Moot("ways between switches are always planned, and judged"),
+            Moot("paths between switches are always planned and judged"),
         ),
         option("port_shifting", "FALSE", Lacking(NO_LISTS)),
-        option("scatter_ports", "0", Lacking("ports are never drawn by lot")),
+        option("scatter_ports", "0", Lacking("ports are never chosen at random")),
         option(
             "guid_routing_order_no_scatter",
             "FALSE",
-            Moot("ports are never drawn by lot"),
+            Moot("ports are never chosen at random"),
         ),
         option("sa_db_file", "(null)", Lacking(NO_SA_FILE)),
         option("sa_db_dump", "FALSE", Lacking(NO_SA_FILE)),
@@ -375,12 +375,12 @@ impl OpenSmOption {
         option(
             "max_wire_smps2",
             "4",
-            Moot("there is one window, which lost SMPs do not widen"),
+            Moot("there is one window, and lost SMPs do not enlarge it"),
         ),
         option(
             "max_smps_timeout",
             "600000",
-            Moot("there is one window, which lost SMPs do not widen"),
+            Moot("there is one window, and lost SMPs do not enlarge it"),
         ),
         option(
             "transaction_timeout",
@@ -398,17 +398,17 @@ impl OpenSmOption {
         option(
             "long_transaction_timeout",
             "500",
-            Moot("one time-out holds for all requests: manager.timeout_ms"),
+            Moot("all requests have the same time-out: manager.timeout_ms"),
         ),
         option(
             "max_msg_fifo_timeout",
             "10000",
-            Moot("requests wait in no queue that hides them"),
+            Moot("there is no such queue; requests beyond a limit get BUSY"),
         ),
         option(
             "single_thread",
             "FALSE",
-            Moot("answers wait for no lock; plans use all cores"),
+            Moot("answers never wait for a lock, and plans use all cores"),
         ),
         option(
             "daemon",
@@ -424,12 +424,12 @@ impl OpenSmOption {
         option(
             "drop_event_subscriptions",
             "FALSE",
-            Lacking("a port that goes loses its subscriptions, always; a standby that takes over keeps the others"),
+            Lacking("a port that is gone loses its subscriptions; a standby that takes over keeps the others"),
         ),
         option(
             "ipoib_mcgroup_creation_validation",
             "TRUE",
-            Lacking("a group is made with what its first member gives, IPoIB or not"),
+            Lacking("a group is created with the values that its first member gives, also a group of IPoIB"),
         ),
         option(
             "mcgroup_join_validation",
@@ -446,7 +446,7 @@ impl OpenSmOption {
         option(
             "fsync_high_avail_files",
             "TRUE",
-            Moot("state is always on the disk before the fabric sees it"),
+            Moot("state is always on the disk before a Set that depends on it is sent"),
         ),
         option("perfmgr", "FALSE", Lacking(NO_COUNTERS)),
         option("perfmgr_redir", "TRUE", Moot(NO_COUNTERS)),
@@ -514,7 +514,7 @@ impl OpenSmOption {
         option(
             "no_clients_rereg",
             "FALSE",
-            Moot("hosts are asked to register again only where their state is lost"),
+            Moot("hosts are asked to register again only if their registrations are lost"),
         ),
         option("disable_multicast", "FALSE", Lacking("groups with members have trees")),
         option(

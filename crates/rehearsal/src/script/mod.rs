@@ -72,7 +72,7 @@ pub enum ScriptError {
         /// The loader's message.
         what: String,
     },
-    /// SLV-REHEARSAL-0203: a command before `fabric`, or about a manager that no `sm` line made.
+    /// SLV-REHEARSAL-0203: a command comes before the `fabric` line, or names a manager that no `sm` line made.
     #[error("SLV-REHEARSAL-0203: there is no {what} yet; add its command before this line")]
     Missing {
         /// The missing part.

@@ -33,7 +33,7 @@ pub enum AliasEvent {
         /// The block.
         block: u8,
     },
-    /// An alias is the own GUID of a new port: it is removed from the port that had it.
+    /// A new port has an alias GUID of another port as its own GUID: the alias is removed from the other port.
     Taken {
         /// The GUID.
         guid: Guid,

@@ -60,7 +60,7 @@ impl fmt::Display for SweepReason {
             Self::LightSweep => f.write_str("a difference found by the light sweep"),
             Self::MasterLost => f.write_str("the loss of the master"),
             Self::Again => f.write_str("failures in the last sweep"),
-            Self::Asked => f.write_str("an SMInfo Get from a manager that was not found"),
+            Self::Asked => f.write_str("an SMInfo Get from a manager that the last sweep did not find"),
             Self::Unanswered => f.write_str("another manager that does not answer"),
             Self::Interval => f.write_str("the interval between sweeps"),
             Self::Overtaken => f.write_str("a link that was lost while the plan was applied"),

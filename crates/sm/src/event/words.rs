@@ -92,7 +92,7 @@ impl Event {
             ),
             Self::WaitEnded { wait } => write!(
                 f,
-                "a sweep is due: phase {} of {} is planned again, and its remaining wait counts",
+                "a sweep is due: phase {} of {} is planned again, and the time already waited counts",
                 wait.phase, wait.phases
             ),
             Self::StepsLeftOut { sets } => write!(

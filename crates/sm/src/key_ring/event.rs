@@ -26,7 +26,7 @@ pub enum KeyEvent {
         /// The first of these ports.
         what: String,
     },
-    /// This manager shows another SM_Key.
+    /// This manager shows a new SM_Key in SMInfo.
     SmKeyChanged,
 }
 

@@ -95,7 +95,10 @@ impl fmt::Display for MulticastEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InForce { groups, sets } => {
-                write!(f, "multicast: {groups} groups with members in force, {sets} Sets")
+                write!(
+                    f,
+                    "multicast tables of {groups} groups with members are in force, {sets} Sets"
+                )
             }
             Self::Silent { what } => write!(
                 f,
@@ -123,7 +126,7 @@ impl fmt::Display for MulticastEvent {
             Self::Moved { trees, left } => {
                 write!(
                     f,
-                    "multicast: {trees} trees move to better ones, {left} more may follow"
+                    "{trees} multicast trees are replaced by better ones, {left} more may follow"
                 )
             }
             Self::Unreached { members, mlid, member } => write!(

@@ -64,7 +64,7 @@ impl Subject {
             | Self::BitErrors => "reseat the cable, clean its connectors, then replace it",
             Self::Counter(Metric::LinkDowned) => "check whether the node was restarted; else reseat the cable",
             Self::Counter(Metric::RcvRemotePhysicalErrors) => "look for errors at the ports on the way to this one",
-            Self::Counter(Metric::RcvSwitchRelayErrors) => "check the tables: 'selvedge routes' to the LIDs in use",
+            Self::Counter(Metric::RcvSwitchRelayErrors) => "check the forwarding tables: 'selvedge status findings'",
             Self::Counter(Metric::XmitDiscards) => "check whether the receiver is congested, slow, or gone",
             Self::Counter(Metric::XmitConstraintErrors | Metric::RcvConstraintErrors) => {
                 "check the partitions of the hosts that send over this link"

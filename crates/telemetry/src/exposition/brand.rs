@@ -91,7 +91,7 @@ pub enum BrandError {
         /// What was expected.
         expected: Brand,
     },
-    /// SLV-TELEMETRY-0213: a port with an expected brand and type does not exist.
+    /// SLV-TELEMETRY-0213: the list of expected brands and types names a port that does not exist.
     #[error(
         "SLV-TELEMETRY-0213: port {port} of node {node} was expected to be of {expected}, and does not exist; check \
          the GUID and the port number"

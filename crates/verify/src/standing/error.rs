@@ -45,7 +45,7 @@ pub enum StandingError {
         /// Largest supported number.
         limit: u64,
     },
-    /// SLV-JUDGE-0305: there is no such table entry.
+    /// SLV-JUDGE-0305: a switch has no table entry for a LID.
     #[error("SLV-JUDGE-0305: switch {} has no entry for LID {lid}", switch.0)]
     NoSuchEntry {
         /// The switch.
