@@ -20,6 +20,7 @@ mod model;
 mod out_of_service;
 mod partition;
 mod plan;
+mod query;
 mod rebalance;
 mod routing;
 mod select;
