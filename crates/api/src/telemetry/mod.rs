@@ -1,5 +1,13 @@
 //! Sampling of counters: how it goes, and the counters of ports.
 
+mod history;
+
+pub use history::{
+    HistoryState, SeriesQuery, SliceQuery, StoredEvent, StoredEventQuery, StoredEvents, TelemetryGap, TelemetryHistory,
+    TelemetryPoint, TelemetrySeries, TelemetrySlice, TelemetrySlicePort, TimeRange, Topology, TopologyLink,
+    TopologyNode, TopologyQuery, TopologyVersion, TopologyVersions,
+};
+
 use selvedge_types::{Guid, NodeKind, PortState};
 use serde::{Deserialize, Serialize};
 
