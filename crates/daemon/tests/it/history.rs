@@ -227,6 +227,8 @@ fn totals_go_on_after_a_manager_was_killed() {
     stop(first);
     // Somebody resets the counter meanwhile: only a manager that knows the totals counts on.
     write_counter(&mut tool, host.lid, 1, 7);
+    // Some slots are missing then, which is said.
+    std::thread::sleep(Duration::from_secs(2));
     let second = attached(&base, &killed);
     let manager = &second.manager;
     let after = wait_for("slots of the second", || {
