@@ -16,8 +16,8 @@ use crate::worker::{Note, Worker, newest};
 /// A thread that takes plans in force, with the fabrics that they are of.
 pub(crate) type Surveyor = Worker<(Arc<Fabric>, Arc<Plan>)>;
 
-/// Starts the thread. A newer plan supersedes those that wait. Nodes have the operator's names. `resumed` has the samples
-/// from which the sampler goes on: they go before the first inventory.
+/// Starts the thread. A newer plan supersedes those that wait. Nodes have the operator's names. `resumed` has the
+/// samples from which the sampler goes on: they go before the first inventory.
 pub(crate) fn surveyor(
     notes: Sender<Note>,
     shared: Arc<Shared>,

@@ -192,7 +192,7 @@ impl Writer<'_> {
         self.event(severity, &notice.to_string());
     }
 
-    /// Reports an event whose text begins with its code.
+    /// Reports an event. Its text begins with its code.
     fn event(&self, severity: Severity, text: &str) {
         let (code, text) = text.split_once(": ").unwrap_or(("SLV-HISTORY-0001", text));
         self.shared.event(self.shared.clock.now(), severity, code, text);
