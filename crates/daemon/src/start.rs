@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
@@ -14,7 +14,7 @@ use selvedge_health::Known;
 use selvedge_planner::{DefaultJudge, Judge};
 use selvedge_sm::{Config, Mode, PersistentState, Sm, View};
 use selvedge_store::{Disk, Found, StateDir, StateWarning, StoreError};
-use selvedge_telemetry::{Consumer, Sample, Sampler};
+use selvedge_telemetry::{Consumer, Sampler};
 use selvedge_transport::ibsim::IbsimServer;
 use selvedge_transport::{PortSpec, Role, open};
 use selvedge_types::Guid;
@@ -37,7 +37,7 @@ use crate::record::{Header, Recorder};
 use crate::reload::Aside;
 use crate::service::Manager;
 use crate::shared::Shared;
-use crate::telemetry::history::{self, Place};
+use crate::telemetry::history::{self, Place, Resumed};
 use crate::telemetry::{self, Gatherer, Telemetry};
 use crate::worker::{Expected, Note};
 
@@ -313,7 +313,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     })
 }
 
-type Gathering = (Option<Gatherer>, Option<Receiver<Vec<Sample>>>);
+type Gathering = (Option<Gatherer>, Option<Resumed>);
 
 /// Starts the threads that take what the sampler finds: the store first, then the other consumers.
 /// Without a sampler there are none.
