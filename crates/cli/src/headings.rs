@@ -183,6 +183,7 @@ const HEADINGS: [(&str, &[&str]); 23] = [
             "nodes",
             "print",
             "step",
+            "until",
             "top",
             "slots",
             "metrics",
@@ -196,8 +197,9 @@ const HEADINGS: [(&str, &[&str]); 23] = [
 ];
 
 /// Flags that have another meaning in one command: command, long name, heading.
-const ELSEWHERE: [(&str, &str, &str); 24] = [
+const ELSEWHERE: [(&str, &str, &str); 25] = [
     ("transition", "to", "Routing"),
+    ("plot", "since", "Output"),
     ("status", "state", "Rows and their order"),
     ("run", "socket", "Process"),
     ("watch", "socket", "Process"),

@@ -1,6 +1,8 @@
 //! `selvedge telemetry`: counters of all ports, from the running manager that samples them.
 
+mod history;
 mod live;
+mod plot;
 mod port;
 mod sets;
 mod status;
@@ -23,6 +25,8 @@ enum Command {
     Top(top::TopArgs),
     Port(port::PortArgs),
     Watch(live::WatchArgs),
+    Plot(plot::PlotArgs),
+    History(history::HistoryArgs),
     Sets(sets::SetsArgs),
 }
 
@@ -34,6 +38,8 @@ impl TelemetryArgs {
             Command::Top(args) => args.format.json,
             Command::Port(args) => args.format.json,
             Command::Watch(args) => args.format.json,
+            Command::Plot(args) => args.format.json,
+            Command::History(args) => args.format.json,
             Command::Sets(args) => args.format.json,
         }
     }
@@ -46,6 +52,8 @@ pub fn run(args: &TelemetryArgs) -> Result<Exit, CliError> {
         Command::Top(args) => top::run(args),
         Command::Port(args) => port::run(args),
         Command::Watch(args) => live::run(args),
+        Command::Plot(args) => plot::run(args),
+        Command::History(args) => history::run(args),
         Command::Sets(args) => sets::run(args),
     }
 }

@@ -30,6 +30,7 @@ use crate::out_of_service::Roster;
 use crate::record::Recorder;
 use crate::shared::Shared;
 use crate::systemd::Systemd;
+use crate::telemetry::history::Resumed;
 use crate::telemetry::{Gatherer, Surveyor, surveyor};
 use crate::worker::{Expected, Note, ToCompare, ToStore, Worker};
 use crate::worker::{backer, comparer, compute_in_place, expecter, indexer, planner, storer};
@@ -138,6 +139,8 @@ pub(crate) struct Parts {
     pub(crate) coordinator: Coordinator,
     pub(crate) roster: Arc<Roster>,
     pub(crate) gatherer: Option<Gatherer>,
+    /// Samples from which the sampler goes on, if counters are stored.
+    pub(crate) resumed: Option<Resumed>,
 }
 
 impl Driver {
@@ -155,7 +158,7 @@ impl Driver {
             desk.listen();
         }
         let shared = parts.shared;
-        let surveyor = surveyor(sender.clone(), Arc::clone(&shared))?;
+        let surveyor = surveyor(sender.clone(), Arc::clone(&shared), parts.resumed)?;
         Ok(Self {
             sm: parts.sm,
             seat: Seat::new(desk)?,
@@ -361,6 +364,7 @@ impl Driver {
                 Note::Surveyed { generation, inventory } => {
                     self.coordinate(In::Surveyed { generation, inventory })?;
                 }
+                Note::Resume(samples) => self.coordinate(In::Resume(samples))?,
                 Note::Superseded => {}
                 Note::Persisted { id, result } => self.state_stored(id, result)?,
                 Note::KnownStored { id, result } => self.known_stored(id, result)?,

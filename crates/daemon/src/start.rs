@@ -37,6 +37,7 @@ use crate::record::{Header, Recorder};
 use crate::reload::Aside;
 use crate::service::Manager;
 use crate::shared::Shared;
+use crate::telemetry::history::{self, Place, Resumed};
 use crate::telemetry::{self, Gatherer, Telemetry};
 use crate::worker::{Expected, Note};
 
@@ -105,6 +106,8 @@ pub struct Options {
     pub judge: Arc<dyn Judge>,
     /// The disk of the state folder; `None` for the operating system's.
     pub disk: Option<Arc<dyn Disk>>,
+    /// The disk of stored counters; `None` for the operating system's. Another one has no events and topology versions.
+    pub history_disk: Option<Arc<dyn selvedge_history::Disk>>,
     /// Take every slot of the sampler.
     pub consumers: Vec<Box<dyn Consumer>>,
 }
@@ -126,6 +129,7 @@ impl Options {
             expected: None,
             judge: Arc::new(DefaultJudge::default()),
             disk: None,
+            history_disk: None,
             consumers: Vec::new(),
         }
     }
@@ -241,6 +245,7 @@ fn administrated(settings: &Settings, found: Found, has_folder: bool, until: Unt
 pub fn start(options: Options) -> Result<Running, DaemonError> {
     let clock = Clock::start();
     let mut settings = options.settings;
+    let place_at = place_at(&settings, &options.door, (options.disk.is_some(), options.history_disk));
     let folder = open_folder(settings.daemon.state_dir.as_deref(), options.disk)?.map(Arc::new);
     let roster = Arc::new(Roster::read(folder.clone())?);
     settings.policy.out_of_service = roster.list();
@@ -267,7 +272,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         Names::new(options.names),
         (settings.daemon.event_ring, options.log),
         (name, local),
-        Telemetry::new(sampling.clone()),
+        Telemetry::new(sampling.clone(), place_at(local)),
     ));
     for doubt in doubts {
         shared.notice(&Notice::StateDoubtful(doubt));
@@ -283,12 +288,11 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     };
     let config = manager_config(options.mode, local, &settings);
     let administrated = administrated(&settings, found, folder.is_some(), options.until);
+    let (gatherer, resumed) = gathering(&shared, options.consumers)?;
     let driver = Driver::new(Parts {
-        coordinator: Coordinator::new(clock.now(), &config, Some(administrated))
-            .sampling(sampling.clone().map(Sampler::new)),
-        gatherer: sampling
-            .map(|_| Gatherer::start(Arc::clone(&shared), options.consumers))
-            .transpose()?,
+        coordinator: Coordinator::new(clock.now(), &config, Some(administrated)).sampling(sampling.map(Sampler::new)),
+        gatherer,
+        resumed,
         sm: Sm::new(config, options.judge, state).remembering(known),
         port,
         until: options.until,
@@ -307,6 +311,39 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         manager,
         thread: thread.map_err(|cause| DaemonError::Thread { cause })?,
     })
+}
+
+type Gathering = (Option<Gatherer>, Option<Resumed>);
+
+/// Starts the threads that take what the sampler finds: the store first, then the other consumers.
+/// Without a sampler there are none.
+fn gathering(shared: &Arc<Shared>, consumers: Vec<Box<dyn Consumer>>) -> Result<Gathering, DaemonError> {
+    if !shared.telemetry.has_sampler() {
+        return Ok((None, None));
+    }
+    let (keeper, resumed) = history::begin(shared)?.unzip();
+    let keeper = keeper.map(|keeper| -> Box<dyn Consumer> { Box::new(keeper) });
+    let consumers = keeper.into_iter().chain(consumers).collect();
+    Ok((Some(Gatherer::start(Arc::clone(shared), consumers)?), resumed))
+}
+
+/// Returns what says where counters are stored once the port is known. A state folder on another disk than the
+/// operating system's (`has_disk`) has no place for them.
+fn place_at(
+    settings: &Settings,
+    door: &Door,
+    (has_disk, disk): (bool, Option<Arc<dyn selvedge_history::Disk>>),
+) -> impl FnOnce(LocalPort) -> Option<Place> + use<> {
+    let emulated = match door {
+        Door::Emulated { name, .. } => Some(format!("emulated {name}")),
+        Door::Port(_) => None,
+    };
+    let is_elsewhere = has_disk && disk.is_none() && settings.history.folder.is_none();
+    let settings = (!is_elsewhere).then(|| settings.clone());
+    move |local| {
+        let fabric = emulated.unwrap_or_else(|| format!("port {}", local.port_guid));
+        Place::of(&settings?, fabric, disk)
+    }
 }
 
 type Opened = (Box<dyn MadPort>, String, Option<HostHandle>);

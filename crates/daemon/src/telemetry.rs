@@ -10,7 +10,9 @@
 
 mod counters;
 mod gather;
+pub(crate) mod history;
 mod metrics;
+mod place;
 mod reports;
 mod sets;
 mod shown;

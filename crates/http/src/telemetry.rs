@@ -9,11 +9,14 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use selvedge_api::{CounterQuery, Error, ErrorKind, MetricsQuery, SetForm, SetQuery};
-use selvedge_daemon::Metrics;
+use selvedge_api::{
+    Body, CounterQuery, Error, ErrorKind, MetricsQuery, SeriesQuery, SetForm, SetQuery, SliceQuery, StoredEventQuery,
+    TopologyQuery,
+};
+use selvedge_daemon::{Metrics, Service};
 
 use crate::answers::Answers;
 use crate::routes::{Parameters, Shared, parameters, refusal, show};
@@ -31,25 +34,67 @@ pub(crate) fn routes() -> Router<Arc<Answers>> {
             "/api/v1/telemetry",
             get(async |State(answers): Shared| show(answers.small(|s| s.telemetry()).await)),
         )
-        .route("/api/v1/telemetry/counters", get(counters))
+        .route(
+            "/api/v1/telemetry/counters",
+            asked(CounterQuery::of, |s, query| s.counters(query)),
+        )
         .route(
             "/api/v1/telemetry/sets",
             get(async |State(answers): Shared| show(answers.alone(|s| s.metric_sets()).await)),
         )
         .route("/api/v1/telemetry/set", get(set))
+        .merge(history_routes())
         .merge(metric_routes())
+}
+
+/// Returns a router of the paths of stored counters.
+fn history_routes() -> Router<Arc<Answers>> {
+    Router::new()
+        .route(
+            "/api/v1/telemetry/history",
+            get(async |State(answers): Shared| show(answers.alone(|s| s.history()).await)),
+        )
+        .route(
+            "/api/v1/telemetry/history/series",
+            asked(SeriesQuery::of, |s, query| s.history_series(query)),
+        )
+        .route(
+            "/api/v1/telemetry/history/ports",
+            asked(SliceQuery::of, |s, query| s.history_ports(query)),
+        )
+        .route(
+            "/api/v1/telemetry/history/events",
+            asked(StoredEventQuery::of, |s, query| s.history_events(query)),
+        )
+        .route(
+            "/api/v1/telemetry/history/topologies",
+            get(async |State(answers): Shared| show(answers.alone(|s| s.history_topologies()).await)),
+        )
+        .route(
+            "/api/v1/telemetry/history/topology",
+            asked(TopologyQuery::of, |s, query| s.history_topology(*query)),
+        )
+}
+
+/// The parameters of a query.
+type Pairs = [(String, String)];
+
+/// Answers a question that comes as the parameters of a query.
+fn asked<Q: Send + 'static, T: Body + 'static>(
+    read: fn(&Pairs) -> Result<Q, Error>,
+    answer: fn(&dyn Service, &Q) -> Result<T, Error>,
+) -> MethodRouter<Arc<Answers>> {
+    get(move |State(answers): Shared, query: Parameters| async move {
+        match parameters(query).and_then(|query| read(&query)) {
+            Ok(query) => show(answers.alone(move |service| answer(service, &query)).await),
+            Err(error) => refusal(&error),
+        }
+    })
 }
 
 /// Returns a router of the metrics alone.
 pub(crate) fn metric_routes() -> Router<Arc<Answers>> {
     Router::new().route("/metrics", get(metrics))
-}
-
-async fn counters(State(answers): Shared, query: Parameters) -> Response {
-    match parameters(query).and_then(|query| CounterQuery::of(&query)) {
-        Ok(query) => show(answers.alone(move |s| s.counters(&query)).await),
-        Err(error) => refusal(&error),
-    }
 }
 
 async fn set(State(answers): Shared, query: Parameters) -> Response {

@@ -9,6 +9,7 @@ use selvedge_telemetry::prometheus::data_bytes_per_s;
 use selvedge_telemetry::{Group, How, Latest, Metric, NodeEntry, PortEntry, SampleKey, Shown};
 use selvedge_types::Guid;
 
+use super::place;
 use super::state::{Snapshot, Telemetry};
 
 /// Most ports in an answer that has all their counters.
@@ -119,36 +120,13 @@ impl<'a> Reader<'a> {
         let Some(name) = &query.node else {
             return Ok(nodes.iter().flat_map(|(guid, node)| ports(*guid, node)).collect());
         };
-        let guid: Option<Guid> = name.parse().ok();
-        let named = nodes
-            .iter()
-            .filter(|(of, node)| node.description == *name || Some(**of) == guid);
-        let named: Vec<_> = named.collect();
-        let (guid, node) = match named[..] {
-            [(guid, node)] => (*guid, node),
-            [] => {
-                let known = nodes.values().map(|node| node.description.as_str());
-                let hint = closest(name, known).map_or_else(String::new, |name| format!("; did you mean {name}?"));
-                return Err(ErrorKind::NoSuchPlace.error(format!("there is no node '{name}'{hint}")));
-            }
-            _ => {
-                let guids: Vec<String> = named.iter().map(|(guid, _)| guid.to_string()).collect();
-                let what = format!(
-                    "several nodes are named '{name}'; name one by GUID: {}",
-                    guids.join(", ")
-                );
-                return Err(ErrorKind::NoSuchPlace.error(what));
-            }
-        };
+        let (guid, node) = place::node(&self.snapshot.inventory, name)?;
         let Some(number) = query.port else {
             return Ok(ports(guid, node).collect());
         };
         match self.at(guid, number) {
             Some(at) => Ok(vec![at]),
-            None => {
-                let what = format!("node '{name}' has {} ports, and no port {number}", node.ports.len());
-                Err(ErrorKind::NoSuchPlace.error(what))
-            }
+            None => Err(place::no_port(name, node, number)),
         }
     }
 
@@ -262,7 +240,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-const fn how(how: How) -> &'static str {
+pub(super) const fn how(how: How) -> &'static str {
     match how {
         How::Read => "read",
         How::Unchanged => "unchanged",

@@ -7,11 +7,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use selvedge_telemetry::{Config, Counters, Event, Inventory, Latest, SlotData, SlotReport, Why};
 use selvedge_types::Guid;
 
+use super::history::{Place, Store};
+
 /// What the sampler found so far, for readers.
 #[derive(Debug)]
 pub struct Telemetry {
     /// Parameters of the sampler; `None`: there is none.
     config: Option<Config>,
+    /// The store of counters, events and versions of the topology.
+    pub(super) store: Store,
     state: Mutex<State>,
     /// Slots that wait for the thread.
     pub(super) backlog: AtomicUsize,
@@ -57,10 +61,12 @@ type State = Snapshot;
 
 impl Telemetry {
     /// Returns the state before the first slot; `None`: there is no sampler.
-    pub(crate) fn new(config: Option<Config>) -> Self {
+    pub(crate) fn new(config: Option<Config>, place: Option<Place>) -> Self {
         let classes = config.iter().flat_map(|config| &config.classes);
         let classes = classes.map(|_| ClassState::default()).collect();
         Self {
+            // Without a sampler nothing fills a store.
+            store: Store::new(place.filter(|_| config.is_some())),
             config,
             state: Mutex::new(State {
                 classes: Arc::new(classes),

@@ -1,9 +1,17 @@
 //! Sampling of counters: how it goes, and the counters of ports.
 
+mod history;
+
+pub use history::{
+    HistoryState, SeriesQuery, SliceQuery, StoredEvent, StoredEventQuery, StoredEvents, TelemetryGap, TelemetryHistory,
+    TelemetryPoint, TelemetrySeries, TelemetrySlice, TelemetrySlicePort, TimeRange, Topology, TopologyLink,
+    TopologyNode, TopologyQuery, TopologyVersion, TopologyVersions,
+};
+
 use selvedge_types::{Guid, NodeKind, PortState};
 use serde::{Deserialize, Serialize};
 
-use crate::{Body, End, Error, ErrorKind};
+use crate::{Body, End, Error, ErrorKind, query};
 
 /// Whether counters are sampled at present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -235,12 +243,7 @@ pub struct CounterQuery {
 impl CounterQuery {
     /// Reads the parameters of a query. An unknown name is refused.
     pub fn of(parameters: &[(String, String)]) -> Result<Self, Error> {
-        let mut query = Self::default();
-        for (name, value) in parameters {
-            query
-                .take(name, value)
-                .map_err(|what| ErrorKind::BadRequest.error(what))?;
-        }
+        let query = query::read(parameters, Self::take)?;
         match query.port.is_some() && query.node.is_none() {
             true => Err(ErrorKind::BadRequest.error("port without node: say of which node, as node=leaf-1")),
             false => Ok(query),
@@ -248,13 +251,12 @@ impl CounterQuery {
     }
 
     fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let wrong = |want: &str| format!("{name}={value}: want {want}");
-        let flag = || value.parse().map_err(|_| wrong("true or false"));
+        let flag = || query::parse(name, value, "true or false");
         match name {
             "node" => self.node = Some(value.to_owned()),
-            "port" => self.port = Some(value.parse().map_err(|_| wrong("the number of a port, 1 to 254"))?),
+            "port" => self.port = Some(query::parse(name, value, "the number of a port, 1 to 254")?),
             "by" => self.by = Some(value.to_owned()),
-            "limit" => self.limit = Some(value.parse().map_err(|_| wrong("a number of ports"))?),
+            "limit" => self.limit = Some(query::parse(name, value, "a number of ports")?),
             "counters" => self.counters = flag()?,
             "peers" => self.peers = flag()?,
             other => {
@@ -269,17 +271,15 @@ impl CounterQuery {
     /// Returns the query as parameters.
     #[must_use]
     pub fn parameters(&self) -> Vec<(String, String)> {
-        let pair = |name: &str, value: Option<String>| value.map(|value| (name.to_owned(), value));
-        let yes = |name: &str, is_set: bool| pair(name, is_set.then(|| "true".to_owned()));
-        let all = [
-            pair("node", self.node.clone()),
-            pair("port", self.port.map(|port| port.to_string())),
-            pair("by", self.by.clone()),
-            pair("limit", self.limit.map(|limit| limit.to_string())),
-            yes("counters", self.counters),
-            yes("peers", self.peers),
-        ];
-        all.into_iter().flatten().collect()
+        let yes = |is_set: bool| is_set.then(|| "true".to_owned());
+        query::written([
+            ("node", self.node.clone()),
+            ("port", self.port.map(|port| port.to_string())),
+            ("by", self.by.clone()),
+            ("limit", self.limit.map(|limit| limit.to_string())),
+            ("counters", yes(self.counters)),
+            ("peers", yes(self.peers)),
+        ])
     }
 }
 
@@ -333,12 +333,7 @@ pub struct SetQuery {
 impl SetQuery {
     /// Reads the parameters of a query. An unknown name is refused.
     pub fn of(parameters: &[(String, String)]) -> Result<Self, Error> {
-        let mut query = Self::default();
-        for (name, value) in parameters {
-            query
-                .take(name, value)
-                .map_err(|what| ErrorKind::BadRequest.error(what))?;
-        }
+        let query = query::read(parameters, Self::take)?;
         match query.name.is_empty() {
             true => Err(ErrorKind::BadRequest.error("name is missing: say which metric set, as name=ibfabric")),
             false => Ok(query),
@@ -349,10 +344,7 @@ impl SetQuery {
         match name {
             "name" => value.clone_into(&mut self.name),
             "metrics" => self.metrics = Some(value.to_owned()),
-            "job_id" => {
-                let number = value.parse();
-                self.job_id = number.map_err(|_| format!("job_id={value}: want the number of a job"))?;
-            }
+            "job_id" => self.job_id = query::parse(name, value, "the number of a job")?,
             "form" => {
                 self.form = match value {
                     "ldms" => SetForm::Ldms,
@@ -372,16 +364,17 @@ impl SetQuery {
     /// Returns the query as parameters.
     #[must_use]
     pub fn parameters(&self) -> Vec<(String, String)> {
-        let pair = |name: &str, value: String| (name.to_owned(), value);
         let form = match self.form {
             SetForm::Ldms => "ldms",
             SetForm::Csv => "csv",
             SetForm::CsvRow => "csv-row",
         };
-        let mut all = vec![pair("name", self.name.clone()), pair("form", form.to_owned())];
-        all.extend(self.metrics.clone().map(|metrics| pair("metrics", metrics)));
-        all.push(pair("job_id", self.job_id.to_string()));
-        all
+        query::written([
+            ("name", Some(self.name.clone())),
+            ("form", Some(form.to_owned())),
+            ("metrics", self.metrics.clone()),
+            ("job_id", Some(self.job_id.to_string())),
+        ])
     }
 }
 
@@ -400,13 +393,7 @@ pub struct MetricsQuery {
 impl MetricsQuery {
     /// Reads the parameters of a query. An unknown name is refused.
     pub fn of(parameters: &[(String, String)]) -> Result<Self, Error> {
-        let mut query = Self::default();
-        for (name, value) in parameters {
-            query
-                .take(name, value)
-                .map_err(|what| ErrorKind::BadRequest.error(what))?;
-        }
-        Ok(query)
+        query::read(parameters, Self::take)
     }
 
     fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
