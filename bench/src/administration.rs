@@ -28,7 +28,7 @@ pub use table::{csv, json, summary};
 pub const FABRICS: [&str; 1] = ["mport:m=36,n=3"];
 /// Target for the p99 of path queries while the whole fabric is routed again.
 pub const P99_TARGET_MS: f64 = 10.0;
-/// Longest time that is waited for a manager.
+/// Longest wait for a manager.
 const LIMIT: Duration = Duration::from_secs(400);
 /// How long the subnet must have been up after an act, before the act counts as over.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -37,27 +37,27 @@ const UP: &str = "SUBNET UP";
 /// Engines of Selvedge: the first is the default of an operator, the second routes the whole fabric again.
 const ENGINES: [&str; 2] = ["auto", "updn"];
 
-/// What is measured.
+/// The measurements to make.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// OpenSM's variants; Selvedge is measured first.
     pub peers: Vec<Who>,
-    /// How often everything is done.
+    /// Number of repetitions of everything.
     pub repeats: usize,
-    /// How long is asked while nothing happens.
+    /// How long clients send queries while nothing happens.
     pub rest: Duration,
 }
 
-/// An act during the path queries.
+/// What happens to the fabric or the manager during the path queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Act {
-    /// Nothing.
+    /// Nothing happens.
     Rest,
     /// SIGHUP: everything is discovered and routed again.
     Sweep,
     /// A top switch dies.
     Dies,
-    /// It comes back.
+    /// The top switch comes back.
     Returns,
     /// Another routing engine: every table changes. Selvedge only, because OpenSM reads its engine at its start.
     Engine,
@@ -75,30 +75,31 @@ impl fmt::Display for Act {
     }
 }
 
-/// One manager and one act.
+/// Figures of one manager during one act.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The fabric, as given.
     pub spec: String,
-    /// Its hosts.
+    /// Number of hosts of the fabric.
     pub hosts: usize,
     /// The manager that answers.
     pub who: Who,
-    /// In which repetition.
+    /// Number of the repetition.
     pub pair: usize,
-    /// What happens meanwhile.
+    /// The act during these queries.
     pub act: Act,
-    /// From the act to the last SUBNET UP that it brings about, in seconds.
+    /// Time from the act to the last SUBNET UP that follows from it, in seconds.
     pub took_s: Option<f64>,
     /// Figures of path queries.
     pub paths: Figures,
-    /// Figures of the agent of the manager's port, asked at the same rate by the same route: the cost of the test bed.
+    /// Figures of Gets to the agent of the manager's port, at the same rate and by the same route: they show the cost
+    /// of the test bed.
     pub agent: Figures,
     /// Load of the machine when the act began.
     pub load: f64,
 }
 
-/// Every manager on one fabric: a fresh emulator each, the same acts.
+/// Measures every manager on one fabric: each on a fresh emulator, with the same acts.
 pub fn measure(case: &Case, options: &Options, bar: &ProgressBar) -> Result<Vec<Row>, BenchError> {
     let mut managers = vec![Who::Selvedge];
     managers.extend(options.peers.iter().cloned());
@@ -156,7 +157,7 @@ impl<'c> Stage<'c> {
         Ok(stage)
     }
 
-    /// Asks for paths all the time, and does one thing after the other.
+    /// Runs all acts one after another, while clients send path queries all the time.
     fn all_acts(mut self, pair: usize, options: &Options) -> Result<Vec<Row>, BenchError> {
         let clients = Clients::start(self.case, self.lab.base())?;
         let mut spans = Vec::new();
@@ -232,7 +233,7 @@ impl<'c> Stage<'c> {
         self.log().matches(UP).count()
     }
 
-    /// Waits until the subnet is up again and stays so; gives when it came up last.
+    /// Waits until the subnet is up again and stays up. Returns when it came up last.
     fn wait_ups(&mut self, before: usize) -> Result<Instant, BenchError> {
         let (mut seen, mut at) = (before, Instant::now());
         let end = at + LIMIT;
@@ -273,7 +274,7 @@ impl<'c> Stage<'c> {
     }
 }
 
-/// An act and when it was.
+/// An act, and when it began and ended.
 struct Span {
     act: Act,
     began: Instant,
@@ -283,7 +284,7 @@ struct Span {
 }
 
 impl Manager {
-    /// Starts it; does not wait.
+    /// Starts the manager, and does not wait.
     fn start(who: &Who, case: &Case, lab: &PeerLab) -> Result<Self, BenchError> {
         match who {
             Who::Selvedge => {
@@ -307,13 +308,13 @@ impl Manager {
     }
 }
 
-/// No light sweeps, as OpenSM's sweep_interval 0.
+/// Writes a configuration without light sweeps, as OpenSM's `sweep_interval 0`.
 fn configure(file: &Path, engine: &str) -> Result<(), BenchError> {
     let text = format!("[routing]\nengines = [\"{engine}\"]\n[manager]\nsweep_interval_s = 0\n");
     fs::write(file, text).map_err(BenchError::store("writing", file.display()))
 }
 
-/// Lets time pass: clients ask meanwhile.
+/// Waits, while clients send queries.
 fn pause(time: Duration) {
     let end = Instant::now() + time;
     while let Some(left) = end

@@ -13,7 +13,7 @@ use crate::formula::{Counts, Minimum};
 use crate::opensm::Variant;
 use crate::{machine, opensm, ours};
 
-/// What is measured.
+/// The measurements to make.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Our program.
@@ -22,7 +22,7 @@ pub struct Options {
     pub repeats: usize,
     /// OpenSM's variants.
     pub variants: Vec<Variant>,
-    /// MADs of each blast.
+    /// Number of MADs of each blast.
     pub blast_mads: usize,
 }
 
@@ -39,25 +39,25 @@ impl Options {
 pub struct Phase {
     /// `before` or `after`.
     pub name: &'static str,
-    /// Its result.
+    /// Result of the blast.
     pub blast: Blast,
 }
 
-/// One run of Selvedge and the ceiling around it.
+/// One run of Selvedge, and the most MADs a second that the simulator answered before and after it.
 #[derive(Clone, Debug)]
 pub struct OurSample {
     /// The pair of runs that it belongs to: Selvedge, then OpenSM.
     pub pair: usize,
     /// The run.
     pub run: ours::Run,
-    /// Blasts around it.
+    /// Blasts before and after it.
     pub blasts: Vec<Phase>,
-    /// Load of the machine when it began.
+    /// Load of the machine when the run began.
     pub load: f64,
 }
 
 impl OurSample {
-    /// The best of the blasts, in MADs a second.
+    /// Returns the best of the blasts, in MADs a second.
     #[must_use]
     pub fn ceiling(&self) -> f64 {
         self.blasts
@@ -76,9 +76,9 @@ impl OurSample {
 /// One run of OpenSM.
 #[derive(Clone, Debug)]
 pub struct PeerSample {
-    /// Which pair of runs it belongs to.
+    /// The pair of runs that it belongs to.
     pub pair: usize,
-    /// How it was started.
+    /// How OpenSM was started.
     pub variant: Variant,
     /// The run.
     pub run: opensm::Run,
@@ -91,9 +91,9 @@ pub struct PeerSample {
 pub struct FabricResult {
     /// The fabric, as given.
     pub spec: String,
-    /// Its size.
+    /// Counts of the fabric.
     pub counts: Counts,
-    /// The least number of MADs.
+    /// The least number of MADs for a bring-up.
     pub minimum: Minimum,
     /// MADs of one run of Selvedge, counted on the wire by a relay.
     pub counted: u64,
@@ -113,13 +113,14 @@ impl FabricResult {
         variants
     }
 
-    /// MADs counted over the minimum.
+    /// Returns the counted MADs divided by the minimum.
     #[must_use]
     pub fn mads_over_minimum(&self) -> f64 {
         self.counted as f64 / self.minimum.total() as f64
     }
 
-    /// Ratio of each run of a variant to the run of Selvedge of the same pair; start of the process included.
+    /// Returns, for each run of a variant, its time divided by the time of the run of Selvedge in the same pair; both
+    /// include the start of the process.
     pub fn ratios(&self, variant: &Variant) -> impl Iterator<Item = f64> {
         self.peers
             .iter()
@@ -179,7 +180,8 @@ pub fn measure(case: &Case, options: &Options, bar: &ProgressBar) -> Result<Fabr
     Ok(result)
 }
 
-/// Counts the MADs of one run of Selvedge through a relay, so its time does not count.
+/// Counts the MADs of one run of Selvedge through a relay. The time of this run is not used, because the relay adds to
+/// it.
 fn count(case: &Case, program: &Path) -> Result<u64, BenchError> {
     let lab = PeerLab::new()?;
     let _simulator = lab.ibsim_sized(&case.net, case.size)?;

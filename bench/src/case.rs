@@ -13,20 +13,20 @@ use crate::error::BenchError;
 /// A fabric to measure.
 #[derive(Debug)]
 pub struct Case {
-    /// As given: `sx6536`, `karytree:k=12,n=3`.
+    /// The specification as given: `sx6536`, `karytree:k=12,n=3`.
     pub spec: String,
     /// The fabric.
     pub fabric: Fabric,
-    /// The same as ibsim's net file.
+    /// The fabric as ibsim's net file.
     pub net: String,
-    /// Size that ibsim must be started with.
+    /// The size with which ibsim must be started.
     pub size: NetSize,
-    /// The host that managers sit at.
+    /// The host at which managers run.
     pub host: NodeIdx,
 }
 
 impl Case {
-    /// The fabric that `spec` generates; managers sit at its first host.
+    /// Returns the fabric that `spec` generates; managers run at its first host.
     pub fn new(spec: &str) -> Result<Self, BenchError> {
         let Spec::Generated(recipe) = spec.parse()? else {
             return Err(BenchError::NoCase {
@@ -37,7 +37,7 @@ impl Case {
         Self::of(spec, recipe.fabric()?)
     }
 
-    /// A fabric under a name; managers sit at its first host that has a cable.
+    /// Returns a case of a fabric under a name; managers run at its first host that has a cable.
     pub fn of(spec: &str, fabric: Fabric) -> Result<Self, BenchError> {
         let problem = |problem| BenchError::NoCase {
             spec: spec.to_owned(),
@@ -63,7 +63,7 @@ impl Case {
         })
     }
 
-    /// Name of the host that managers sit at.
+    /// Returns the name of the host at which managers run.
     #[must_use]
     pub fn host_name(&self) -> &str {
         &self.fabric.node(self.host).description

@@ -1,4 +1,5 @@
-//! The most MADs a second that the simulator answers: a plain blaster through the transport that the manager uses.
+//! Measures the most MADs a second that the simulator answers to a plain load generator (*blaster*), which uses the
+//! same transport as the manager.
 //!
 //! It keeps a window of requests in flight and does nothing else: PortInfo Gets and LinearForwardingTable Sets, as many
 //! of each as a bring-up has Gets and Sets, along directed routes of the fabric's real depth. It writes the contents of
@@ -13,7 +14,8 @@ use crate::case::Case;
 use crate::error::BenchError;
 use crate::formula::{Counts, Minimum};
 
-/// Windows that are tried. Queues of local datagram sockets hold 10, so more than 64 only waits.
+/// Windows that are tried. Queues of local datagram sockets hold 10 datagrams, so a window of more than 64 only adds
+/// waiting.
 pub const WINDOWS: [usize; 3] = [16, 32, 64];
 /// MADs of one measurement: about 0.3 s.
 pub const MADS: usize = 40_000;
@@ -42,7 +44,7 @@ pub struct Blast {
 pub struct Load(Vec<Datagram>);
 
 impl Load {
-    /// `count` requests for a fabric, spread evenly over its nodes and mixed evenly.
+    /// Returns `count` requests for a fabric: spread evenly over its nodes, Gets and Sets mixed evenly.
     #[must_use]
     pub fn new(case: &Case, count: usize) -> Self {
         let minimum = Minimum::of(&Counts::of(&case.fabric));
@@ -79,7 +81,7 @@ impl Load {
         Self(mads.map(|mad| Datagram { address, mad }).collect())
     }
 
-    /// The requests, transaction ids left to the sender.
+    /// Returns the requests. The sender sets their transaction ids.
     #[must_use]
     pub fn datagrams(&self) -> &[Datagram] {
         &self.0
@@ -174,7 +176,7 @@ mod tests {
         check("karytree:k=4,n=3");
     }
 
-    /// Answers everything, but hands every tenth request back first.
+    /// A port that answers everything, but first returns every tenth request unanswered.
     #[derive(Default)]
     struct Echo {
         waiting: VecDeque<Datagram>,

@@ -20,13 +20,13 @@ pub const PEERS: RGBColor = RGBColor(0xb0, 0xb7, 0xbf);
 
 /// One bar.
 pub struct Bar {
-    /// Beside it.
+    /// The name beside the bar.
     pub name: String,
-    /// Where it ends.
+    /// The value at which the bar ends.
     pub middle: f64,
-    /// Its range.
+    /// The range of the samples.
     pub spread: Spread,
-    /// What it is filled with.
+    /// Colour of the bar.
     pub color: RGBColor,
 }
 
@@ -94,9 +94,9 @@ fn bars(result: &FabricResult) -> Vec<Bar> {
     bars
 }
 
-/// Texts of a panel of bars.
+/// Title and limits of a panel of bars.
 pub struct Title<'a> {
-    /// Above them.
+    /// The title above the bars.
     pub text: &'a str,
     /// Decimal digits of figures.
     pub digits: usize,

@@ -1,4 +1,5 @@
-//! MADs a second that the built-in emulator carries on one core: the blaster's load, every hop routed.
+//! Measures the MADs a second that the built-in emulator carries on one core: with the load of the load generator
+//! (blaster), and every hop routed.
 
 use std::fmt;
 use std::time::Instant;
@@ -19,17 +20,17 @@ pub const WINDOW: usize = 64;
 pub const REQUESTS: u64 = 1_000_000;
 /// Requests of one measurement in quick mode.
 pub const QUICK_REQUESTS: u64 = 20_000;
-/// Different requests; they are sent over and over.
+/// Number of different requests, which are sent again and again.
 const LOAD: usize = 100_000;
 /// How long the client waits for an answer, in virtual time: far longer than the longest queue.
 const TIMEOUT: Time = Time::from_millis(10);
-/// Faults that are on everywhere, and once more at the client's own port.
+/// Faults that are on everywhere, and a second time at the client's own port.
 const WRAPPERS: [&str; 4] = ["loss 1%", "duplicate 1%", "delay 1% max=1ms", "corrupt 0.1%"];
 
 /// Whether faults are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrappers {
-    /// Nothing is lost but by full queues.
+    /// No faults: MADs are lost only if queues are full.
     None,
     /// Loss, duplication, delay and corruption.
     All,
@@ -49,11 +50,11 @@ impl fmt::Display for Wrappers {
 pub struct Run {
     /// Whether faults were on.
     pub wrappers: Wrappers,
-    /// MADs that came into being, requests and answers, per second of wall time, the client's work included.
+    /// MADs (requests and responses) created per second of wall time, including the time of the client.
     pub mads_per_s: f64,
     /// Requests answered per second of wall time.
     pub requests_per_s: f64,
-    /// Requests that were given up and replaced.
+    /// Requests without a response, which were replaced by new ones.
     pub timeouts: u64,
 }
 

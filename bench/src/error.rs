@@ -27,7 +27,7 @@ pub enum BenchError {
     /// SLV-BENCH-0001: the benchmark needs a generated fabric with at least one host, and this is none.
     #[error("SLV-BENCH-0001: {spec}: {problem}; name a generated fabric with at least one host, as sx6536")]
     NoCase {
-        /// As given.
+        /// The specification as given.
         spec: String,
         /// Why not.
         problem: &'static str,
@@ -35,9 +35,9 @@ pub enum BenchError {
     /// SLV-BENCH-0002: the subnet did not come up.
     #[error("SLV-BENCH-0002: {manager} did not bring {fabric} up: {cause}")]
     NotUp {
-        /// Which manager.
+        /// Name of the manager.
         manager: String,
-        /// On what.
+        /// The fabric.
         fabric: String,
         /// Why, as far as known.
         cause: String,
@@ -47,15 +47,15 @@ pub enum BenchError {
     Silent {
         /// Answers so far.
         answered: usize,
-        /// Answers wanted.
+        /// Number of answers expected.
         wanted: usize,
-        /// Limit in seconds.
+        /// Time limit in seconds.
         limit_s: u64,
     },
     /// SLV-BENCH-0013: a program to compare with is not installed.
     #[error("SLV-BENCH-0013: {peer} is not on the path; install it: {install}")]
     NoPeer {
-        /// Which.
+        /// Name of the program.
         peer: &'static str,
         /// How to get it.
         install: &'static str,
@@ -63,7 +63,7 @@ pub enum BenchError {
     /// SLV-BENCH-0014: a simulator ended without results.
     #[error("SLV-BENCH-0014: {simulator} gave no results: {cause}")]
     NotSimulated {
-        /// Which.
+        /// Name of the simulator.
         simulator: &'static str,
         /// Why, as far as known.
         cause: String,
@@ -83,9 +83,9 @@ pub enum BenchError {
     /// SLV-BENCH-0008: an engine of Selvedge refuses the fabric that it is timed on.
     #[error("SLV-BENCH-0008: {engine} does not route {fabric}: {cause}; report it, there is nothing to time")]
     NotRouted {
-        /// Which engine.
+        /// Name of the engine.
         engine: String,
-        /// On what.
+        /// The fabric.
         fabric: String,
         /// Why.
         cause: String,
@@ -93,9 +93,9 @@ pub enum BenchError {
     /// SLV-BENCH-0009: a manager does not become idle.
     #[error("SLV-BENCH-0009: on {fabric} the manager is still at work after {limit_s} s; is the machine overloaded?")]
     NotQuiet {
-        /// On what.
+        /// The fabric.
         fabric: String,
-        /// Limit in seconds.
+        /// Time limit in seconds.
         limit_s: u64,
     },
     /// SLV-BENCH-0004: a result cannot be stored.
@@ -103,7 +103,7 @@ pub enum BenchError {
     Store {
         /// The operation.
         operation: &'static str,
-        /// With what.
+        /// The result that could not be stored.
         what: String,
         /// Why not.
         cause: io::Error,

@@ -38,31 +38,31 @@ pub use manager::Who;
 pub use picture::svg;
 pub use table::{csv, json, summary};
 
-/// How often the floor is measured; the least counts.
+/// Number of measurements of the floor; the least counts.
 const FLOORS: usize = 3;
-/// Without a progress bar, as in a log, a line shows the progress: once in this number of faults.
+/// Without a progress bar, as in a log, a line shows the progress after each multiple of this number of faults.
 const LINE_EVERY: usize = 20;
 
 /// How long a manager must neither send nor use its processor before it counts as done.
 const SILENCE: Duration = Duration::from_millis(600);
-/// The same where every fault there is is made: hundreds, mostly of waits.
+/// The same time if all possible faults are made: there are hundreds, and most of the time would be waiting.
 const SHORT_SILENCE: Duration = Duration::from_millis(200);
-/// The same before the first fault: the check of Selvedge follows one second after its plan is in force.
+/// The same time before the first fault: Selvedge's check after a plan follows one second after the plan is in force.
 const REST: Duration = Duration::from_secs(2);
 
-/// What is measured.
+/// The measurements to make.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How many faults.
+    /// Number of faults.
     pub faults: Count,
-    /// Of which kinds.
+    /// Kinds of faults.
     pub kinds: Vec<Kind>,
-    /// Of the draw.
+    /// Seed for the choice of faults.
     pub seed: u64,
     /// OpenSM's variants; Selvedge is measured first.
     pub variants: Vec<Variant>,
-    /// How long a manager must neither have sent nor worked before a fault; none: no longer than until the one before
-    /// is dealt with.
+    /// How long a manager must neither have sent nor used its processor before a fault. `None`: the next fault follows
+    /// as soon as the manager is done with the one before.
     pub rest: Option<Duration>,
     /// Service times of agents with which Selvedge is measured on the built-in emulator, in virtual time.
     pub services: Vec<Duration>,
@@ -80,42 +80,42 @@ impl Options {
 pub struct Row {
     /// The fabric, as given.
     pub spec: String,
-    /// Its hosts.
+    /// Number of hosts of the fabric.
     pub hosts: usize,
     /// The manager that repaired it.
     pub who: Who,
     /// The engine of the tables in force afterwards.
     pub engine_used: Option<String>,
-    /// What kind of fault.
+    /// Kind of fault.
     pub kind: Kind,
-    /// Which.
+    /// Name of the part that fails.
     pub fault: String,
     /// What carried the MADs.
     pub fabric: Carrier,
-    /// From the command that made the fault.
+    /// Time from the command that made the fault to the first trap.
     pub trap_us: Option<f64>,
-    /// To the answer to the last Set that changed an entry; `None`: none did.
+    /// Time to the answer to the last Set that changed an entry; `None`: no Set did.
     pub total_us: Option<f64>,
     /// Part of this time in which no request was in flight.
     pub thinking_us: Option<f64>,
-    /// To the last packet of all.
+    /// Time to the last packet of all.
     pub quiet_us: Option<f64>,
-    /// The same MADs from a dumb sender with the same window through the same relay.
+    /// Time of the same MADs from a plain sender with the same window through the same relay (the *floor*).
     pub floor_us: Option<f64>,
-    /// The same without the relay.
+    /// Time of the same MADs from the plain sender without the relay.
     pub floor_direct_us: Option<f64>,
-    /// Requests sent until quiet.
+    /// Requests sent until the manager was quiet.
     pub mads: u64,
-    /// Of these, until the last change.
+    /// Number of these requests until the last change.
     pub mads_to_last: u64,
-    /// Sets of tables sent until quiet.
+    /// Sets of tables sent until the manager was quiet.
     pub smps: u64,
-    /// Of these, those that changed an entry.
+    /// Number of these Sets that changed an entry.
     pub smps_changing: u64,
     /// Entries that were changed.
     pub entries: u64,
-    /// Blocks with an entry that every legal new plan must change, with the LIDs in force; and with the best LIDs for
-    /// this fault.
+    /// Number of blocks with an entry that every legal new plan must change: with the LIDs in force, and with the best
+    /// LIDs for this fault.
     pub smps_min: (u64, u64),
     /// The rule for the smallest number of SMPs: any path is allowed for a LID that was on a detour already.
     pub smps_rule: Rule,
@@ -132,9 +132,9 @@ pub struct Row {
 pub enum Carrier {
     /// ibsim, by the machine's clock.
     Ibsim,
-    /// The built-in emulator under virtual time, with agents that take so long for a request.
+    /// The built-in emulator under virtual time. Its agents take this long for a request.
     Emulator {
-        /// Microseconds.
+        /// Time of an agent for a request, in microseconds.
         service_us: f64,
     },
 }
@@ -148,7 +148,7 @@ impl fmt::Display for Carrier {
     }
 }
 
-/// Every manager on one fabric: a fresh simulator each, the same faults.
+/// Measures every manager on one fabric: each on a fresh simulator, with the same faults.
 pub fn measure(spec: &str, options: &Options, bar: &ProgressBar) -> Result<Vec<Row>, BenchError> {
     let case = Case::new(spec)?;
     let drawn = faults::draw(&case, &options.kinds, options.faults, Seed(options.seed));
@@ -179,9 +179,9 @@ struct Bench<'c> {
     simulator: Ibsim,
     manager: Manager,
     watch: Watch<'c>,
-    /// Of the dumb sender: through the relay, and without it.
+    /// Ports of the plain sender: through the relay, and without it.
     senders: [IbsimPort; 2],
-    /// Kept as long as the managers run.
+    /// The relay, kept as long as the manager runs.
     _relay: Relay,
 }
 
@@ -223,7 +223,7 @@ fn one_manager(
 }
 
 impl<'c> Bench<'c> {
-    /// A fresh simulator, and a manager that has brought it up and rests.
+    /// Starts a fresh simulator and a manager, and waits until the manager has brought the subnet up and is idle.
     fn start(case: &'c Case, who: &'c Who, silence: Duration, lab: &PeerLab) -> Result<Self, BenchError> {
         let simulator = lab.ibsim_sized(&case.net, case.size)?;
         let (observer, seen) = mpsc::channel();
@@ -245,8 +245,8 @@ impl<'c> Bench<'c> {
         })
     }
 
-    /// Makes a fault, measures, and mends it. False: the manager did not become idle, and the row covers only the time
-    /// until then.
+    /// Makes a fault, measures, and repairs the fabric. Returns false if the manager did not become idle; the row then
+    /// covers only the time until the limit.
     fn one_fault(&mut self, fault: &Fault) -> Result<(Row, bool), BenchError> {
         let case = self.case;
         let before = Before::new(case, &self.watch.observer, fault);
@@ -289,7 +289,8 @@ impl<'c> Bench<'c> {
         Ok(())
     }
 
-    /// The floor through the relay, by the observer, and without it, by the sender: the least of a few.
+    /// Measures the floor through the relay (times of the observer) and without it (times of the sender). Returns the
+    /// least of a few measurements.
     fn floors(&mut self, requests: &[Datagram]) -> Result<(Option<f64>, Option<f64>), BenchError> {
         if requests.is_empty() {
             return Ok((None, None));
@@ -317,7 +318,7 @@ fn came_to_rest(done: Result<(), BenchError>) -> Result<bool, BenchError> {
     }
 }
 
-/// What a fault does to the tables that were in force before it.
+/// The effect of a fault on the tables that were in force before it.
 struct Before {
     fault: Fault,
     pairs_interrupted: u64,
@@ -338,7 +339,7 @@ impl Before {
         }
     }
 
-    /// The figures of a span that began with the fault at `start`; floors with and without the relay.
+    /// Returns the figures of a span that began with the fault at `start`.
     fn row(
         &self,
         case: &Case,
@@ -376,7 +377,7 @@ impl Before {
     }
 }
 
-/// The requests until the last change, in a form that changes nothing.
+/// Returns the requests until the last change, in a form that changes nothing when they are sent again.
 fn until_last_change(span: &Span) -> Vec<Datagram> {
     let to_last = span.requests.iter().take_while(|(at, _)| Some(*at) <= span.last_change);
     floor::harmless(to_last.map(|(_, datagram)| *datagram))

@@ -77,7 +77,7 @@ pub struct Minimum {
     pub pkey_set: u64,
     /// LinearForwardingTable Sets: blocks 0 to that of the highest LID, every switch.
     pub lft_set: u64,
-    /// What asking each cable between switches once, not from both ends, would save.
+    /// Number of MADs that would be saved if each cable between switches were queried from one end only.
     pub one_sided_saving: u64,
 }
 

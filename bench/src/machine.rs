@@ -1,10 +1,10 @@
-//! The machine that a number belongs to.
+//! The machine on which a figure was measured.
 
 use std::fs;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What of a machine decides how fast things are.
+/// The properties of a machine that decide its speed.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Model of its processor.
@@ -18,7 +18,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine; unknown values are "unknown" or 0.
+    /// Returns this machine; unknown values are "unknown" or 0.
     #[must_use]
     pub fn this() -> Self {
         let cpus = read("/proc/cpuinfo");
@@ -36,7 +36,7 @@ impl Machine {
         }
     }
 
-    /// Short name for folders: `amd-epyc-2-cores`.
+    /// Returns a short name for folders: `amd-epyc-2-cores`.
     #[must_use]
     pub fn slug(&self) -> String {
         let words = self.cpu.split(|c: char| !c.is_ascii_alphanumeric());
@@ -54,7 +54,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Processes that wanted to run, averaged over the last minute; our own ones count.
+/// Returns the number of processes that wanted to run, averaged over the last minute, including our own.
 #[must_use]
 pub fn load() -> f64 {
     let text = read("/proc/loadavg");

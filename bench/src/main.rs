@@ -1,6 +1,6 @@
 //! Benchmarks beside real peers, as ratios with spread: `make bench`, or `cargo run -p selvedge-bench -- --help`.
 //!
-//! What is measured and what each figure means stands in `docs/reference/benchmark-methods.md`.
+//! `docs/reference/benchmark-methods.md` explains the measurements and each figure.
 
 mod administration;
 mod bringup;
@@ -146,7 +146,7 @@ struct Options {
 }
 
 impl Cli {
-    /// What belongs behind the machine in the name of a folder; empty for the bring-up.
+    /// Returns the part of a folder's name that follows the machine; empty for the bring-up.
     const fn part(&self) -> &'static str {
         match self.command {
             Some(Command::Model) => "-model",
@@ -175,7 +175,7 @@ impl Options {
         self.repeats.unwrap_or(if self.quick { 1 } else { 3 })
     }
 
-    /// OpenSM with each engine and window; in quick mode the first of them.
+    /// Returns OpenSM with each engine and window; in quick mode only the first of them.
     fn variants(&self, engines: &[&str]) -> Vec<Variant> {
         let given: Vec<&str> = self.engines.iter().map(String::as_str).collect();
         let engines = if given.is_empty() { engines } else { &given };
@@ -381,7 +381,8 @@ fn bringups(options: &Options, results: &mut Results) -> Result<(), BenchError> 
     Ok(())
 }
 
-/// Rows are stored after each fabric: it all takes long enough to be broken off.
+/// Measures routing on each fabric, and stores the rows after each one, because the whole takes so long that it may be
+/// interrupted.
 fn routings(options: &Options, folder: Option<&Path>, results: &mut Results) -> Result<(), BenchError> {
     let specs = options.routing_fabrics();
     let bar = progress(specs.len() as u64);
@@ -397,7 +398,7 @@ fn routings(options: &Options, folder: Option<&Path>, results: &mut Results) -> 
     Ok(())
 }
 
-/// Rows are stored after each fabric.
+/// Measures fail-over on each fabric, and stores the rows after each one.
 fn failovers(options: &Options, folder: Option<&Path>, results: &mut Results) -> Result<(), BenchError> {
     let failover = options.failover();
     let bar = progress(0);
@@ -417,7 +418,7 @@ fn failovers(options: &Options, folder: Option<&Path>, results: &mut Results) ->
     Ok(())
 }
 
-/// Rows are stored after each fabric.
+/// Measures the administrator on each fabric, and stores the rows after each one.
 fn administrations(options: &Options, folder: Option<&Path>, results: &mut Results) -> Result<(), BenchError> {
     let administration = options.administration();
     let bar = progress(0);
@@ -465,7 +466,7 @@ fn emulators(options: &Options, results: &mut Results) -> Result<(), BenchError>
     Ok(())
 }
 
-/// A bar on standard error, invisible where that is no terminal.
+/// Returns a progress bar on standard error, which is invisible if that is no terminal.
 fn progress(steps: u64) -> ProgressBar {
     let bar = ProgressBar::new(steps);
     if let Ok(style) = ProgressStyle::with_template("{elapsed_precise} {bar:30} {pos}/{len} {msg}") {

@@ -25,9 +25,9 @@ pub use test_bed::Row;
 
 /// 27,648 hosts; 46,656 on so few switches that their LIDs fit into one subnet.
 const LARGE: [&str; 2] = ["mport:m=48,n=3", "pgft:m=36x36x36,w=1x18x18,p=1x2x2"];
-/// Most time that an answer may take, in ms.
+/// Target for the time of an answer, in ms.
 const ANSWER_TARGET_MS: f64 = 100.0;
-/// Most that a predicted time may be off.
+/// Target for the error of a predicted time.
 const ERROR_TARGET: f64 = 0.05;
 
 /// All results.
@@ -37,13 +37,13 @@ pub struct Report {
     pub test_bed: Vec<Row>,
     /// Service time that was calibrated on (8, 1), in µs.
     pub service_us: f64,
-    /// Predicted against measured.
+    /// Predicted and measured times.
     pub points: Vec<Point>,
     /// Fabric, hosts, and how long it took to answer everything, in ms.
     pub answers: Vec<(String, u64, Spread)>,
 }
 
-/// Measures everything; `quick`: little of it.
+/// Measures everything; with `quick` only small cases.
 pub fn measure(quick: bool, repeats: usize) -> Result<Report, BenchError> {
     let (test_bed, service_us) = test_bed::measure(if quick { 1 } else { repeats })?;
     Ok(Report {
@@ -54,7 +54,7 @@ pub fn measure(quick: bool, repeats: usize) -> Result<Report, BenchError> {
     })
 }
 
-/// From a fabric in memory to every answer about it, both managers.
+/// Returns the time from a fabric in memory to every answer about it, for both managers.
 fn answers(repeats: usize) -> Result<Vec<(String, u64, Spread)>, BenchError> {
     let mut rows = Vec::new();
     for spec in LARGE {

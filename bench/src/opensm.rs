@@ -7,7 +7,7 @@ use selvedge_conformance::{OpenSmOptions, PeerLab};
 use crate::case::Case;
 use crate::error::BenchError;
 
-/// Longest bring-up that is waited for; the slowest one known takes 17 s on a quiet machine.
+/// Longest wait for a bring-up; the slowest known one takes 17 s on a quiet machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// How OpenSM is started.
@@ -20,7 +20,8 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// How it is started: without light sweeps, so that nothing is sent that was not measured for.
+    /// Returns the options with which OpenSM is started: without light sweeps, so that it sends nothing that is not
+    /// part of the measurement.
     pub fn options(&self) -> OpenSmOptions {
         OpenSmOptions {
             engine: self.engine.clone(),
@@ -33,9 +34,9 @@ impl Variant {
 /// The result of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
-    /// The log's line that discovery begins to its line SUBNET UP, in seconds.
+    /// Time from the log line with which discovery begins to the line SUBNET UP, in seconds.
     pub bringup_s: f64,
-    /// Start of the process to SUBNET UP in its log, as seen from outside, in seconds.
+    /// Time from the start of the process to SUBNET UP in its log, as measured from outside, in seconds.
     pub process_s: f64,
 }
 
@@ -85,7 +86,7 @@ fn read_log(log: &str) -> Option<Read> {
     Some(Read { bringup, engine })
 }
 
-/// Microseconds since midnight of a line that starts `Jul 14 20:58:06 123456 [`.
+/// Returns the microseconds since midnight of a line that begins with `Jul 14 20:58:06 123456 [`.
 pub fn stamp(line: &str) -> Option<u64> {
     let mut words = line.split_whitespace().skip(2);
     let mut clock = words.next()?.splitn(3, ':').map(|word| word.parse::<u64>().ok());

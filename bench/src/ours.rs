@@ -1,4 +1,4 @@
-//! Our own bring-up: the program as an operator starts it.
+//! Selvedge's bring-up: the program is started as an operator starts it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use crate::error::BenchError;
 
 /// Name of the program.
 const PROGRAM: &str = "selvedge";
-/// Longest bring-up that is waited for.
+/// Longest wait for a bring-up.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Time between two checks whether the log reports that the subnet is up, and whether the program has ended: the same
 /// as for OpenSM.
 const STEP: Duration = Duration::from_millis(2);
-/// Text in the log then, of Selvedge and of OpenSM.
+/// Text in a log when the subnet is up, of Selvedge and of OpenSM.
 const UP: &str = "SUBNET UP";
 
 /// The result of one run.
@@ -27,9 +27,9 @@ const UP: &str = "SUBNET UP";
 pub struct Run {
     /// Routing engine of the plan that the judge accepted.
     pub engine: String,
-    /// Start of the process to SUBNET UP in its log, as seen from outside, in seconds.
+    /// Time from the start of the process to SUBNET UP in its log, as measured from outside, in seconds.
     pub process_s: f64,
-    /// Start of the manager to the first time that the subnet was up, by its own clock, in seconds.
+    /// Time from the start of the manager to the first time that the subnet was up, by the manager's clock, in seconds.
     pub bringup_s: f64,
     /// Gets sent, repeats included.
     pub gets: u64,
@@ -47,7 +47,7 @@ impl Run {
     }
 }
 
-/// The program beside this one: both are built into one folder.
+/// Returns the path of the program, which cargo builds into the same folder as this one.
 pub fn program() -> Result<PathBuf, BenchError> {
     let own = std::env::current_exe().map_err(BenchError::store("finding", "this program"))?;
     let program = own.with_file_name(PROGRAM);
@@ -57,7 +57,8 @@ pub fn program() -> Result<PathBuf, BenchError> {
     Err(BenchError::NotBuilt { program: PROGRAM })
 }
 
-/// Brings the fabric behind the simulator (or relay) named `base` up; files go into the lab's folder.
+/// Starts the program, which brings up the fabric behind the simulator (or relay) named `base`. Files go into the lab's
+/// folder.
 pub fn run(case: &Case, lab: &PeerLab, base: &str, program: &Path) -> Result<Run, BenchError> {
     let not_up = |cause: String| BenchError::NotUp {
         manager: PROGRAM.to_owned(),
@@ -91,8 +92,8 @@ pub fn run(case: &Case, lab: &PeerLab, base: &str, program: &Path) -> Result<Run
     read(&text, process_s).ok_or_else(|| not_up("its JSON lacks status.mads, .plan or .first_up_ms".to_owned()))
 }
 
-/// Waits for the end, and kills a program that takes too long. Returns its exit status, and when the log reported that
-/// the subnet is up.
+/// Waits for the end of the program, and kills it if it takes too long. Returns its exit status, and when its log
+/// reported that the subnet is up.
 fn wait(mut child: Child, log: &Path, start: Instant) -> std::io::Result<(Option<ExitStatus>, Option<Duration>)> {
     let mut up = None;
     loop {

@@ -2,8 +2,8 @@
 //! time of the whole process.
 //!
 //! CAMINOS moves phits: it knows neither lanes bound to service levels nor forwarding tables nor credits in blocks, and
-//! its lanes are chosen from hop to hop, so the same load is not the same work in every detail. These are equal: the
-//! tree, uniform traffic of one packet a message, packet size, offered load, buffer per lane, simulated time.
+//! its lanes are chosen from hop to hop, so the same load is not the same work in every detail. Equal are the tree,
+//! uniform traffic of one packet a message, packet size, offered load, buffer per lane, and simulated time.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,23 +18,23 @@ use crate::error::BenchError;
 use crate::ours;
 use crate::stats::Spread;
 
-/// The other simulator.
+/// Name of the other simulator's program.
 const CAMINOS: &str = "caminos";
-/// How to get it.
+/// The command that installs it.
 const INSTALL: &str = "cargo install caminos --version 0.6.3 --locked";
 /// Bytes of a unit.
 const UNIT_BYTES: u32 = 64;
-/// A unit on a 4x QDR link, in ns: one cycle of CAMINOS.
+/// Time of a unit on a 4x QDR link, in ns: one cycle of CAMINOS.
 const CYCLE_NS: u64 = 16;
 
 /// One piece of work.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
-    /// For people.
+    /// Name of the task for people.
     pub name: &'static str,
     fabric: &'static str,
     hosts: u64,
-    /// `XGFT` without its name.
+    /// The tree in CAMINOS's notation, without the word `XGFT`.
     tree: &'static str,
     mtu: u32,
     load: f64,
@@ -68,7 +68,7 @@ const fn tree_324(name: &'static str, mtu: u32, load: f64, vls: u32, target: f64
     }
 }
 
-/// All tasks. Source of the targets: CAMINOS measured, times the required factor.
+/// All tasks. The targets are measured results of CAMINOS, multiplied by the required factor.
 pub const TASKS: [Task; 5] = [
     tree_324("324 hosts, MTU 2048, load 0.5, 4 VL", 2048, 0.5, 4, 10e6),
     tree_324("324 hosts, MTU 2048, saturated, 1 VL", 2048, 1.0, 1, 6e6),
@@ -90,36 +90,36 @@ pub const TASKS: [Task; 5] = [
     },
 ];
 
-/// What one process did.
+/// Results of one process.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Which task.
+    /// Name of the task.
     pub task: &'static str,
     /// The simulator.
     pub simulator: &'static str,
-    /// In which repetition.
+    /// Number of the repetition.
     pub pair: usize,
     /// Processor time, user and system, in seconds.
     pub cpu_s: f64,
     /// Load that arrived, as a fraction of the link.
     pub accepted: f64,
-    /// Units that arrived in the whole run, its warm-up included, per second of processor time.
+    /// Units that arrived in the whole run, warm-up included, per second of processor time.
     pub units_per_s: f64,
     /// Most memory, in bytes.
     pub peak_bytes: u64,
-    /// For Selvedge: events per packet, and nanoseconds of processor time per event.
+    /// For Selvedge: the cost of events.
     pub events: Option<Events>,
 }
 
-/// What events cost.
+/// The number of events per packet, and their cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Events {
     per_packet: f64,
-    /// Processor time of the whole process, routing included, over events.
+    /// Processor time of the whole process, routing included, divided by the number of events.
     ns: f64,
-    /// For the simulation alone, in a second process with the same work.
+    /// Processor time per event of the simulation alone, in a second process with the same work.
     ns_alone: f64,
-    /// The same events through the bare queue, in that process.
+    /// Time per event if the same events pass through the bare queue, in that process.
     ns_in_queue: f64,
 }
 
@@ -147,7 +147,7 @@ pub fn measure(quick: bool, repeats: usize, bar: &ProgressBar) -> Result<Vec<Run
     Ok(runs)
 }
 
-/// Where CAMINOS is: on the path.
+/// Returns the path of CAMINOS, which must be on the search path.
 fn caminos() -> Result<PathBuf, BenchError> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&folders).map(|folder| folder.join(CAMINOS));
@@ -162,7 +162,7 @@ impl Task {
         self.warmup_cycles + self.cycles
     }
 
-    /// Units that would arrive in the whole run at this accepted load.
+    /// Returns the units that arrive in the whole run at this accepted load.
     fn units(&self, accepted: f64) -> f64 {
         self.hosts as f64 * self.total() as f64 * accepted
     }
@@ -226,7 +226,8 @@ impl Task {
         })
     }
 
-    /// Virtual cut-through: a packet is what a router's "flit" is here.
+    /// Returns the configuration for CAMINOS. Switching is virtual cut-through: what CAMINOS calls a router's "flit" is
+    /// a packet here.
     fn config(&self, pair: usize) -> String {
         let packet = self.mtu / UNIT_BYTES;
         let Self {
@@ -287,7 +288,7 @@ fn timed(command: &Command, simulator: &'static str) -> Result<(String, f64), Be
     Ok((String::from_utf8_lossy(&output.stdout).into_owned(), seconds))
 }
 
-/// `key:` and its number on the next line, as CAMINOS writes.
+/// Returns the number on the line after `key:`, the form of CAMINOS's output.
 fn value_after(text: &str, key: &str) -> Option<f64> {
     let mut lines = text.lines().map(str::trim);
     lines.find(|line| line.strip_suffix(':') == Some(key))?;

@@ -10,11 +10,12 @@ use crate::machine::{Machine, first_line_of};
 use crate::stats::Spread;
 use crate::{administration, chart, emulator, failover, model, packets, routing};
 
-/// MADs sent over the least number: at most this.
+/// Target: largest ratio of the MADs sent to the least number of MADs.
 pub const MADS_TARGET: f64 = 1.10;
-/// Whole run over its MADs at the ceiling: at most this.
+/// Target: largest ratio of the time of a run to the time of its MADs at the ceiling (the most MADs a second that the
+/// simulator answers).
 pub const WALL_TARGET: f64 = 1.3;
-/// MADs a second of the emulator, without faults and with all of them: at least these.
+/// Targets: least number of MADs a second of the emulator, without faults and with all faults.
 pub const EMULATOR_TARGETS: (f64, f64) = (1e6, 0.3e6);
 
 /// All results of one run of the benchmark.
@@ -41,7 +42,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// True if a count misses its target. Times depend on the machine and its other work, counts do not.
+    /// True if a count misses its target. Only counts are tested: times depend on the machine and its other work.
     #[must_use]
     pub fn misses_a_count(&self) -> bool {
         self.fabrics
@@ -160,7 +161,7 @@ impl Results {
         text
     }
 
-    /// Stores everything in `folder`, which is made.
+    /// Stores everything in `folder`, which is created.
     pub fn store(&self, folder: &Path, how: &How) -> Result<(), BenchError> {
         fs::create_dir_all(folder).map_err(BenchError::store("making", folder.display()))?;
         let file = folder.join("README.md");
@@ -314,13 +315,13 @@ pub struct How {
     pub machine: Machine,
     /// The day, UTC.
     pub date: String,
-    /// The commit when it began: others may come while it runs.
+    /// The commit that was checked out when the run began; others may come while it runs.
     pub commit: String,
     /// Words of the command line after the program's name.
     pub arguments: Vec<String>,
     /// Load of the machine before and after.
     pub load: (f64, f64),
-    /// Seconds that it all took.
+    /// Duration of the whole run, in seconds.
     pub took_s: f64,
 }
 
@@ -371,7 +372,7 @@ impl How {
     }
 }
 
-/// The commit that is checked out, and whether anything was changed since.
+/// Returns the commit that is checked out, and whether files have changed since.
 #[must_use]
 pub fn commit() -> String {
     let commit = first_line_of("git", &["rev-parse", "--short", "HEAD"]);

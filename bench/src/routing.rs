@@ -28,7 +28,7 @@ use peer::{Answer, Levels};
 pub use picture::svg;
 pub use table::{csv, summary};
 
-/// Lanes of the largest table of lanes: every SL is its own lane.
+/// Number of lanes of the largest lane table: every SL has its own lane.
 const LANES: u8 = 8;
 
 /// One engine on one fabric.
@@ -38,26 +38,26 @@ pub struct Row {
     pub spec: String,
     /// The family of the fabric.
     pub family: Family,
-    /// Its switches.
+    /// Number of switches of the fabric.
     pub switches: usize,
-    /// Its hosts.
+    /// Number of hosts of the fabric.
     pub hosts: usize,
     /// The engine and its options.
     pub contestant: Contestant,
-    /// What came of it.
+    /// The result.
     pub outcome: Outcome,
 }
 
-/// What came of routing.
+/// The result of routing.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// Tables, judged.
+    /// The figures of the tables, which the judge accepted or not.
     Routed(Quality),
-    /// Another engine routed, or none: the message of OpenSM's log or of Selvedge's engine.
+    /// The engine made no tables. `why` is the message of OpenSM's log or of Selvedge's engine.
     Declined {
-        /// OpenSM: the engine that it used instead.
+        /// For OpenSM: the engine that it used instead; `None`: no other engine.
         instead: Option<String>,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
@@ -67,9 +67,9 @@ pub enum Outcome {
 pub struct Quality {
     /// Host pairs on the busiest directed link between switches.
     pub max_load: u64,
-    /// Mean of the same over all of them.
+    /// Mean load over all directed links between switches.
     pub mean_load: f64,
-    /// Standard deviation.
+    /// Standard deviation of the load.
     pub sd_load: f64,
     /// Mean links between switches on a path.
     pub mean_hops: f64,
@@ -79,7 +79,7 @@ pub struct Quality {
     pub ebb_half: f64,
     /// Most flows on a link while host i sends to host i + k, over all k.
     pub shift_max: u64,
-    /// Mean of the same over all k.
+    /// Mean of this number over all k.
     pub shift_mean: f64,
     /// Destinations that nue could only route over its escape tree, by its log.
     pub escapes: Option<usize>,
@@ -87,15 +87,17 @@ pub struct Quality {
     pub unreachable: u64,
     /// Lanes that carry traffic of hosts, as far as known.
     pub lanes_used: Option<u8>,
-    /// Traffic from host to host cannot deadlock, as far as known.
+    /// True if traffic from host to host cannot deadlock; `None`: unknown.
     pub hosts_free: Option<bool>,
-    /// Nor can traffic from and to the agents of switches, as far as known.
+    /// True if this traffic, together with traffic from and to the agents of switches, cannot deadlock; `None`:
+    /// unknown.
     pub agents_free: Option<bool>,
-    /// Time to compute the tables: Selvedge on one thread, OpenSM by its log.
+    /// Time to compute the tables: for Selvedge on one thread, for OpenSM by its log.
     pub compute_ms: Option<f64>,
 }
 
-/// Measures all contestants on the fabric that `spec` generates; with `only`, those that have one of it in their name.
+/// Measures all contestants on the fabric that `spec` generates; if `only` is not empty, those with a name that
+/// contains one of its texts.
 pub fn measure(spec: &str, quick: bool, only: &[String], bar: &ProgressBar) -> Result<Vec<Row>, BenchError> {
     let (family, intact) = field::family(spec)?;
     let case = Case::new(spec)?;
@@ -210,7 +212,7 @@ fn theirs(case: &Case, contestant: &Contestant, roots: Vec<Guid>) -> Result<Outc
     Ok(Outcome::Routed(quality))
 }
 
-/// Tables without entries of other LIDs, to which no packet is sent.
+/// Returns the tables without entries for LIDs to which no packet is sent.
 fn tables_of(lids: &Lids, tables: &Tables) -> Tables {
     let mut of_these = tables.clone();
     for lid in (1..=tables.top().0).map(Lid).filter(|&lid| lids.owner(lid).is_none()) {
@@ -221,7 +223,7 @@ fn tables_of(lids: &Lids, tables: &Tables) -> Tables {
     of_these
 }
 
-/// The LIDs of hosts alone.
+/// Returns the LIDs of hosts alone.
 fn of_hosts(fabric: &Fabric, lids: &Lids) -> Lids {
     let mut hosts = lids.clone();
     let switches = fabric.switches().iter();
@@ -232,18 +234,19 @@ fn of_hosts(fabric: &Fabric, lids: &Lids) -> Lids {
     hosts
 }
 
-/// Number of pairings for the bisection bandwidth: a small fabric has few flows, and trees differ by a thousandth.
+/// Returns the number of pairings for the bisection bandwidth: many for a small fabric, which has few flows, because
+/// trees differ by only a thousandth.
 fn pairings(hosts: usize) -> u32 {
     u32::try_from(3_240_000 / hosts.max(1)).map_or(1_000, |pairings| pairings.clamp(1_000, 10_000))
 }
 
-/// The judge's figures and whether there are circles.
+/// The judge's figures, and whether dependencies form cycles.
 struct Judged {
     figures: Figures,
     contention: Contention,
-    /// None in traffic from host to host.
+    /// True if traffic from host to host has no cycle.
     hosts_free: bool,
-    /// None in that and in traffic between hosts and the agents of switches.
+    /// True if this traffic, together with traffic between hosts and the agents of switches, has no cycle.
     agents_free: bool,
 }
 

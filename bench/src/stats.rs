@@ -18,7 +18,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of at least one sample.
+    /// Returns the spread of some samples; `None` without a sample.
     #[must_use]
     pub fn of(samples: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut sorted: Vec<f64> = samples.into_iter().collect();
@@ -41,7 +41,7 @@ impl Spread {
 }
 
 impl fmt::Display for Spread {
-    /// `1.23 (1.10–1.40)`; the precision of the format applies to all three.
+    /// Prints `1.23 (1.10–1.40)`. The precision of the format applies to all three numbers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = f.precision().unwrap_or(2);
         write!(

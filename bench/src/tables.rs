@@ -1,4 +1,5 @@
-//! Tables and service levels of OpenSM's nue, which we have no engine for, as files that `selvedge simulate` reads.
+//! Makes tables and service levels of OpenSM's nue, an engine that Selvedge does not have, as files that `selvedge
+//! simulate` reads.
 
 use std::fs;
 use std::path::Path;
@@ -19,13 +20,13 @@ pub const FABRICS: [&str; 3] = [
     "karytree:k=12,n=3",
     "random:switches=128,degree=4,hosts=2,seed=21",
 ];
-/// Links that are gone there.
+/// Lost links in that experiment.
 const LOST: [&str; 3] = ["0", "1%", "3%"];
-/// Numbers of lanes. Trees need one, and more change nothing on paths up and down.
+/// Numbers of lanes. Trees need one lane; further lanes change nothing, because their paths only go up, then down.
 const LANES: [u8; 4] = [1, 2, 4, 8];
-/// Seeds there.
+/// Number of seeds in that experiment.
 pub const SEEDS: usize = 3;
-/// Where that file expects tables, relative to the folder that both are run in.
+/// Folder in which the experiment expects tables, relative to the folder in which both programs run.
 pub const FOLDER: &str = "target/opensm-tables";
 
 /// Writes tables for every fabric, damage, seed and number of lanes; existing ones are kept. Returns those that could
@@ -76,7 +77,7 @@ pub fn write(
     Ok(refused)
 }
 
-/// As `{fabric}-lost-{lost}-seed-{seed}-nue-{vls}` becomes in an experiment.
+/// Returns the name that `{fabric}-lost-{lost}-seed-{seed}-nue-{vls}` becomes in an experiment.
 fn file_name(spec: &str, lost: &str, seed: u64, lanes: u8) -> String {
     let plain = |text: &str| -> String {
         let kept = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
@@ -85,7 +86,7 @@ fn file_name(spec: &str, lost: &str, seed: u64, lanes: u8) -> String {
     format!("{}-lost-{}-seed-{seed}-nue-{lanes}", plain(spec), plain(lost))
 }
 
-/// What `selvedge simulate --lost` makes of a fabric.
+/// Returns the fabric that `selvedge simulate --lost` makes of a fabric.
 fn damaged(whole: &Fabric, lost: &str, seed: u64) -> Option<Fabric> {
     match LinkRemoval::parse(lost)? {
         LinkRemoval::Count(0) => Some(whole.clone()),

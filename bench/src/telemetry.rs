@@ -1,5 +1,5 @@
-//! Full reads of all counters on ibsim: the manager's sampler, and a bare poller that sends the same requests and does
-//! nothing else. Both use one process and the same transport, in the same run.
+//! Measures full reads of all counters on ibsim: by the manager's sampler, and by a bare poller that sends the same
+//! requests and does nothing else. Each is one process; both use the same transport, in the same run.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use crate::case::Case;
 use crate::error::BenchError;
 use crate::stats::Spread;
 
-/// Window of both.
+/// Window of both readers.
 const WINDOW: usize = 64;
 /// Interval of slots: long enough for a full read and an answer about it.
 const INTERVAL_MS: u64 = 4_000;
 /// Time after which a request is sent again.
 const TIMEOUT: Duration = Duration::from_millis(200);
-/// Longest time that is waited for anything.
+/// Longest wait for anything.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// The figures of one fabric.
@@ -38,7 +38,7 @@ pub struct Figures {
     ours_ms: Spread,
     /// Milliseconds of the bare poller.
     bare_ms: Spread,
-    /// Milliseconds of tools that users have, by name.
+    /// Milliseconds of common diagnostic tools, by name.
     tools_ms: Vec<(&'static str, f64)>,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for Figures {
     }
 }
 
-/// Measures a fabric: so many slots, as many runs of the bare poller.
+/// Measures a fabric: `repeats` slots of the manager, and as many runs of the bare poller.
 pub fn measure(case: &Case, program: &Path, repeats: usize) -> Result<Figures, BenchError> {
     let lab = PeerLab::new()?;
     let _simulator = lab.ibsim_sized(&case.net, case.size)?;

@@ -21,7 +21,7 @@ pub enum LabError {
     Io {
         /// The operation.
         operation: &'static str,
-        /// With what.
+        /// The file, program or socket that the operation is applied to.
         what: String,
         /// Why not.
         cause: io::Error,
@@ -51,7 +51,7 @@ pub enum LabError {
     Parse {
         /// The expected text.
         what: &'static str,
-        /// Where.
+        /// The line that cannot be read.
         line: String,
     },
     /// SLV-LAB-0006: the program under test, `selvedge`, is not built.
@@ -62,7 +62,7 @@ pub enum LabError {
     /// SLV-LAB-0007: a request of the test itself to the fabric failed.
     #[error("SLV-LAB-0007: {cause}")]
     Probe {
-        /// Which, and what became of it.
+        /// The request, and its result.
         cause: String,
     },
 }

@@ -8,12 +8,13 @@ use std::time::Duration;
 use crate::process::{Running, command};
 use crate::{LabError, until};
 
-/// What ibsim prints before each console command; it contains it nowhere else.
+/// What ibsim prints before each console command. Its other output does not contain this text.
 const PROMPT: &str = "sim> ";
 /// How long reading the net file, or a console command, may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Room that ibsim must make: its defaults are small, and it stops reading a net file when they are used up.
+/// Room that ibsim is told to make for a net file. Its defaults are small, and it stops reading a net file when they
+/// are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetSize {
     /// Nodes of every kind.
@@ -27,7 +28,7 @@ pub struct NetSize {
 }
 
 impl NetSize {
-    /// Counts a net file's text; with room for four LIDs per end port (LMC 2).
+    /// Returns the room that a net file needs: its nodes and ports, and four LIDs per end port (LMC 2).
     #[must_use]
     pub fn of(net: &str) -> Self {
         let (mut nodes, mut switches, mut ports) = (0, 0, 0);
@@ -61,7 +62,7 @@ pub struct Ibsim {
 }
 
 impl Ibsim {
-    /// Starts it and waits until its clients can attach.
+    /// Starts ibsim and waits until clients can attach.
     pub(crate) fn start(folder: &Path, base: &str, net: &str, size: NetSize) -> Result<Self, LabError> {
         let file = folder.join("fabric.net");
         fs::write(&file, net).map_err(LabError::io("writing", file.display()))?;
@@ -93,7 +94,7 @@ impl Ibsim {
         Ok(answer.strip_suffix(PROMPT).unwrap_or(answer).to_owned())
     }
 
-    /// The attached clients, as lines of ibsim's own list.
+    /// Returns the attached clients: one line each, from ibsim's own list.
     pub fn attached(&mut self) -> Result<Vec<String>, LabError> {
         let lines = self.console("Attached")?;
         Ok(lines
@@ -113,7 +114,7 @@ impl Ibsim {
         self.console(&format!("ReLink \"{node}\"[{port}]")).map(drop)
     }
 
-    /// The process.
+    /// Returns the process of ibsim.
     #[must_use]
     pub const fn process(&self) -> &Running {
         &self.process

@@ -1,4 +1,4 @@
-//! A scratch folder and a socket name of its own, and peers in it.
+//! A lab: a scratch folder, a socket name of its own, and the peers that a test starts there.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -11,9 +11,9 @@ use std::time::Duration;
 use crate::process::{Finished, Running, command, package_of, tail};
 use crate::{Ibsim, LabError, NetSize, OpenSm, OpenSmOptions, Relay, Seen};
 
-/// The shim that makes programs clients of a simulator.
+/// The shim: a library that, once preloaded, makes a program a client of a simulator.
 const SHIM: &str = "libumad2sim.so";
-/// Where Debian (any architecture), Fedora and a source build put it.
+/// Folders in which Debian (any architecture), Fedora and a source build put the shim.
 const SHIM_FOLDERS: [&str; 5] = [
     "/usr/lib/x86_64-linux-gnu/umad2sim",
     "/usr/lib/aarch64-linux-gnu/umad2sim",
@@ -24,10 +24,11 @@ const SHIM_FOLDERS: [&str; 5] = [
 /// How long a diagnostic may take, unless the test sets another limit.
 pub(crate) const CLIENT_LIMIT: Duration = Duration::from_secs(60);
 
-/// Diagnostics running at a time: a simulator has ten places, and they wait for it most of the time.
+/// Number of diagnostics that run at a time: a simulator has room for ten clients, and a diagnostic waits for the
+/// simulator most of the time.
 const AT_A_TIME: usize = 3;
 
-/// A scratch folder and a socket name of its own; labs run side by side.
+/// A scratch folder and a socket name of its own, so that labs can run side by side.
 ///
 /// Peers are started from the thread that owns the lab, and end with it.
 pub struct PeerLab {
@@ -37,7 +38,7 @@ pub struct PeerLab {
 }
 
 impl PeerLab {
-    /// An empty lab.
+    /// Makes an empty lab.
     pub fn new() -> Result<Self, LabError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -51,13 +52,14 @@ impl PeerLab {
         })
     }
 
-    /// Its scratch folder; removed with the lab.
+    /// Returns the lab's scratch folder, which is removed with the lab.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Its socket name: the simulator of this lab, of either kind, serves under it.
+    /// Returns the lab's socket name. The simulator of this lab (ibsim or the built-in emulator) serves under this
+    /// name.
     #[must_use]
     pub fn base(&self) -> &str {
         &self.base
@@ -68,18 +70,18 @@ impl PeerLab {
         self.ibsim_sized(net, NetSize::of(net))
     }
 
-    /// As [`Self::ibsim`], with room for `size`.
+    /// Starts ibsim as [`Self::ibsim`] does, with room for `size`.
     pub fn ibsim_sized(&self, net: &str, size: NetSize) -> Result<Ibsim, LabError> {
         Ibsim::start(&self.folder, &self.base, net, size)
     }
 
-    /// Puts a relay before the lab's simulator; clients of `relay.base()` are counted.
+    /// Puts a relay before the lab's simulator. The relay counts what clients of `relay.base()` send.
     pub fn relay(&self) -> Result<Relay, LabError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         Relay::start(&format!("{}-relay{number}", self.base), &self.base)
     }
 
-    /// As [`Self::relay`]; `observer` gets every packet.
+    /// Does the same as [`Self::relay`]; `observer` also gets every packet.
     pub fn observed_relay(&self, observer: Sender<Seen>) -> Result<Relay, LabError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         Relay::observed(&format!("{}-relay{number}", self.base), &self.base, Some(observer))
@@ -101,12 +103,12 @@ impl PeerLab {
         self.spawn(&self.base, node, program, arguments)?.finish(CLIENT_LIMIT)
     }
 
-    /// As [`Self::run`]; its output if all went well.
+    /// Does the same as [`Self::run`]; returns the output if the exit status is 0.
     pub fn output(&self, node: &str, program: &str, arguments: &[&str]) -> Result<String, LabError> {
         self.run(node, program, arguments)?.success()
     }
 
-    /// Outputs of the same program with each of these argument lists; a few run at a time.
+    /// Runs the same program with each of these argument lists, a few at a time, and returns the outputs.
     pub fn outputs(&self, node: &str, program: &str, calls: Vec<Vec<String>>) -> Result<Vec<String>, LabError> {
         let mut running = VecDeque::new();
         let mut outputs = Vec::with_capacity(calls.len());
@@ -172,7 +174,7 @@ impl Drop for PeerLab {
     }
 }
 
-/// The shim's file.
+/// Returns the file of the shim.
 fn shim() -> Result<PathBuf, LabError> {
     let mut files = SHIM_FOLDERS.iter().map(|folder| Path::new(folder).join(SHIM));
     files.find(|file| file.is_file()).ok_or_else(|| LabError::MissingPeer {

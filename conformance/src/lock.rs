@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use crate::{LabError, until};
 
-/// Longest wait for another heavy test: the longest of them plus a queue of a few.
+/// The longest wait for other heavy tests: time for the longest one and a queue of a few more.
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
 
-/// Held while a heavy test runs; the kernel releases it when its process ends, however it ends.
+/// A lock that is held while a heavy test runs. The kernel releases it when the process ends, however it ends.
 pub struct HeavyLock(#[allow(dead_code)] UnixDatagram);
 
 impl HeavyLock {

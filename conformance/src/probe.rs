@@ -1,4 +1,4 @@
-//! A client of our own that reads and writes forwarding tables, for what no diagnostic does.
+//! A client of our own, for requests that no diagnostic sends: for example, to change an entry of a forwarding table.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use selvedge_wire::{Address, Arrival, AttributeId, Class, Datagram, Mad, MadPort
 
 use crate::LabError;
 
-/// For one answer.
+/// Limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Limit for an answer from a node that may be absent.
 const SOON: Duration = Duration::from_secs(1);
@@ -30,12 +30,12 @@ impl Probe {
         Ok(Self { port, transaction: 0 })
     }
 
-    /// Reads the block of a switch's table that has the entry for `lid`; asked by LID.
+    /// Reads the block of a switch's table that has the entry for `lid`. `switch` is the LID of the switch.
     pub fn block(&mut self, switch: u16, lid: u16) -> Result<SmpData, LabError> {
         self.ask(Method::Get, (switch, lid / BLOCK), &[0; BLOCK as usize])
     }
 
-    /// Writes one entry into a switch's table, behind its manager's back.
+    /// Writes one entry into a switch's table without the knowledge of the manager.
     pub fn corrupt(&mut self, switch: u16, lid: u16, exit: u8) -> Result<(), LabError> {
         let mut block = self.block(switch, lid)?;
         block[usize::from(lid % BLOCK)] = exit;
@@ -48,7 +48,7 @@ impl Probe {
         })
     }
 
-    /// SMInfo of the manager at a LID; none if there is no manager.
+    /// Returns SMInfo of the manager at a LID, or `None` if there is no manager.
     pub fn sm_info(&mut self, lid: u16) -> Result<Option<SmInfo>, LabError> {
         let mad = Mad::request(Class::SubnLid, Method::Get, AttributeId::SM_INFO, 0);
         let answer = self.exchange(lid, mad)?;
@@ -56,23 +56,25 @@ impl Probe {
         Ok(answer.filter(|_| is_ok).and_then(|mad| mad.read().ok()))
     }
 
-    /// PortInfo of the channel adapter's port at a LID; none if it does not answer.
+    /// Returns PortInfo of the channel adapter's port at a LID, or `None` if the port does not answer.
     pub fn port_info(&mut self, lid: u16) -> Result<Option<PortInfo>, LabError> {
         let mad = Mad::request(Class::SubnLid, Method::Get, AttributeId::PORT_INFO, 0);
         Ok(self.exchange(lid, mad)?.and_then(|mad| mad.read().ok()))
     }
 
-    /// A MAD of subnet administration, to the administrator at a LID; none if it does not answer.
+    /// Sends a MAD of subnet administration to the administrator at a LID. Returns the answer, or `None` if there is
+    /// none.
     pub fn administration(&mut self, lid: u16, mad: Mad) -> Result<Option<Mad>, LabError> {
         self.exchange_with(Address::gsi(Lid(lid), Sl::default()), mad)
     }
 
-    /// Asks a subnet management agent, or a manager.
+    /// Sends a MAD to the subnet management agent, or manager, at a LID. Returns the answer, or `None` if there is
+    /// none.
     fn exchange(&mut self, lid: u16, mad: Mad) -> Result<Option<Mad>, LabError> {
         self.exchange_with(Address::smi(Lid(lid)), mad)
     }
 
-    /// Sends a request, and waits for the answer; none if there is none.
+    /// Sends a request and waits for the answer. Returns `None` if there is no answer in time.
     fn exchange_with(&mut self, address: Address, mut mad: Mad) -> Result<Option<Mad>, LabError> {
         let failed = |error: selvedge_wire::PortError| LabError::Probe {
             cause: error.to_string(),

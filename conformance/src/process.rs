@@ -1,4 +1,4 @@
-//! Peers as child processes: output in files, an end in any case.
+//! Peers as child processes. Their output goes into files, and they end whatever happens to the test.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use crate::{LabError, until};
 /// Bytes of output that an error shows.
 const TAIL: usize = 4000;
 
-/// Which Debian package a peer comes from.
+/// Debian packages of the peers.
 const PACKAGES: [(&str, &str); 3] = [
     ("opensm", "opensm"),
     ("ibsim", "ibsim-utils"),
     ("libumad2sim.so", "libumad2sim0"),
 ];
 
-/// The package of `program`; a program that is not listed is one of the many diagnostics.
+/// Returns the package of `program`. A program that is not listed is in the package of the diagnostics.
 pub(crate) fn package_of(program: &str) -> &'static str {
     PACKAGES
         .iter()
@@ -25,7 +25,8 @@ pub(crate) fn package_of(program: &str) -> &'static str {
         .map_or("infiniband-diags", |&(_, package)| package)
 }
 
-/// Finds a program as a shell does; peers live in sbin, which is not in every user's path.
+/// Finds a program as a shell does, and also in the sbin folders: peers are installed there, and not every user's path
+/// has these folders.
 pub(crate) fn find_program(program: &str) -> Result<PathBuf, LabError> {
     if program.contains('/') {
         return Ok(PathBuf::from(program));
@@ -42,10 +43,10 @@ pub(crate) fn find_program(program: &str) -> Result<PathBuf, LabError> {
         })
 }
 
-/// A command that the kernel ends when the thread that starts it ends, even if that is killed.
+/// Makes a command that the kernel ends when the thread that starts it ends, even if that thread is killed.
 ///
 /// ibsim spins for ever once its input is gone, so a test that dies must not leave it behind. `setpriv` replaces itself
-/// by the program: the process id stays.
+/// by the program, so the process id stays the same.
 pub(crate) fn command(program: &str) -> Result<Command, LabError> {
     let program = find_program(program)?;
     Ok(match find_program("setpriv") {
@@ -61,18 +62,18 @@ pub(crate) fn command(program: &str) -> Result<Command, LabError> {
 /// How a command ended.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// Its name and arguments.
+    /// Name and arguments of the command.
     pub command: String,
     /// Exit status.
     pub status: ExitStatus,
-    /// What it wrote to standard output.
+    /// What the command wrote to standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// What the command wrote to standard error.
     pub stderr: String,
 }
 
 impl Finished {
-    /// Standard output if the status is 0, else an error with all its output.
+    /// Returns standard output if the status is 0, otherwise an error with all output.
     pub fn success(self) -> Result<String, LabError> {
         if self.status.success() {
             return Ok(self.stdout);
@@ -119,29 +120,30 @@ impl Running {
         self.child.id()
     }
 
-    /// Its input, held open until dropped or taken.
+    /// Returns the input of the process. It stays open until this value is dropped or the input is taken.
     pub(crate) fn input(&mut self) -> Option<&mut ChildStdin> {
         self.child.stdin.as_mut()
     }
 
-    /// What it wrote to standard output so far.
+    /// Returns what the process wrote to standard output so far.
     #[must_use]
     pub fn stdout(&self) -> String {
         read(&self.stdout)
     }
 
-    /// The end of both outputs, for errors.
+    /// Returns the end of standard output and of standard error, for errors.
     #[must_use]
     pub fn output_tail(&self) -> String {
         tail(&format!("{}{}", read(&self.stdout), read(&self.stderr)))
     }
 
-    /// True while it runs.
+    /// True while the process runs.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits until it ends by itself, at most `limit`; then it is killed and that is an error.
+    /// Waits until the process ends by itself, at most `limit`. After `limit` the process is killed, and an error is
+    /// returned.
     pub fn finish(mut self, limit: Duration) -> Result<Finished, LabError> {
         let (stdout, stderr) = (self.stdout.clone(), self.stderr.clone());
         let output = || tail(&format!("{}{}", read(&stdout), read(&stderr)));
@@ -157,7 +159,7 @@ impl Running {
         })
     }
 
-    /// An error if it no longer runs: a wait for its output can end early.
+    /// Returns an error if the process no longer runs, so that a wait for its output can end early.
     pub fn must_run(&mut self) -> Result<(), LabError> {
         match self.child.try_wait().map_err(LabError::io("waiting for", &self.text))? {
             None => Ok(()),
@@ -169,7 +171,7 @@ impl Running {
         }
     }
 
-    /// Sends it a signal by its name, as in `HUP`.
+    /// Sends a signal by its name, for example `HUP`, to the process.
     pub fn signal(&self, name: &str) -> Result<(), LabError> {
         let mut kill = Command::new(find_program("kill")?);
         kill.args([format!("-{name}"), self.pid().to_string()]);
@@ -197,7 +199,7 @@ fn read(path: &Path) -> String {
     fs::read(path).map_or_else(|_| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The last bytes of a text, from a line's start.
+/// Returns the last bytes of a text, from the start of a line.
 pub(crate) fn tail(text: &str) -> String {
     let mut from = text.len().saturating_sub(TAIL);
     while !text.is_char_boundary(from) {

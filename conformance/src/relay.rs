@@ -1,7 +1,7 @@
 //! A relay between clients and a simulator that counts what clients send, and shows every packet to an observer.
 //!
-//! The count is independent of every manager's own: "sent 0 Sets" is then an observation. A relay adds a hop: it costs
-//! every MAD some microseconds, the same ones for every manager behind it.
+//! The relay counts without the help of the manager, so that "sent 0 Sets" is an observation. A relay adds some
+//! microseconds to every MAD, as many for each manager behind it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,21 +20,22 @@ use selvedge_wire::{Class, Mad, Method};
 
 use crate::{LabError, until};
 
-/// How often a relay's threads check whether they shall end.
+/// Interval at which a relay's threads check whether they must end.
 const TICK: Duration = Duration::from_millis(20);
-/// How long the simulator may take for a control message.
+/// Limit for the simulator's answer to a control message.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a name may stay taken after its socket was closed: less than clients wait for an answer.
+/// Limit for the time that a name stays taken after its socket was closed. It is shorter than the time that clients
+/// wait for an answer.
 const NAME_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A kind of MAD that has its own count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MadKind {
-    /// Class.
+    /// Management class.
     pub class: Class,
     /// Method.
     pub method: Method,
-    /// Attribute's code.
+    /// Code of the attribute.
     pub attribute: u16,
 }
 
@@ -52,13 +53,13 @@ impl MadCounts {
         *self.0.entry(kind).or_default() += 1;
     }
 
-    /// All of them.
+    /// Returns the number of all MADs.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
 
-    /// Those that `pick` takes.
+    /// Returns the number of MADs of the kinds that `pick` accepts.
     #[must_use]
     pub fn count(&self, pick: impl Fn(&MadKind) -> bool) -> u64 {
         self.0
@@ -68,13 +69,13 @@ impl MadCounts {
             .sum()
     }
 
-    /// SMPs that write: what an observer must never send.
+    /// Returns the number of SMPs with method Set. An observer must never send one.
     #[must_use]
     pub fn subnet_sets(&self) -> u64 {
         self.count(|kind| kind.class.is_smp() && kind.method == Method::Set)
     }
 
-    /// Kinds and their numbers.
+    /// Returns each kind and its number of MADs.
     pub fn iter(&self) -> impl Iterator<Item = (&MadKind, u64)> {
         self.0.iter().map(|(kind, &count)| (kind, count))
     }
@@ -97,20 +98,21 @@ impl fmt::Display for MadCounts {
 /// A packet that passes a relay.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// When the relay had it in its hands.
+    /// Time at which the relay received the packet.
     pub at: Instant,
-    /// The client: the name its sockets end with.
+    /// The client: the number at the end of the names of its sockets.
     pub client: u32,
-    /// Its direction.
+    /// Direction of the packet.
     pub way: Way,
-    /// The packet; a request that comes back unanswered has a status other than 0.
+    /// The packet. A request that the simulator returns unanswered has a status other than 0.
     pub packet: Packet,
 }
 
-/// How often a client set IsSM.
+/// Number of times that a client set IsSM.
 type Claims = Arc<AtomicU64>;
 
-/// Counts by client: the name its sockets end with (the process id of a preloaded client).
+/// Counts by client. A client's key is the number at the end of the names of its sockets: for a program that preloads
+/// the shim, its process id.
 type Shared = Arc<Mutex<BTreeMap<u32, MadCounts>>>;
 
 /// A relay between clients and a simulator; ends when dropped.
@@ -123,12 +125,12 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Serves clients under `base` and passes everything to the simulator named `upstream`.
+    /// Starts a relay that serves clients under `base` and passes everything to the simulator named `upstream`.
     pub fn start(base: &str, upstream: &str) -> Result<Self, LabError> {
         Self::observed(base, upstream, None)
     }
 
-    /// As [`Self::start`]; `observer` gets every packet.
+    /// Does the same as [`Self::start`]; `observer` also gets every packet.
     pub fn observed(base: &str, upstream: &str, observer: Option<Sender<Seen>>) -> Result<Self, LabError> {
         let control = bind(&format!("{base}:ctl")).map_err(LabError::io("binding", base))?;
         let counts = Shared::default();
@@ -154,25 +156,25 @@ impl Relay {
         })
     }
 
-    /// Name under which it serves.
+    /// Returns the name under which the relay serves.
     #[must_use]
     pub fn base(&self) -> &str {
         &self.base
     }
 
-    /// MADs that the client with process id `pid` has sent so far.
+    /// Returns the counts of MADs that the client with process id `pid` has sent so far.
     #[must_use]
     pub fn sent_by(&self, pid: u32) -> MadCounts {
         lock(&self.counts).get(&pid).cloned().unwrap_or_default()
     }
 
-    /// How often clients have set IsSM so far.
+    /// Returns how often clients have set IsSM so far.
     #[must_use]
     pub fn sm_claims(&self) -> u64 {
         self.claims.load(Ordering::Relaxed)
     }
 
-    /// What all clients sent so far.
+    /// Returns the counts of MADs that all clients together have sent so far.
     #[must_use]
     pub fn sent(&self) -> MadCounts {
         let mut sum = MadCounts::default();
@@ -220,7 +222,7 @@ struct Worker {
     claims: Claims,
     observer: Option<Sender<Seen>>,
     stop: Arc<AtomicBool>,
-    /// Clients by the simulator's slot.
+    /// Connections of clients, by the slot that the simulator gave to each.
     lines: BTreeMap<u32, Line>,
 }
 
@@ -336,10 +338,10 @@ fn bind(name: &str) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// As [`bind`], for a name that another process used a moment ago.
+/// Binds as [`bind`] does, to a name that another process used a moment ago.
 ///
-/// A process that another thread is starting holds copies of all sockets of this process until it runs its program: a
-/// name may be taken for that long after its socket was closed here.
+/// While another thread of this process starts a program, the child holds copies of all sockets of this process until
+/// the program runs. So a name can still be taken for that long after its socket was closed here.
 fn bind_when_free(name: &str) -> io::Result<UnixDatagram> {
     let look = || match bind(name) {
         Ok(socket) => Ok(Some(socket)),
@@ -349,7 +351,8 @@ fn bind_when_free(name: &str) -> io::Result<UnixDatagram> {
     until("a socket name to be free", NAME_TIMEOUT, String::new, look).map_err(io::Error::other)
 }
 
-/// A panicking thread leaves counts that are whole: they are only ever added to.
+/// Locks the counts, also after a thread panicked while it held the lock: counts are only ever added to, so they are
+/// valid at any time.
 fn lock(counts: &Mutex<BTreeMap<u32, MadCounts>>) -> std::sync::MutexGuard<'_, BTreeMap<u32, MadCounts>> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,10 +6,11 @@ use std::process::Command;
 use crate::process::command;
 use crate::{Finished, LabError, PeerLab, Running};
 
-/// Environment variable that names another binary to be tested.
+/// Environment variable with the path of another binary to test.
 const SUBJECT: &str = "SELVEDGE";
 
-/// The binary: `SELVEDGE`, else the one that the same build made beside this test program.
+/// Returns the binary to test: the one that `SELVEDGE` names, otherwise the one that the same build made beside this
+/// test program.
 pub fn binary() -> Result<PathBuf, LabError> {
     if let Some(named) = std::env::var_os(SUBJECT) {
         return Ok(PathBuf::from(named));
@@ -21,7 +22,7 @@ pub fn binary() -> Result<PathBuf, LabError> {
 }
 
 impl PeerLab {
-    /// Runs `selvedge` to its end, within a minute.
+    /// Runs `selvedge` to its end, for a minute at most.
     pub fn selvedge(&self, arguments: &[&str]) -> Result<Finished, LabError> {
         self.start_selvedge(arguments)?.finish(crate::lab::CLIENT_LIMIT)
     }
@@ -34,7 +35,7 @@ impl PeerLab {
         Running::start(command, &folder, "selvedge")
     }
 
-    /// Starts a `selvedge` that stays, with an API socket of its own in the lab's folder.
+    /// Starts a `selvedge` that runs until it is stopped, with its own API socket in the lab's folder.
     pub fn start_daemon(&self, arguments: &[&str]) -> Result<Running, LabError> {
         let folder = self.sub_folder("daemon")?;
         let socket = folder.join("api.sock");
@@ -47,7 +48,7 @@ impl PeerLab {
         Running::start(command, &folder, "selvedge")
     }
 
-    /// A topology file's text as `selvedge topology <verb> <spec>` writes it.
+    /// Returns the text of a topology file, as `selvedge topology <verb> <spec>` writes it.
     pub fn net_file(&self, verb: &str, spec: &str) -> Result<String, LabError> {
         self.selvedge(&["topology", verb, spec, "--to", "net"])?.success()
     }

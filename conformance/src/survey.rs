@@ -20,7 +20,7 @@ pub struct Survey {
     pub tables: BTreeMap<Guid, Table>,
 }
 
-/// An end port: node GUID and port; port 0 of switches.
+/// An end port: node GUID and port number; the number is 0 for a switch.
 pub type EndPort = (Guid, u8);
 
 impl Survey {
@@ -36,10 +36,10 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Adds what `dump_fts` leaves out: the entry of the highest LID where that begins a block.
+    /// Adds the entry that `dump_fts` leaves out: the one of the highest LID, if that LID is the first of a block.
     ///
-    /// Observed with infiniband-diags 44: blocks are read up to LinearFDBTop / 64 rounded up, not up to and with the
-    /// block of LinearFDBTop; `ibroute` does the same.
+    /// Observed with infiniband-diags 44: it reads LinearFDBTop / 64 blocks, rounded up, and so misses the block of
+    /// LinearFDBTop if LinearFDBTop is a multiple of 64; `ibroute` does the same.
     fn read_last_lids(&mut self, lab: &PeerLab, node: &str) -> Result<(), LabError> {
         let mut probe = None;
         for (guid, table) in self
@@ -65,7 +65,7 @@ impl Survey {
         Ok(())
     }
 
-    /// Every end port with its LID.
+    /// Returns every end port with its LID.
     #[must_use]
     pub fn end_ports(&self) -> BTreeMap<EndPort, u16> {
         let mut all = BTreeMap::new();
@@ -77,7 +77,7 @@ impl Survey {
         all
     }
 
-    /// LIDs by port GUID: what must never change on live ports.
+    /// Returns the LIDs by port GUID. They must never change on live ports.
     #[must_use]
     pub fn lids(&self) -> BTreeMap<Guid, u16> {
         let ends = self.end_ports();
@@ -86,7 +86,8 @@ impl Survey {
             .collect()
     }
 
-    /// The tables as text, in the form of OpenSM's `opensm-lfts.dump`, and the LIDs as in its `guid2lid`.
+    /// Returns the tables as text, in the form of OpenSM's `opensm-lfts.dump`, and the LIDs in the form of its
+    /// `guid2lid`.
     #[must_use]
     pub fn dump(&self) -> (String, String) {
         let mut lfts = String::new();
@@ -111,7 +112,7 @@ impl Survey {
         (lfts, lids.collect())
     }
 
-    /// GUID of a port; a switch has one for all of them.
+    /// Returns the GUID of a port. All ports of a switch have the same one.
     #[must_use]
     pub fn port_guid(&self, (node, port): (Guid, u8)) -> Option<Guid> {
         let seen = self.discovery.nodes.get(&node)?;
@@ -121,13 +122,13 @@ impl Survey {
         }
     }
 
-    /// Cable ends that carry traffic.
+    /// Returns the number of cable ends that carry traffic.
     #[must_use]
     pub fn active_ends(&self) -> usize {
         self.links.iter().filter(|line| line.is_active()).count()
     }
 
-    /// What differs from the file and the plan, a line each; empty if all is as it should be.
+    /// Returns what differs from the file and the plan, a line for each difference. The list is empty if all agrees.
     #[must_use]
     pub fn differences(&self, net: &Net, plan: &Plan) -> Vec<String> {
         let mut found = self.wrong_nodes(net);
@@ -167,7 +168,7 @@ impl Survey {
         found
     }
 
-    /// Every cable of the file must be ACTIVE at both of its ends.
+    /// Returns the cables of the file that are not ACTIVE at both ends.
     fn links_not_active(&self, net: &Net) -> Vec<String> {
         let lines = self.links.iter().map(|line| ((line.guid, line.port), line));
         let lines: BTreeMap<_, _> = lines.collect();
@@ -214,7 +215,8 @@ impl Survey {
         found
     }
 
-    /// What `ibtracert` sees in both directions of `count` pairs that differs from the plan's paths, a line each.
+    /// Traces `count` pairs in both directions with `ibtracert`. Returns what differs from the plan's paths, a line for
+    /// each difference.
     pub fn wrong_paths(
         &self,
         lab: &PeerLab,
@@ -250,7 +252,7 @@ impl Survey {
         Ok(found)
     }
 
-    /// What `ibroute` prints of these switches that differs from the plan, a line each.
+    /// Runs `ibroute` on these switches. Returns what differs from the plan, a line for each difference.
     pub fn wrong_routes(
         &self,
         lab: &PeerLab,
@@ -279,7 +281,7 @@ impl Survey {
         Ok(found)
     }
 
-    /// What `smpquery` prints of these end ports that differs from the plan, a line each.
+    /// Runs `smpquery` on these end ports. Returns what differs from the plan, a line for each difference.
     pub fn wrong_ports(
         &self,
         lab: &PeerLab,
@@ -324,7 +326,8 @@ fn unequal_maps<K: Ord + Debug, V: PartialEq + Debug>(
         .collect()
 }
 
-/// `count` different pairs of different indices below `below`, the same for the same seed; all if there are fewer.
+/// Returns `count` pairs of two different indices below `below`, no pair twice, or all pairs if there are fewer. The
+/// same seed gives the same pairs.
 ///
 /// Source: the generator is Marsaglia's xorshift64 with the shifts 13, 7, 17.
 fn random_pairs(below: usize, count: usize, seed: u64) -> Vec<(usize, usize)> {

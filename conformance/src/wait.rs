@@ -7,7 +7,8 @@ use crate::LabError;
 /// Time between two checks of a condition.
 const STEP: Duration = Duration::from_millis(2);
 
-/// Waits until `look` finds something, at most `limit`. `what` and the text from `output` explain a failure.
+/// Waits until `look` finds something, at most `limit`. If the time runs out, the error has `what` and the text from
+/// `output`.
 pub fn until<T>(
     what: &str,
     limit: Duration,

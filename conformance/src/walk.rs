@@ -1,15 +1,16 @@
-//! The path that a plan means: its tables followed cable by cable through the file's fabric.
+//! The path that a plan describes: its tables, followed cable by cable through the fabric of a topology file.
 
 use selvedge_types::Guid;
 
 use crate::parse::{Hop, Net, Plan};
 use crate::survey::EndPort;
 
-/// Source: IBA vol 1 §14.2.2: a directed route has at most 64 hops; no fabric here is deeper.
+/// Number of cables at which a path counts as endless; no fabric here has such a long path. Source: IBA vol 1 §14.2.2:
+/// a directed route has fewer than 64 hops.
 const HOPS_MAX: usize = 64;
 
-/// The cables from an end port to another that has `lid`; hops name nodes by node GUID. The error has the place where
-/// the path ends.
+/// Returns the cables from an end port to the end port `to`, which has `lid`. Hops name nodes by node GUID. The error
+/// states where the path ends.
 pub fn walk(net: &Net, plan: &Plan, from: EndPort, (to, lid): (EndPort, u16)) -> Result<Vec<Hop>, String> {
     let (mut node, first) = from;
     let mut path = Vec::new();

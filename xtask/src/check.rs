@@ -43,7 +43,7 @@ const STEPS: [Step; 3] = [
     },
 ];
 
-/// Runs every step, also after one failed, and says which did.
+/// Runs every step, also after one has failed, and prints which steps failed.
 pub fn run(root: &Path) -> ExitCode {
     let mut failed = Vec::new();
     let mut note = |name: &'static str, started: Instant, passed: bool| {

@@ -48,7 +48,8 @@ struct Codes<'a> {
     mentions: Vec<Mention<'a>>,
 }
 
-/// Codes defined twice, reported twice, mentioned but defined nowhere, never reported; a stale page.
+/// Returns findings about codes that are defined twice, reported twice, mentioned but not defined, or never reported,
+/// and about a stale page.
 pub fn findings(tree: &Tree) -> Vec<Finding> {
     let codes = Codes::read(tree);
     let mut found = codes.conflicts();
@@ -65,7 +66,7 @@ pub fn findings(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Writes the page.
+/// Writes the page of codes.
 pub fn write(root: &Path, tree: &Tree) -> Result<Vec<Finding>, Finding> {
     let path = root.join(PAGE);
     let text = page(&Codes::read(tree));
@@ -138,7 +139,7 @@ impl<'a> Codes<'a> {
         }
     }
 
-    /// What is defined or reported more than once.
+    /// Returns findings about codes that are defined or reported more than once.
     fn conflicts(&self) -> Vec<Finding> {
         let mut found = Vec::new();
         for (code, definitions) in &self.defined {
@@ -170,7 +171,7 @@ impl<'a> Codes<'a> {
         found
     }
 
-    /// What is mentioned but not defined, or defined but never reported.
+    /// Returns findings about codes that are mentioned but not defined, or defined but never reported.
     fn loose_ends(&self) -> Vec<Finding> {
         let mut found = Vec::new();
         for mention in &self.mentions {
@@ -206,7 +207,8 @@ impl<'a> Codes<'a> {
     }
 }
 
-/// The code that `text` starts with: `SLV-`, letters, `-`, four digits, and nothing that makes it longer.
+/// Returns the code at the start of `text`: `SLV-`, letters, `-` and four digits. `None` if a further character makes
+/// it longer.
 fn code_at(text: &str) -> Option<&str> {
     let rest = text.strip_prefix("SLV-")?;
     let (room, rest) = rest.split_once('-')?;
@@ -221,7 +223,7 @@ fn is_documented(lines: &[&str], code: &str) -> bool {
     lines.iter().any(|line| line.trim_start().starts_with(&start))
 }
 
-/// The doc comment of the variant that a match arm `Self::Variant … =>` names.
+/// Returns the doc comment of the variant that a match arm `Self::Variant … =>` names.
 fn variant_doc(lines: &[&str], arm: &str) -> Option<String> {
     let name = arm.trim_start().strip_prefix("Self::")?;
     let name = &name[..name.find(|c: char| !c.is_alphanumeric())?];
@@ -236,7 +238,7 @@ fn variant_doc(lines: &[&str], arm: &str) -> Option<String> {
     Some(doc_paragraph(text, &lines[first + 1..]))
 }
 
-/// The first paragraph of a doc comment: `first` and the lines that go on with it.
+/// Returns the first paragraph of a doc comment: `first` and the following lines of the same paragraph.
 fn doc_paragraph(first: &str, rest: &[&str]) -> String {
     let mut text = first.trim_end().to_owned();
     for line in rest {

@@ -1,20 +1,20 @@
-//! What a tool found: where, which rule, what, and what to do about it.
+//! The finding of a tool: place, rule, fault and advice.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// One thing that is wrong.
+/// One fault that a rule has found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// Path from the workspace root; empty if no file is to blame.
     pub file: String,
-    /// 1-based; 0 if it is about the whole file.
+    /// Line, counted from 1; 0 if the finding is about the whole file.
     pub line: usize,
     /// Name of the rule.
     pub rule: &'static str,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
-    /// What to do.
+    /// The advice: what to do.
     pub advice: String,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Prints the findings and says whether there are none.
+/// Prints the findings. Returns failure if there are any.
 pub fn report(step: &str, findings: &[Finding]) -> ExitCode {
     for finding in findings {
         println!("{finding}");

@@ -11,11 +11,11 @@ use crate::finding::Finding;
 const RULE: &str = "licences";
 const LIST: &str = "xtask/licences.toml";
 
-/// What `xtask/licences.toml` allows.
+/// The contents of `xtask/licences.toml`: what is allowed.
 #[derive(Debug, Default)]
 struct Allowed {
     licences: BTreeSet<String>,
-    /// Crates that may be there in several versions.
+    /// Crates that may be linked in several versions.
     duplicates: BTreeSet<String>,
 }
 
@@ -54,7 +54,7 @@ pub fn findings(root: &Path) -> Result<Vec<Finding>, Finding> {
     Ok(check(&packages(&metadata), &allowed))
 }
 
-/// Everything cargo resolved for this platform, except our own crates.
+/// Returns every package that cargo resolved for this platform, except our own crates.
 fn packages(metadata: &Value) -> Vec<Package> {
     let nodes = metadata["resolve"]["nodes"].as_array().into_iter().flatten();
     let built: BTreeSet<&str> = nodes.filter_map(|node| node["id"].as_str()).collect();
@@ -146,7 +146,7 @@ struct Expression<'a> {
 }
 
 impl Expression<'_> {
-    /// `A OR B OR …`, the weakest binding.
+    /// Parses `A OR B OR …`, which binds weakest.
     fn any(&mut self) -> bool {
         let mut value = self.every();
         while self.take("OR") {
@@ -155,7 +155,7 @@ impl Expression<'_> {
         value
     }
 
-    /// `A AND B AND …`.
+    /// Parses `A AND B AND …`.
     fn every(&mut self) -> bool {
         let mut value = self.one();
         while self.take("AND") {
@@ -164,7 +164,7 @@ impl Expression<'_> {
         value
     }
 
-    /// A licence, a licence with an exception (allowed as a whole), or a group.
+    /// Parses a licence, a licence with an exception (allowed as a whole), or a group in parentheses.
     fn one(&mut self) -> bool {
         if self.take("(") {
             let value = self.any();
@@ -195,7 +195,7 @@ impl Expression<'_> {
     }
 }
 
-/// The platform that cargo builds for without `--target`.
+/// Returns the platform that cargo builds for without `--target`.
 fn host_platform() -> String {
     let output = Command::new("rustc").arg("-vV").output();
     let text = output

@@ -1,12 +1,13 @@
-//! The modules of a crate as its files have them, and what of its own crate each names: enough to see which file
-//! imports which. Paths that begin with an imported name are not followed: the import has been seen already.
+//! The modules of a crate, as its files define them, and what each module names of its own crate: enough to find out
+//! which file imports which. Paths that begin with an imported name are not followed, because the import itself is read
+//! already.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::rust_source::{RustSource, is_ident, is_test_file, words};
 use crate::tree::Tree;
 
-/// Re-exports that are followed one after the other before a path counts as unknown.
+/// Largest number of re-exports in a row that are followed; a path with more counts as unknown.
 const REEXPORTS_MAX: usize = 8;
 
 /// The modules of one crate by their path from its root, which is the empty path.
@@ -16,31 +17,31 @@ pub struct Modules<'a>(BTreeMap<Vec<String>, Module<'a>>);
 /// One module with a file of its own.
 #[derive(Debug)]
 pub struct Module<'a> {
-    /// Path of its file.
+    /// Path of the module's file.
     pub file: &'a str,
     /// The file's text.
     pub source: RustSource<'a>,
-    /// True if it is built for tests only.
+    /// True if the module is built for tests only.
     is_test: bool,
-    /// What `use` brings in, by the name it has here.
+    /// What `use` brings into the module, by the name that it has there.
     imports: BTreeMap<String, Vec<String>>,
-    /// Each path that leads into its own crate, from the root, with its line from 0.
+    /// Each path in the module that leads into its own crate, from the root, with the line (from 0).
     paths: Vec<(usize, Vec<String>)>,
 }
 
-/// Something of the crate that a module names.
+/// A module or item of the crate that another module names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Named<'a> {
     /// The line that names it, counted from 0.
     pub line: usize,
     /// The module that defines it.
     pub module: &'a [String],
-    /// The item in that module; none if the module itself is named, or all that it has.
+    /// The item of that module; `None` if the module itself is named, or all its items.
     pub item: Option<String>,
 }
 
 impl<'a> Modules<'a> {
-    /// Reads the modules of the crate in a room.
+    /// Reads the modules of the crate with the name `room`.
     pub fn of(tree: &'a Tree, room: &str) -> Self {
         let folder = format!("crates/{room}/src/");
         let mut modules = BTreeMap::new();
@@ -82,7 +83,7 @@ impl<'a> Modules<'a> {
         self.0.get(at).map(|module| module.file)
     }
 
-    /// What a module names of its crate: re-exports are followed, tests left out.
+    /// Returns what a module names of its crate. Re-exports are followed, and tests are left out.
     pub fn named_by(&self, module: &Module<'a>) -> Vec<Named<'_>> {
         let named = module.paths.iter().filter_map(|(line, path)| {
             let (module, item) = self.resolve(path, REEXPORTS_MAX)?;
@@ -96,7 +97,7 @@ impl<'a> Modules<'a> {
         named.collect()
     }
 
-    /// The module that defines what a path from the root leads to.
+    /// Returns the module that defines what a path from the root leads to, and the item in it.
     fn resolve(&self, path: &[String], reexports: usize) -> Option<(&[String], Option<String>)> {
         let length = (0..=path.len())
             .rev()
@@ -126,7 +127,7 @@ impl<'a> Module<'a> {
         }
     }
 
-    /// The modules that it declares behind `#[cfg(test)]`.
+    /// Returns the modules that the module at this path declares behind `#[cfg(test)]`.
     fn test_modules(&self, at: &[String]) -> Vec<Vec<String>> {
         let mut found = Vec::new();
         let mut is_for_test = false;
@@ -171,7 +172,7 @@ impl<'a> Module<'a> {
     }
 }
 
-/// A word, `::`, or one other character, outside of tests.
+/// A word, `::`, or one other character of code outside tests.
 #[derive(Debug)]
 struct Token {
     line: usize,
@@ -184,7 +185,7 @@ impl Token {
     }
 }
 
-/// One path out of a tree of paths, and the name that a `use` gives it; no name for all of a module.
+/// One path out of a tree of paths, and the name that a `use` gives it; no name if it stands for all items of a module.
 #[derive(Debug)]
 struct Leaf {
     line: usize,
@@ -250,7 +251,7 @@ fn read_tree(tokens: &[Token], start: usize, before: &[String], read: &mut Vec<L
     at
 }
 
-/// A path in the module `at`, from the root of its crate; none if it leads elsewhere.
+/// Returns a path in the module `at` as a path from the root of its crate; `None` if it leads to another crate.
 fn from_root(path: &[String], at: &[String], all: &BTreeSet<Vec<String>>) -> Option<Vec<String>> {
     let mut base = at.to_vec();
     let (first, mut rest) = path.split_first()?;

@@ -69,7 +69,7 @@ pub fn impls(source: &RustSource<'_>) -> Vec<Impl> {
     found
 }
 
-/// A function's head in one line, from its visibility to its body.
+/// Returns a function's head in one line: from its visibility to its body.
 pub fn head(source: &RustSource<'_>, function: &Function) -> String {
     let start = function.lines.start;
     let text = text_from(source, start, 0);
@@ -77,7 +77,7 @@ pub fn head(source: &RustSource<'_>, function: &Function) -> String {
     words.join(" ")
 }
 
-/// Where a word stands in code that is no test: line and column.
+/// Returns the places of a word in code outside tests: line and column.
 pub fn places<'a>(source: &'a RustSource<'_>, word: &'a str) -> impl Iterator<Item = (usize, usize)> + 'a {
     let lines = source.code.iter().enumerate();
     lines
@@ -91,7 +91,7 @@ fn text_from(source: &RustSource<'_>, line: usize, column: usize) -> String {
     lines.join("\n")
 }
 
-/// The parts between commas of a struct's body, up to its closing brace.
+/// Returns the fields of a struct: the parts between commas of its body, up to its closing brace.
 fn fields(body: &str) -> Vec<String> {
     let mut found = vec![String::new()];
     let mut depth = 0_usize;
@@ -115,7 +115,7 @@ fn fields(body: &str) -> Vec<String> {
     fields.filter(|field| !field.is_empty()).collect()
 }
 
-/// A text without what stands in angle brackets.
+/// Returns a text without the parts in angle brackets.
 fn without_angles(text: &str) -> String {
     let mut depth = 0_usize;
     let mut kept = String::new();

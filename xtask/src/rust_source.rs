@@ -1,16 +1,16 @@
-//! Just enough understanding of Rust text for line rules: what is code, what a comment, what a test, where a
-//! function begins and ends. A parser would know more and cost more than the whole tool.
+//! A simple reader of Rust text for line rules: it finds code, comments and tests, and where functions begin and end. A
+//! full parser would find more, but would need more code than all the tools together.
 
 use std::ops::Range;
 
-/// A Rust file seen three ways, line by line.
+/// A Rust file in three forms, line by line.
 #[derive(Debug)]
 pub struct RustSource<'a> {
-    /// As written.
+    /// The lines as written.
     pub raw: Vec<&'a str>,
-    /// Without comments and without the contents of texts; columns are kept.
+    /// The lines without comments and without the contents of texts; columns stay the same.
     pub code: Vec<String>,
-    /// With comments, without the contents of texts.
+    /// The lines with comments, but without the contents of texts.
     pub code_and_comments: Vec<String>,
     /// True for lines inside a `#[cfg(test)]` module.
     pub is_test: Vec<bool>,
@@ -33,7 +33,7 @@ enum Part {
 }
 
 impl<'a> RustSource<'a> {
-    /// Takes a file apart.
+    /// Reads a file.
     pub fn new(text: &'a str) -> Self {
         let chars: Vec<char> = text.chars().collect();
         let parts = classify(&chars);
@@ -55,7 +55,8 @@ impl<'a> RustSource<'a> {
         }
     }
 
-    /// Lines outside test modules; the empty rest after the last line break is no line.
+    /// Returns the number of lines outside test modules. The empty text after the last line break does not count as a
+    /// line.
     pub fn lines_without_tests(&self) -> usize {
         self.line_count() - self.is_test.iter().filter(|&&test| test).count()
     }
@@ -99,7 +100,7 @@ pub fn is_test_file(path: &str) -> bool {
         .any(|part| matches!(part, "tests" | "benches" | "examples" | "tests.rs"))
 }
 
-/// Columns at which `word` stands in `line`, not as a part of a longer identifier.
+/// Returns the columns of `line` at which `word` stands by itself, not as a part of a longer identifier.
 pub fn words<'a>(line: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let joins = |edge: Option<char>, outside: Option<char>| edge.is_some_and(is_ident) && outside.is_some_and(is_ident);
     line.match_indices(word).map(|(at, _)| at).filter(move |&at| {
@@ -113,7 +114,7 @@ pub fn is_ident(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// What each character is part of. Quotes count as code, so that an empty text stays visible.
+/// Returns for each character what it is a part of. Quotes count as code, so that an empty text stays visible.
 fn classify(chars: &[char]) -> Vec<Part> {
     let mut parts = vec![Part::Code; chars.len()];
     let mut at = 0;
@@ -162,7 +163,7 @@ fn block_comment_end(chars: &[char], start: usize) -> usize {
     at
 }
 
-/// The end of a text that opens at `start`; a raw one if `r` and hashes stand before it.
+/// Returns the end of a text that opens at `start`; of a raw text if `r` and hashes stand before it.
 fn text_end(chars: &[char], start: usize) -> usize {
     let hashes = chars[..start].iter().rev().take_while(|&&c| c == '#').count();
     let before = &chars[..start - hashes];
@@ -187,7 +188,7 @@ fn text_end(chars: &[char], start: usize) -> usize {
     at
 }
 
-/// The end of a character literal, or just past the quote if it is a lifetime.
+/// Returns the end of a character literal, or the place after the quote if it begins a lifetime.
 fn char_end(chars: &[char], start: usize) -> usize {
     match (chars.get(start + 1), chars.get(start + 2)) {
         (Some('\\'), _) => {
@@ -217,7 +218,8 @@ fn test_lines(code: &[String]) -> Vec<bool> {
     marks
 }
 
-/// Line of the brace that closes the item starting at `line`, `column`; none if it ends with a semicolon.
+/// Returns the line of the brace that closes the item starting at `line` and `column`; `None` if the item ends with a
+/// semicolon.
 pub fn body_end(code: &[String], line: usize, column: usize) -> Option<usize> {
     let mut braces = 0_usize;
     let mut brackets = 0_usize;

@@ -32,7 +32,7 @@ struct Part {
     failed: u64,
     ignored: u64,
     seconds: f64,
-    /// False until its `test result:` line came; a program that dies never prints one.
+    /// False until the `test result:` line has come. A program that dies never prints that line.
     ended: bool,
 }
 
@@ -42,7 +42,7 @@ struct Summary {
     parts: Vec<Part>,
 }
 
-/// Builds everything, runs everything, prints the sums last.
+/// Builds and runs all tests, then prints the sums.
 pub fn run(root: &Path) -> ExitCode {
     let started = Instant::now();
     let programs = match build(root) {
@@ -190,8 +190,9 @@ impl Summary {
         }
     }
 
-    /// Tests passed and failed. A program that died counts as a failed test; so does an ignored test, because a test
-    /// that does not run proves nothing; and cargo's own complaint counts if nothing else failed.
+    /// Returns the numbers of passed and failed tests. A program that died counts as a failed test. An ignored test
+    /// counts as failed too, because a test that does not run proves nothing. If nothing else failed, a failure of
+    /// cargo itself counts.
     fn sums(&self, cargo_succeeded: bool) -> (u64, u64) {
         let passed = self.parts.iter().map(|part| part.passed).sum();
         let failed = self

@@ -1,4 +1,4 @@
-//! The files of the project as text in memory, so that rules need no file system and tests no project.
+//! The files of the project as text in memory. So rules do not read the file system, and tests need no project.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,7 +39,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// A tree for tests.
+    /// Returns a tree of these files, for tests.
     #[cfg(test)]
     pub fn of(files: &[(&str, &str)]) -> Self {
         let files = files
@@ -58,7 +58,7 @@ impl Tree {
         self.files().filter(|(path, _)| path.ends_with(".rs"))
     }
 
-    /// One file.
+    /// Returns the text of a file.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.files.get(path).map(String::as_str)
     }
@@ -99,7 +99,7 @@ impl Tree {
     }
 }
 
-/// The room (crate folder) a path belongs to: `crates/<room>/…`, or the name of a crate beside them.
+/// Returns the room (crate folder) to which a path belongs: `crates/<room>/…`, or the name of a crate beside `crates`.
 pub fn room_of(path: &str) -> Option<&str> {
     match path.split_once('/')? {
         ("crates", rest) => rest.split_once('/').map(|(room, _)| room),

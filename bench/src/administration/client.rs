@@ -15,47 +15,47 @@ use selvedge_wire::{
 use crate::case::Case;
 use crate::error::BenchError;
 
-/// Clients that ask for paths, each at a host of its own.
+/// Number of clients, each at a host of its own.
 const CLIENTS: usize = 4;
-/// Each asks so often.
+/// Time between two queries of a client.
 const INTERVAL: Duration = Duration::from_millis(8);
-/// A question without an answer, or with the answer BUSY, is asked again after so long.
+/// Time after which a query is repeated that got no answer, or the answer BUSY.
 const AGAIN: Duration = Duration::from_millis(20);
 /// Longest wait for the first answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// One question.
+/// One query.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     /// When the query was due. A client that still waits for an earlier answer cannot send it, and that wait counts:
     /// the clock runs from here.
     due: Instant,
-    /// Until its answer.
+    /// Time from `due` to the answer.
     took: Duration,
-    /// How often it was asked again, because nothing came.
+    /// Number of repeats because no answer came.
     repeats: u32,
-    /// How often the answer was BUSY.
+    /// Number of answers BUSY.
     busy: u32,
-    /// It never had an answer with a path.
+    /// True if no answer with a path ever came.
     lost: bool,
 }
 
-/// What questions in a span of time came to.
+/// Figures of the queries in a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Questions.
+    /// Number of queries.
     pub asked: u64,
-    /// Repeats of questions that had no answer in time.
+    /// Repeats of queries that had no answer in time.
     pub repeats: u64,
-    /// Answers BUSY; the question was then repeated.
+    /// Answers BUSY, after which the query was repeated.
     pub busy: u64,
-    /// Questions without an answer until the clients were stopped.
+    /// Queries without an answer until the clients were stopped.
     pub lost: u64,
-    /// From the due time of a query to its answer, in ms: the median.
+    /// Median time from the due time of a query to its answer, in ms.
     pub p50_ms: f64,
-    /// 99 of 100 at most.
+    /// The 99th percentile of this time.
     pub p99_ms: f64,
-    /// The longest.
+    /// The longest of these times.
     pub max_ms: f64,
     /// The longest time without any answer while at least one client waited.
     pub silence_ms: f64,
@@ -83,7 +83,7 @@ impl Figures {
     }
 }
 
-/// The longest time without an answer while a question waited.
+/// Returns the longest time without an answer while a query waited.
 fn silence(samples: &[Sample]) -> Duration {
     let mut answers: Vec<(Instant, Instant)> = samples.iter().map(|s| (s.due + s.took, s.due)).collect();
     answers.sort_unstable();
@@ -109,7 +109,7 @@ impl Asked {
         between(&self.paths, from, to)
     }
 
-    /// The same for the agent.
+    /// Figures of Gets to the agent that were due in this time.
     pub fn agent(&self, from: Instant, to: Instant) -> Figures {
         between(&self.agent, from, to)
     }
@@ -157,7 +157,7 @@ impl Clients {
         Ok(Self { stop, paths, agent })
     }
 
-    /// Ends them.
+    /// Stops the clients, and returns their figures.
     pub fn stop(self) -> Result<Asked, BenchError> {
         self.stop.store(true, Ordering::Relaxed);
         let joined = |thread: JoinHandle<Found>| match thread.join() {
@@ -195,7 +195,7 @@ struct Client {
     chance: u64,
 }
 
-/// How a question ended.
+/// How a query ended.
 enum Ended {
     Answered,
     Busy,
@@ -265,7 +265,7 @@ impl Client {
         Ok(samples)
     }
 
-    /// Asks until there is an answer.
+    /// Sends a query until there is an answer.
     fn question(&mut self, due: Instant, stop: &AtomicBool) -> Result<Sample, PortError> {
         let datagram = self.next();
         let mut sample = Sample {
@@ -315,7 +315,7 @@ impl Client {
         }
     }
 
-    /// The next question: the path to a random host.
+    /// Returns the next query: the path to a random host.
     fn next(&mut self) -> Datagram {
         self.transaction += 1;
         let mut datagram = match self.kind {
@@ -348,7 +348,7 @@ impl Client {
 mod tests {
     use super::*;
 
-    /// Queries due at these milliseconds, and how long each waited.
+    /// Returns queries that were due at these milliseconds and waited this long.
     fn samples(of: &[(u64, u64)]) -> Vec<Sample> {
         let start = Instant::now();
         let sample = |&(due, took): &(u64, u64)| Sample {

@@ -12,23 +12,24 @@ use selvedge_conformance::HeavyLock;
 use crate::error::BenchError;
 pub use work::{Joins, Questions};
 
-/// Fabrics of questions: 324, 5,832 and 11,664 hosts.
+/// Fabrics for queries: 324, 5,832 and 11,664 hosts.
 const ASKED: [&str; 3] = ["sx6536", "karytree:k=18,n=3", "mport:m=36,n=3"];
-/// Fabric of joins: 5,832 hosts.
+/// Fabric for joins: 5,832 hosts.
 const JOINED: &str = "karytree:k=18,n=3";
-/// Groups that every host joins, and joins after which trees are planned again: what arrives in 10 ms.
+/// Number of groups that every host joins. The next constant is the number of joins after which trees are planned
+/// again: as many as arrive in 10 ms.
 const GROUPS: u32 = 100;
 /// See [`GROUPS`].
 const BATCH: usize = 20_000;
-/// Questions of a measurement.
+/// Number of queries of a measurement.
 const QUESTIONS: u64 = 1_000_000;
 
 /// Figures measured in process.
 #[derive(Clone, Debug, Default)]
 pub struct Loads {
-    /// Questions, by fabric; several times each.
+    /// Figures of queries, by fabric; several measurements each.
     pub questions: Vec<(String, Questions)>,
-    /// Joins, by fabric.
+    /// Figures of joins, by fabric.
     pub joins: Vec<(String, Joins)>,
 }
 

@@ -9,7 +9,7 @@ use super::{Act, Loads, P99_TARGET_MS, Row};
 use crate::failover::Who;
 use crate::stats::Spread;
 
-/// Questions a second on one core, in process: at least this.
+/// Target: least number of queries a second on one core, in process.
 const QUESTIONS_TARGET: f64 = 500_000.0;
 
 /// Tables for people.
@@ -139,7 +139,7 @@ pub fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// Everything as one JSON object, its schema first.
+/// Returns everything as one JSON object that begins with its schema.
 #[must_use]
 pub fn json(rows: &[Row], loads: &Loads) -> String {
     let figures = |f: &Figures| {

@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it is written.
+    /// Returns the name of the kind in options and tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -105,7 +105,7 @@ impl Fault {
         }
     }
 
-    /// The node and, of a link, the port that ibsim's console knows it by.
+    /// Returns the name of the node in ibsim's console and, for a link, its port.
     #[must_use]
     pub fn console_name<'c>(&self, case: &'c Case) -> (&'c str, Option<u8>) {
         match self.what {

@@ -1,4 +1,4 @@
-//! The floor: the MADs of a manager, sent again by a program that does nothing else.
+//! The *floor*: the time that the MADs of a manager take if a program sends them again that does nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +10,11 @@ use crate::error::BenchError;
 
 /// Longest wait for one packet before the clock is read again.
 const TIMEOUT: Duration = Duration::from_millis(200);
-/// Longest time for all of them.
+/// Longest time for all packets.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What may be sent again without changing anything: Gets, Sets of tables that hold the same already, and in place of
-/// other Sets a Get of the same attribute.
+/// Returns requests that change nothing when they are sent again: Gets, Sets of tables that agents hold already, and in
+/// place of other Sets a Get of the same attribute.
 #[must_use]
 pub fn harmless(requests: impl Iterator<Item = Datagram>) -> Vec<Datagram> {
     let each = requests.map(|mut datagram| {

@@ -11,11 +11,11 @@ use crate::error::BenchError;
 use crate::failover::told::Told;
 use crate::opensm::Variant;
 
-/// Longest bring-up and longest fail-over that is waited for.
+/// Longest wait for a bring-up or a fail-over.
 pub const LIMIT: Duration = Duration::from_secs(240);
 /// Text in a log when the subnet is up, of Selvedge and of OpenSM.
 const UP: &str = "SUBNET UP";
-/// Our window.
+/// Window of Selvedge.
 const WINDOW: usize = 32;
 
 /// The manager that is measured.
@@ -23,12 +23,12 @@ const WINDOW: usize = 32;
 pub enum Who {
     /// Selvedge.
     Selvedge,
-    /// OpenSM, so started.
+    /// OpenSM, started in this way.
     OpenSm(Variant),
 }
 
 impl Who {
-    /// Its name in tables: `selvedge`, `opensm`.
+    /// Returns the name of the manager in tables: `selvedge`, `opensm`.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -37,7 +37,7 @@ impl Who {
         }
     }
 
-    /// For people.
+    /// Returns the name of the manager for people.
     #[must_use]
     pub fn label(&self) -> String {
         match self {
@@ -46,7 +46,7 @@ impl Who {
         }
     }
 
-    /// SMPs in flight.
+    /// Returns the largest number of SMPs in flight.
     #[must_use]
     pub const fn window(&self) -> usize {
         match self {
@@ -65,7 +65,7 @@ pub enum Manager {
 }
 
 impl Manager {
-    /// Starts it behind the relay `base`; does not wait.
+    /// Starts the manager behind the relay `base`; does not wait.
     pub fn start(who: &Who, case: &Case, lab: &PeerLab, base: &str) -> Result<Self, BenchError> {
         match who {
             Who::Selvedge => {
@@ -83,7 +83,7 @@ impl Manager {
         }
     }
 
-    /// Its process.
+    /// Returns the process id of the manager.
     #[must_use]
     pub fn pid(&self) -> u32 {
         match self {
@@ -92,7 +92,7 @@ impl Manager {
         }
     }
 
-    /// Waits until its log reports that the subnet is up.
+    /// Waits until the manager's log reports that the subnet is up.
     pub fn wait_up(&mut self) -> Result<(), BenchError> {
         match self {
             Self::OpenSm(opensm) => Ok(opensm.wait_up(1, LIMIT)?),
@@ -106,13 +106,13 @@ impl Manager {
         }
     }
 
-    /// How often its log has reported that the subnet is up.
+    /// Returns how often the manager's log has reported that the subnet is up.
     #[must_use]
     pub fn ups(&self) -> usize {
         self.log().matches(UP).count()
     }
 
-    /// Its log so far.
+    /// Returns the manager's log so far.
     #[must_use]
     pub fn log(&self) -> String {
         match self {
@@ -121,7 +121,7 @@ impl Manager {
         }
     }
 
-    /// Figures in Selvedge's log since the log had this length.
+    /// Returns the figures in Selvedge's log after this number of bytes.
     #[must_use]
     pub fn told_since(&self, bytes: usize) -> Told {
         match self {

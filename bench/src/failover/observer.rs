@@ -15,7 +15,7 @@ use selvedge_wire::{Address, AttributeId, Datagram, Mad, Method, Status};
 
 use crate::case::Case;
 
-/// Bits of a transaction id that come back as they were sent; above are the simulator's.
+/// Bits of a transaction id that come back as they were sent. The simulator uses the bits above.
 const OWN_BITS: u64 = 0xFFFF_FFFF;
 
 /// What a manager did since [`Observer::begin`]. Times are those of the observer's clock.
@@ -27,11 +27,11 @@ pub struct Span {
     pub last_change: Option<Duration>,
     /// Last packet of all.
     pub last: Option<Duration>,
-    /// From the trap to the last change: time without a request in flight. The manager computes, or waits.
+    /// Time between the trap and the last change without a request in flight: the manager computes or waits.
     pub thinking: Duration,
     /// Requests sent.
     pub mads: u64,
-    /// Sets of tables sent, repeats and those that change nothing included.
+    /// Sets of tables sent, including repeats and Sets that change nothing.
     pub table_sets: u64,
     /// Sets of tables that changed an entry.
     pub changing_sets: u64,
@@ -41,19 +41,19 @@ pub struct Span {
     pub requests: Vec<(Duration, Datagram)>,
     /// First and last packet of any other client.
     pub others: Option<(Duration, Duration)>,
-    /// Since when no request is in flight, and the total time so far.
+    /// The time since which no request is in flight, and the total of earlier such times.
     idle: (Option<Duration>, Duration),
 }
 
-/// A packet as it passes.
+/// A packet that passes the observer.
 pub struct Passing<'m> {
-    /// When.
+    /// When the packet passes.
     pub at: Duration,
     /// Its direction.
     pub way: Way,
-    /// The other end.
+    /// The other end of the packet.
     pub address: Address,
-    /// True of a request that comes back unanswered.
+    /// True for a request that comes back unanswered.
     pub is_returned: bool,
     /// The MAD.
     pub mad: &'m Mad,
@@ -61,7 +61,7 @@ pub struct Passing<'m> {
 
 /// A request in flight.
 struct Asked {
-    /// The port by which it reaches its node.
+    /// The port by which the request reaches its node.
     at: Option<PortRef>,
     method: Method,
 }
@@ -78,7 +78,7 @@ pub struct Observer<'c> {
 }
 
 impl<'c> Observer<'c> {
-    /// Has seen nothing yet.
+    /// Returns an observer that has seen no packet yet.
     #[must_use]
     pub const fn new(case: &'c Case) -> Self {
         Self {
@@ -103,12 +103,12 @@ impl<'c> Observer<'c> {
         }
     }
 
-    /// From now on a new span.
+    /// Begins a new span.
     pub fn begin(&mut self) {
         self.span = Span::default();
     }
 
-    /// Owners of LIDs, as far as observed.
+    /// Returns the owners of LIDs, as far as observed.
     #[must_use]
     pub fn lids(&self) -> Lids {
         let mut lids = Lids::new();
@@ -119,7 +119,7 @@ impl<'c> Observer<'c> {
         lids
     }
 
-    /// Tables as the agents confirmed them.
+    /// Returns the tables, as the agents have confirmed them.
     #[must_use]
     pub fn tables(&self) -> Tables {
         let fabric = &self.case.fabric;
@@ -134,7 +134,7 @@ impl<'c> Observer<'c> {
         tables
     }
 
-    /// Takes a packet of the manager in.
+    /// Handles a packet of the manager.
     pub fn take(&mut self, passing: &Passing<'_>) {
         self.span.last = Some(passing.at);
         let id = passing.mad.transaction().0 & OWN_BITS;
@@ -198,7 +198,8 @@ impl<'c> Observer<'c> {
         }
     }
 
-    /// For a switch, only port 0 has a LID; for a host, the request names the port that it reaches.
+    /// Learns the LID of a port. For a switch, only port 0 has a LID; for a host, the request names the port that it
+    /// reaches.
     fn learn_lid(&mut self, at: PortRef, mad: &Mad) {
         let Ok(info) = mad.read::<PortInfo>() else { return };
         let is_switch = self.case.fabric.node(at.node).is_switch();
@@ -209,7 +210,7 @@ impl<'c> Observer<'c> {
         }
     }
 
-    /// Where a directed route ends.
+    /// Returns the port at which a directed route ends.
     fn port_at(&mut self, mad: &Mad) -> Option<PortRef> {
         let route = mad.route().ok()?;
         if let Some(&known) = self.ports.get(route.ports()) {

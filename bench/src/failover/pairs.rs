@@ -6,7 +6,8 @@ use selvedge_types::{Idx, PortNum};
 
 use crate::case::Case;
 
-/// Ordered pairs of hosts with packets that would leave by one of `dead`, or start at a switch that has lost its links.
+/// Returns the number of ordered pairs of hosts with packets that would leave by one of `dead`, or that start at a
+/// switch which has lost its links.
 #[must_use]
 pub fn interrupted(case: &Case, tables: &Tables, lids: &Lids, dead: &[PortRef]) -> u64 {
     let fabric = &case.fabric;

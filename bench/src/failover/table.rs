@@ -58,7 +58,7 @@ pub fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// Name of the rule for the smallest number of SMPs, as it is written.
+/// Returns the name of the rule for the smallest number of SMPs, as tables show it.
 const fn rule_name(rule: Rule) -> &'static str {
     match rule {
         Rule::AnyWay => "any-way",
@@ -75,7 +75,7 @@ fn variant(who: &Who) -> (&str, usize) {
     (engine, who.window())
 }
 
-/// The same as one JSON object, its schema first.
+/// Returns the rows as one JSON object that begins with its schema.
 #[must_use]
 pub fn json(rows: &[Row]) -> String {
     let each = rows.iter().map(|row| {
@@ -121,12 +121,12 @@ pub fn json(rows: &[Row]) -> String {
 /// Rows that belong together.
 pub type Group<'r> = (&'r str, Carrier, &'r Who, Kind);
 
-/// Where a row belongs.
+/// Returns the group of a row.
 pub fn group_of(row: &Row) -> Group<'_> {
     (&row.spec, row.fabric, &row.who, row.kind)
 }
 
-/// Fabric, carrier, manager and kind, in the order in which they were measured.
+/// Returns the groups (fabric, carrier, manager and kind) in the order in which they were measured.
 pub fn groups(rows: &[Row]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for row in rows {
@@ -137,7 +137,7 @@ pub fn groups(rows: &[Row]) -> Vec<Group<'_>> {
     groups
 }
 
-/// Until when a fault is timed.
+/// The point until which a fault is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// The answer to the last Set that changes an entry.
@@ -155,7 +155,8 @@ impl Until {
         }
     }
 
-    /// The time that the relay adds: measured for the MADs until the last change, and the same for each other MAD.
+    /// Returns the time that the relay adds. It is measured for the MADs until the last change, and is assumed to be
+    /// the same for each other MAD.
     fn added(self, row: &Row) -> Option<f64> {
         let added = (row.floor_us? - row.floor_direct_us?).max(0.0);
         match self {
@@ -165,8 +166,8 @@ impl Until {
     }
 }
 
-/// Ratio of OpenSM's time to Selvedge's for each fault: OpenSM's without the time that the relay adds to its MADs,
-/// Selvedge's with it; both until the same point.
+/// Ratio of OpenSM's time to Selvedge's for each fault: OpenSM's time is counted without the time that the relay adds
+/// to its MADs, Selvedge's time with it; both until the same point.
 pub fn ratios(rows: &[Row], group: Group<'_>, until: Until) -> Option<Spread> {
     let of_group = rows.iter().filter(|row| group_of(row) == group);
     Spread::of(of_group.filter_map(|row| {

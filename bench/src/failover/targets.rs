@@ -1,4 +1,4 @@
-//! What a fail-over should take, and whether it does.
+//! Targets for a fail-over, and whether they are met.
 
 use std::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use crate::failover::table::{Until, groups, ratios};
 use crate::failover::{Carrier, Row, Who};
 use crate::stats::Spread;
 
-/// The fabrics that the targets are about.
+/// The small fabric of the targets; the next constant is the large one.
 const SMALL: &str = "sx6536";
 const LARGE: &str = "karytree:k=18,n=3";
 
-/// One target, as it came out.
+/// One target, with the measured value.
 #[derive(Clone, Debug, PartialEq)]
 struct Target {
     what: String,
@@ -57,7 +57,7 @@ fn ours<'r>(rows: &'r [Row], spec: &'r str, kind: Kind) -> impl Iterator<Item = 
     all.filter(move |row| row.spec == spec && row.kind == kind)
 }
 
-/// A target for the median, and for the worst case.
+/// Returns a target for the median, and for the worst case.
 fn at_most(what: String, (median, worst): (f64, Option<f64>), unit: &str, measured: Option<Spread>) -> Option<Target> {
     let spread = measured?;
     let want = match worst {
@@ -72,7 +72,7 @@ fn at_most(what: String, (median, worst): (f64, Option<f64>), unit: &str, measur
     })
 }
 
-/// Trap to last change, in milliseconds.
+/// Returns targets for the time from the trap to the last change, in milliseconds.
 fn times(rows: &[Row], spec: &str, kind: Kind) -> Vec<Target> {
     let milliseconds = |carrier: Carrier| {
         let of = ours(rows, spec, kind).filter(|row| row.fabric == carrier);
@@ -101,7 +101,7 @@ fn times(rows: &[Row], spec: &str, kind: Kind) -> Vec<Target> {
     real.into_iter().chain(virtual_time).collect()
 }
 
-/// Planning with judgement, in milliseconds.
+/// Returns the target for planning with judgement, in milliseconds.
 fn compute(rows: &[Row], spec: &str, kind: Kind) -> Option<Target> {
     let hosts = ours(rows, spec, kind).next()?.hosts;
     let wanted = match hosts {
@@ -120,7 +120,7 @@ fn compute(rows: &[Row], spec: &str, kind: Kind) -> Option<Target> {
     )
 }
 
-/// The number of table Sets beside the smallest possible number. Each fault must be within it.
+/// Returns targets for the number of table Sets, compared with the smallest possible number. Each fault must meet them.
 fn sets(rows: &[Row], spec: &str, kind: Kind) -> Vec<Target> {
     let share = |least: &dyn Fn(&Row) -> u64| {
         let of = ours(rows, spec, kind).filter(|row| row.fabric == Carrier::Ibsim && least(row) > 0);
@@ -142,7 +142,8 @@ fn sets(rows: &[Row], spec: &str, kind: Kind) -> Vec<Target> {
     layout.into_iter().chain(fabric).collect()
 }
 
-/// How many times as long OpenSM takes: each engine and window, each by both definitions.
+/// Returns targets for the ratio of OpenSM's time to Selvedge's: each engine and window, by both definitions of the
+/// time.
 fn opensm(rows: &[Row], spec: &str, kind: Kind) -> Vec<Target> {
     let wanted = match spec {
         SMALL => 100.0,

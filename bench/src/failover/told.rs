@@ -6,11 +6,11 @@
 pub struct Told {
     /// Time of planning, in microseconds; `None`: there was no repair in place, or the time is unknown.
     pub compute_us: Option<f64>,
-    /// The same for judging.
+    /// Time of judging, in microseconds; `None`: there was no repair in place, or the time is unknown.
     pub verify_us: Option<f64>,
     /// Number of waits for packets in flight.
     pub drain_waits: u64,
-    /// Repairs that it had worked out before.
+    /// Number of repairs that were computed before the fault (backups).
     pub known: u64,
 }
 

@@ -1,6 +1,7 @@
-//! Our manager on the built-in emulator: what a repair takes where agents need so long for an SMP, in virtual time.
+//! Measures Selvedge on the built-in emulator in virtual time: how long a repair takes if agents need a given time for
+//! an SMP.
 //!
-//! Jobs cost nothing here: what computing takes is measured on ibsim and stated beside it.
+//! Computation takes no virtual time here. Its time is measured on ibsim, and tables show it beside these figures.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,16 +32,17 @@ const BOUND: Duration = Duration::from_secs(300);
 /// How long the plain sender waits for an answer, in virtual time.
 const TIMEOUT: Time = Time::from_millis(200);
 
-/// What passed between the manager and the world.
+/// The datagrams that the manager sent and received, with time, direction, and whether a request was returned
+/// unanswered.
 type Passed = Arc<Mutex<Vec<(Time, Way, bool, Datagram)>>>;
 
-/// Sees everything, and changes nothing.
+/// A recorder of all datagrams and waits of the manager, which changes nothing.
 #[derive(Debug, Default)]
 struct Ear {
     passed: Passed,
-    /// Waits for packets in flight.
+    /// Number of waits for packets in flight.
     waits: Arc<AtomicU64>,
-    /// The last wait, or none since then.
+    /// The last wait; `None` if none has followed since.
     wait: Option<Wait>,
 }
 
@@ -77,7 +79,7 @@ impl Tamper for Ear {
     }
 }
 
-/// Every fault on one fabric with agents that take `service` for a request.
+/// Measures every fault on one fabric with agents that take `service` for a request.
 pub fn measure(case: &Case, service: Duration, drawn: &[Fault], bar: &ProgressBar) -> Result<Vec<Row>, BenchError> {
     let emulator = EmulatorConfig {
         service_time: service,
@@ -145,7 +147,7 @@ pub fn measure(case: &Case, service: Duration, drawn: &[Fault], bar: &ProgressBa
     Ok(rows)
 }
 
-/// A manager that sweeps only where it finds a reason.
+/// Returns the configuration of a manager that sweeps only for a reason, such as a trap.
 fn config() -> Config {
     let local = LocalPort {
         node_guid: Guid::NONE,
@@ -172,7 +174,7 @@ fn drain(passed: &Passed, observer: &mut Observer<'_>) {
     }
 }
 
-/// The cables of a fault, cut or plugged in again.
+/// Returns the commands that cut the cables of a fault, or plug them in again.
 fn damages(case: &Case, fault: &Fault, again: bool) -> Vec<Damage> {
     let mut met = BTreeSet::new();
     let ends = fault.dead_ends(case).into_iter();
@@ -186,7 +188,8 @@ fn damages(case: &Case, fault: &Fault, again: bool) -> Vec<Damage> {
     texts.filter_map(|text| text.parse().ok()).collect()
 }
 
-/// The same requests, sent by a program that does nothing else, on a fabric with the same fault; in microseconds.
+/// Returns the time of the same requests, sent by a program that does nothing else, on a fabric with the same fault; in
+/// microseconds.
 fn floor(case: &Case, config: EmulatorConfig, fault: &Fault, requests: &[Datagram]) -> Result<Option<f64>, BenchError> {
     let failed = |cause: String| BenchError::NotUp {
         manager: "the emulator".to_owned(),

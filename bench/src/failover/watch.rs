@@ -12,13 +12,14 @@ use crate::case::Case;
 use crate::error::BenchError;
 use crate::failover::observer::{Observer, Passing, Span};
 
-/// After this silence the manager is done in any case: no change was needed, and its log does not report that.
+/// After this silence the manager is done in any case: no change was needed, and the manager's log does not report
+/// that.
 const LONG_SILENCE: Duration = Duration::from_secs(20);
 /// Time between two checks.
 const STEP: Duration = Duration::from_millis(20);
 /// Processor time, in hundredths of a second, that an idle manager may use in a second while it is silent.
 const IDLE_TICKS: f64 = 5.0;
-/// The least of it that counts: the clock of processor time is no finer.
+/// Smallest processor time that counts, in hundredths of a second: the clock of processor time is no finer.
 const TICKS_MIN: f64 = 3.0;
 
 /// An observer, and its source of packets.
@@ -27,7 +28,7 @@ pub struct Watch<'c> {
     seen: Receiver<Seen>,
     /// The client that is watched: a process id.
     client: u32,
-    /// When the clock stood at 0.
+    /// The start of the clock.
     start: Instant,
     /// How long a manager must neither send nor use its processor before it counts as done.
     silence: Duration,
@@ -54,25 +55,25 @@ impl<'c> Watch<'c> {
         self.silence = silence;
     }
 
-    /// Waits until the manager has neither sent nor worked for so long.
+    /// Waits until the manager has neither sent nor used its processor for this time.
     pub fn rest_for(&mut self, silence: Duration, limit: Duration) -> Result<(), BenchError> {
         self.set_silence(silence);
         self.settle(limit, |_| true)
     }
 
-    /// From now on a new span.
+    /// Begins a new span.
     pub fn begin(&mut self) {
         self.drain();
         self.observer.begin();
     }
 
-    /// The span so far.
+    /// Returns the span so far.
     pub fn span(&mut self) -> &Span {
         self.drain();
         &self.observer.span
     }
 
-    /// The clock.
+    /// Returns the time of the clock.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.start.elapsed()
@@ -108,7 +109,7 @@ impl<'c> Watch<'c> {
         }
     }
 
-    /// Takes in what has come; how many packets of the manager.
+    /// Handles the packets that have arrived. Returns the number of packets of the manager.
     fn drain(&mut self) -> usize {
         let mut packets = 0;
         while let Ok(seen) = self.seen.try_recv() {

@@ -1,4 +1,4 @@
-//! Predicted against measured time: our manager on the emulator, in virtual time.
+//! Predicted and measured times of Selvedge on the emulator, in virtual time.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl Point {
     }
 }
 
-/// All windows and service times on all fabrics.
+/// Measures all fabrics with all windows and service times.
 pub fn measure(quick: bool) -> Result<Vec<Point>, BenchError> {
     let mut points = Vec::new();
     let mut fabrics = vec![("Figure 3".to_owned(), figure_3(8))];
@@ -99,7 +99,7 @@ fn point(name: &str, fabric: &Fabric, window: u32, service_us: u64) -> Result<Po
     })
 }
 
-/// Virtual time until the subnet is up, in ns.
+/// Returns the virtual time until the subnet is up, in ns.
 fn rehearsed(fabric: &Fabric, seat: &str, window: u32, service_us: u64) -> Result<u64, RehearsalError> {
     let options = Options {
         emulator: EmulatorConfig {
@@ -124,7 +124,7 @@ fn rehearsed(fabric: &Fabric, seat: &str, window: u32, service_us: u64) -> Resul
     Ok(world.now().0)
 }
 
-/// A line each.
+/// Returns a CSV line for each point.
 #[must_use]
 pub fn csv(points: &[Point]) -> String {
     let mut text = String::from("fabric,window,service_us,measured_ms,predicted_ms,error_percent\n");

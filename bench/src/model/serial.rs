@@ -1,4 +1,4 @@
-//! Our manager with a window of 1, as the paper's OpenSM had: each MAD has its own time, and belongs to one phase.
+//! Selvedge with a window of 1, as the paper's OpenSM had. So each MAD has its own time, and belongs to one phase.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use selvedge_wire::{Arrival, AttributeId, Datagram, DirectedRoute, LocalPort, Ma
 
 use crate::error::BenchError;
 
-/// For one answer.
+/// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Times of the phases of a bring-up, in ms, and the MADs of its discovery.
@@ -23,24 +23,24 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Phases {
     /// MADs at agents of channel adapters.
     pub ca_ms: f64,
-    /// MADs at agents of switches, but table blocks.
+    /// MADs at agents of switches, except table blocks.
     pub switch_ms: f64,
     /// Planning and judging, in real time.
     pub compute_ms: f64,
-    /// Table blocks.
+    /// Distribution of table blocks.
     pub distribute_ms: f64,
-    /// MADs but table blocks.
+    /// Number of MADs, except table blocks.
     pub mads: u64,
 }
 
 impl Phases {
-    /// The paper's subnet discovery: all MADs but table blocks.
+    /// Returns the time of the paper's subnet discovery: of all MADs except table blocks.
     #[must_use]
     pub fn discover_ms(&self) -> f64 {
         self.ca_ms + self.switch_ms
     }
 
-    /// Everything.
+    /// Returns the time of all phases.
     #[must_use]
     pub fn total_ms(&self) -> f64 {
         self.discover_ms() + self.compute_ms + self.distribute_ms
@@ -49,13 +49,13 @@ impl Phases {
 
 /// Something that answers one request at a time.
 pub trait Peer {
-    /// Where the manager sits.
+    /// Returns the port at which the manager runs.
     fn local(&self) -> LocalPort;
-    /// The answer, and how long it took, in ns; `None`: there is none.
+    /// Sends a request. Returns the answer and its time in ns; `None`: there is no answer.
     fn ask(&mut self, datagram: &Datagram) -> Result<Option<(Datagram, u64)>, BenchError>;
 }
 
-/// The emulator, in its own time.
+/// The emulator, with its virtual time.
 pub struct Virtual {
     emulator: Emulator,
     client: ClientId,
@@ -63,7 +63,7 @@ pub struct Virtual {
 }
 
 impl Virtual {
-    /// Puts a manager at an end port.
+    /// Attaches a manager to an end port.
     #[must_use]
     pub fn new(mut emulator: Emulator, seat: PortRef) -> Option<Self> {
         let client = emulator.attach(seat).ok()?;

@@ -16,13 +16,14 @@ use super::serial::{Phases, Virtual, bring_up};
 use crate::error::BenchError;
 use crate::stats::Spread;
 
-/// Where it was measured.
+/// Where the time was measured.
 pub const WORLDS: [&str; 2] = ["emulator", "ibsim"];
 /// Numbers of switches.
 pub const SWITCHES: [u8; 2] = [1, 6];
 /// A figure: its number, its title, and its part of the phases.
 pub type Figure = (u8, &'static str, fn(&Phases) -> f64);
-/// The paper's figures. The caption of Figure 5 repeats that of Figure 8; the text beside it is of subnet discovery.
+/// The paper's figures. The caption of Figure 5 repeats that of Figure 8, but the text beside Figure 5 is about subnet
+/// discovery.
 pub const FIGURES: [Figure; 6] = [
     (4, "everything", Phases::total_ms),
     (5, "subnet discovery", Phases::discover_ms),
@@ -37,11 +38,11 @@ pub const FIGURES: [Figure; 6] = [
 pub struct Row {
     /// `emulator` or `ibsim`.
     pub world: &'static str,
-    /// 1 or 6.
+    /// Number of switches: 1 or 6.
     pub switches: u8,
-    /// End nodes.
+    /// Number of end nodes.
     pub nodes: u8,
-    /// The phases, one a repeat.
+    /// Times of the phases of each repeat.
     pub runs: Vec<Phases>,
 }
 
@@ -53,7 +54,7 @@ impl Row {
     }
 }
 
-/// All rows, and the calibrated service time in µs.
+/// Measures all rows. Returns them with the calibrated service time in µs.
 pub fn measure(repeats: usize) -> Result<(Vec<Row>, f64), BenchError> {
     let service = calibrated()?;
     let mut rows = Vec::new();
@@ -86,8 +87,8 @@ fn test_bed(switches: u8, nodes: u8) -> Fabric {
     }
 }
 
-/// The service time with which one switch and 8 nodes are discovered in the paper's time. One request at a time: the
-/// time is the service time times the MADs, and what the cables take.
+/// Returns the service time with which the emulator discovers one switch and 8 nodes in the paper's time. One request
+/// is in flight at a time, so the time is the service time × the number of MADs, plus the delay of cables.
 fn calibrated() -> Result<Duration, BenchError> {
     let probe = Duration::from_micros(100);
     let phases = emulated(&one_switch(TEST_BED_NODES), probe)?;

@@ -16,7 +16,8 @@ const RANDOM: [&str; 2] = [
     "random:switches=128,degree=4,hosts=2",
     "random:switches=256,degree=4,hosts=2",
 ];
-/// Trees that lost links, one for each seed. With 1,728 hosts each takes OpenSM half a minute: only what matters.
+/// Trees that lost links, one for each seed. With 1,728 hosts each takes OpenSM half a minute, so only the most
+/// important ones are listed.
 const DAMAGED: [&str; 8] = [
     "sx6536:remove-links=1",
     "sx6536:remove-links=1%",
@@ -27,7 +28,8 @@ const DAMAGED: [&str; 8] = [
     "karytree:k=12,n=3,remove-links=1%",
     "karytree:k=12,n=3,remove-links=3%",
 ];
-/// Most switches of fabrics that lash routes: its time grows with their fourth power or so, 20 to 50 s at 432.
+/// Largest number of switches for which `lash` is measured: its time grows with about the fourth power, 20 to 50 s at
+/// 432 switches.
 const LASH_MAX: usize = 300;
 
 /// The fabrics of a quick run.
@@ -37,14 +39,14 @@ pub const QUICK: [&str; 3] = [
     "karytree:k=4,n=2,remove-links=1,seed=21",
 ];
 
-/// The fabrics of a full run; those that chance makes stand for one of each seed.
+/// Returns the fabrics of a full run. A specification that depends on chance stands for one fabric for each seed.
 #[must_use]
 pub fn default_fabrics() -> Vec<String> {
     let all = RANDOM.iter().chain(&TREES).chain(&DAMAGED);
     all.map(|spec| (*spec).to_owned()).collect()
 }
 
-/// One specification for each seed, if chance has a part in it and it names no seed.
+/// Returns one specification for each seed, if the fabric depends on chance and `spec` names no seed.
 #[must_use]
 pub fn seeded(spec: &str, seeds: impl Iterator<Item = u64>) -> Vec<String> {
     let by_chance = spec.starts_with("random") || spec.contains("remove-links=");
@@ -59,23 +61,23 @@ fn add(spec: &str, key: &str) -> String {
     format!("{spec}{}{key}", if spec.contains(':') { ',' } else { ':' })
 }
 
-/// A family of fabrics: all that differ only in their seed.
+/// A family of fabrics, which differ only in their seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
     /// The specification without its seed.
     pub name: String,
-    /// What engines can do with it.
+    /// The kind of the family, which decides what engines can do with it.
     pub kind: FamilyKind,
 }
 
-/// What engines can do with a fabric.
+/// The kind of a family, which decides what engines can do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FamilyKind {
     /// A fat tree with all of its links.
     Tree,
-    /// One that lost some.
+    /// A fat tree that has lost links.
     DamagedTree,
-    /// Anything else.
+    /// Any other fabric.
     Other,
 }
 
@@ -114,7 +116,8 @@ pub fn family(spec: &str) -> Result<(Family, Fabric), BenchError> {
     Ok((Family { name, kind }, intact.fabric()?))
 }
 
-/// Switches to name as roots: those farthest from all hosts, or, where every switch has hosts, the one in the middle.
+/// Returns the switches to name as roots: those farthest from all hosts; or, if every switch has hosts, the one in the
+/// middle.
 #[must_use]
 pub fn roots(fabric: &Fabric) -> Vec<Guid> {
     let switches: Vec<_> = fabric.switches().iter().copied().collect();
@@ -139,7 +142,7 @@ pub fn roots(fabric: &Fabric) -> Vec<Guid> {
         .collect()
 }
 
-/// Links between switches from the nearest of `starts` to each node.
+/// Returns for each node the number of links between switches from the nearest of `starts`.
 fn far(fabric: &Fabric, starts: &[selvedge_fabric::NodeIdx]) -> Vec<Option<usize>> {
     let mut found = vec![None; fabric.nodes().len()];
     let mut queue: VecDeque<_> = starts.iter().copied().collect();
@@ -168,11 +171,11 @@ pub enum Maker {
 /// The option of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Told {
-    /// Nothing.
+    /// No option.
     Nothing,
-    /// Its roots.
+    /// The roots of the tree.
     Roots,
-    /// It may move any entry, not only those that led over lost links.
+    /// The engine may change any entry, not only those that led over lost links.
     Rebalance,
 }
 
@@ -185,7 +188,7 @@ pub struct Contestant {
     pub engine: &'static str,
     /// The option.
     pub told: Told,
-    /// Data lanes it may use.
+    /// Data lanes that the engine may use.
     pub lanes: u8,
 }
 
@@ -227,7 +230,8 @@ impl fmt::Display for Contestant {
     }
 }
 
-/// The engines for a fabric with this number of switches. A quick run leaves out similar ones.
+/// Returns the engines for a fabric with this number of switches. A quick run leaves out engines that are similar to
+/// others.
 #[must_use]
 pub fn contestants(family: &Family, switches: usize, quick: bool) -> Vec<Contestant> {
     let is_tree = family.kind != FamilyKind::Other;

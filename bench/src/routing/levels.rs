@@ -23,9 +23,9 @@ mod at {
 }
 /// Requests in flight: local datagram queues hold 10.
 const WINDOW: usize = 16;
-/// After which a request is sent again.
+/// Time after which a request is sent again.
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Longest time for all of them.
+/// Longest time for all requests.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// The service level of every `(source, destination)`; `None` where there is no path record.

@@ -1,4 +1,4 @@
-//! Our engines on a fabric: tables, lanes, and how long they took on one thread.
+//! Selvedge's engines on a fabric: tables, lanes, and how long the engines took on one thread.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,7 +18,7 @@ pub struct Request {
     pub engine: Engine,
     /// Roots of trees; none if empty.
     pub roots: Vec<Guid>,
-    /// Data lanes it may use.
+    /// Data lanes that the engine may use.
     pub lanes: u8,
     /// The effort of weave.
     pub effort: Effort,
@@ -45,7 +45,7 @@ impl Request {
         }
     }
 
-    /// As the engine takes it.
+    /// Returns the options in the form that the engine takes.
     #[must_use]
     pub fn options(&self) -> Options {
         let roots = || self.roots.clone();
@@ -74,7 +74,7 @@ impl Request {
     }
 }
 
-/// Tables and milliseconds, or why there are none.
+/// Returns the tables and the time in milliseconds, or the reason why there are none.
 pub fn run(fabric: &Fabric, lids: &Lids, request: &Request) -> Result<(Routed, f64), String> {
     let options = request.options();
     let start = Instant::now();
@@ -83,7 +83,7 @@ pub fn run(fabric: &Fabric, lids: &Lids, request: &Request) -> Result<(Routed, f
     routed.map(|routed| (routed, ms)).map_err(|error| error.to_string())
 }
 
-/// LIDs from 1 on, in the order of the nodes: one for every end port that needs one.
+/// Assigns LIDs from 1 on, in the order of the nodes: one to every end port that needs one.
 #[must_use]
 pub fn number(fabric: &Fabric) -> Lids {
     let mut lids = Lids::new();

@@ -1,5 +1,5 @@
-//! Deadlock with a service level per pair of hosts, as dfsssp and lash give them out; the judge takes one per
-//! destination.
+//! Finds deadlocks if each pair of hosts has its own service level, as dfsssp and lash assign them. The judge can only
+//! handle one level for each destination.
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{Lids, NO_PATH, Tables};

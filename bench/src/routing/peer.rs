@@ -16,7 +16,7 @@ use crate::case::Case;
 use crate::error::BenchError;
 use crate::opensm::stamp;
 
-/// Longest bring-up that is waited for.
+/// Longest wait for a bring-up.
 const LIMIT: Duration = Duration::from_secs(180);
 /// OperationalVLs code for 8 lanes: as most hardware has, and the most that ibsim has. Source: IBA vol 1 §14.2.5.6.
 const EIGHT_LANES: u8 = 4;
@@ -27,29 +27,29 @@ const PAIRS_MAX: usize = 300_000;
 /// The task of OpenSM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its engine, as for `-R`.
+    /// The engine, as for `-R`.
     pub engine: &'static str,
     /// `root_guid_file`; none if empty.
     pub roots: Vec<Guid>,
-    /// Data lanes it may use; `nue_max_num_vls` for nue.
+    /// Data lanes that the engine may use; `nue_max_num_vls` for nue.
     pub lanes: u8,
 }
 
 /// The result.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// It routed with the requested engine.
+    /// OpenSM routed with the requested engine.
     Routed(Box<Routes>),
-    /// It used another engine instead, as only its log shows.
+    /// OpenSM used another engine instead, as only its log shows.
     FellBack {
-        /// The engine that it used.
+        /// The engine that OpenSM used.
         to: String,
         /// The first error in its log.
         why: String,
     },
 }
 
-/// Its tables.
+/// OpenSM's tables.
 #[derive(Clone, Debug)]
 pub struct Routes {
     /// Owners of LIDs.
@@ -60,7 +60,7 @@ pub struct Routes {
     pub levels: Levels,
     /// Destinations that nue gave up on and routed over its escape tree, for nue.
     pub escapes: Option<usize>,
-    /// From "building routing" to "tables configured" in its log, in milliseconds.
+    /// Time from "building routing" to "tables configured" in OpenSM's log, in milliseconds.
     pub compute_ms: Option<f64>,
 }
 
@@ -71,11 +71,11 @@ pub enum Levels {
     PerDestination(ServiceLevels),
     /// By pair of hosts.
     PerPair(Vec<Path>),
-    /// Not asked: too many pairs.
+    /// Not queried, because there are too many pairs.
     Unknown,
 }
 
-/// Brings a fresh fabric up and reads the tables.
+/// Brings a fresh fabric up with OpenSM and reads its tables.
 pub fn run(case: &Case, request: &Request) -> Result<Answer, BenchError> {
     let lab = PeerLab::new()?;
     let _simulator = lab.ibsim_sized(&case.net, case.size)?;
@@ -120,7 +120,7 @@ fn uses_lanes(request: &Request) -> bool {
     matches!(request.engine, "dfsssp" | "lash") || request.engine == "nue" && request.lanes > 1
 }
 
-/// Asks for the service levels of an engine that uses several.
+/// Queries the service levels of an engine that uses several.
 fn levels(case: &Case, lab: &PeerLab, request: &Request, lids: &Lids) -> Result<Levels, BenchError> {
     if !uses_lanes(request) {
         return Ok(Levels::PerDestination(ServiceLevels::default()));
@@ -172,7 +172,7 @@ fn levels(case: &Case, lab: &PeerLab, request: &Request, lids: &Lids) -> Result<
     Ok(Levels::PerDestination(ServiceLevels::PerDestination(by_lid)))
 }
 
-/// The lines of its configuration; files that they name go into the lab's folder.
+/// Returns the lines of OpenSM's configuration. Files that they name go into the lab's folder.
 fn lines(lab: &PeerLab, request: &Request) -> Result<Vec<String>, BenchError> {
     let store = |name: &str, text: String| -> Result<String, BenchError> {
         let path = lab.folder().join(name);
@@ -206,7 +206,7 @@ fn engine_used(log: &str) -> Option<String> {
     Some(before.rsplit(' ').next()?.to_owned())
 }
 
-/// The first error, without time, thread and function.
+/// Returns the first error in the log, without time, thread and function.
 fn first_error(log: &str) -> String {
     let errors = log.lines().filter_map(|line| line.split_once("] 0x01 -> "));
     let mut errors = errors.map(|(_, text)| text.trim().to_owned());
@@ -224,7 +224,7 @@ fn escapes(log: &str) -> usize {
         .count()
 }
 
-/// From the last line that a routing begins to the last that tables are configured.
+/// Returns the time from the last line "building routing" to the last line "tables configured".
 fn compute_ms(log: &str) -> Option<f64> {
     let last = |text: &str| log.lines().rev().find(|line| line.contains(text)).and_then(stamp);
     let (start, end) = (

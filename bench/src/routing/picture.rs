@@ -86,7 +86,8 @@ fn bars(rows: &[&Row]) -> Vec<Bar> {
     all_contestants(rows).into_iter().filter_map(bar).collect()
 }
 
-/// Load by lanes: weave and nue, and sssp, which knows no lanes, as a line across.
+/// Draws load by number of lanes: a line with points each for weave and nue, and a horizontal line for sssp, which uses
+/// no lanes.
 fn lines<DB: DrawingBackend>(panel: &DrawingArea<DB, Shift>, title: &str, rows: &[&Row]) -> Result<(), BenchError> {
     let all = all_contestants(rows);
     let points = |maker: Maker, engine: &str| -> Vec<(f64, Spread)> {

@@ -18,20 +18,20 @@ use crate::case::Case;
 use crate::error::BenchError;
 use crate::stats::Spread;
 
-/// Threads of what uses several.
+/// Number of threads for work that uses several.
 const THREADS: usize = 2;
 /// Runs of one measurement at most.
 const RUNS_MAX: usize = 21;
-/// Once this long has been measured, in milliseconds, the least number of runs is enough.
+/// After this many milliseconds of measurement, the least number of runs is enough.
 const ENOUGH_MS: f64 = 1_000.0;
 
-/// A fat tree and what its tables and their judgement may take, in milliseconds.
+/// A fat tree, with the time limits for its tables and for their judgement, in milliseconds.
 struct TreeTask {
     spec: &'static str,
     fill_ms: Option<f64>,
     judge_hosts_ms: Option<f64>,
     judge_ms: Option<f64>,
-    /// Whether OpenSM routes it too: ibsim is slow with tens of thousands of hosts.
+    /// True if OpenSM routes the tree too: ibsim is slow with tens of thousands of hosts.
     has_peer: bool,
 }
 
@@ -103,7 +103,7 @@ pub struct Work {
     pub spec: String,
     /// The operation.
     pub what: String,
-    /// On how many threads.
+    /// Number of threads.
     pub threads: usize,
     /// Each run, in milliseconds.
     pub runs_ms: Vec<f64>,
@@ -282,7 +282,7 @@ fn peers(
     Ok(())
 }
 
-/// The judge, on [`THREADS`] threads.
+/// Returns the load of the busiest link, as the judge counts it on [`THREADS`] threads.
 fn load(
     (fabric, lids, tables): (&Fabric, &Lids, &Tables),
     (levels, lanes): (&ServiceLevels, u8),
@@ -299,7 +299,7 @@ fn load(
     verify(subject, &options).figures.load.max
 }
 
-/// Milliseconds of each run, at least `least` of them, and the peak memory.
+/// Returns the milliseconds of each run (at least `least` runs) and the peak memory.
 fn times(least: usize, mut work: impl FnMut()) -> (Vec<f64>, u64) {
     // Source: proc(5): writing 5 sets the peak to the present size.
     let _ = fs::write("/proc/self/clear_refs", "5");

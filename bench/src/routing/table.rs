@@ -8,7 +8,7 @@ use super::targets::targets;
 use super::{Outcome, Quality, Row};
 use crate::stats::Spread;
 
-/// Head of [`csv`].
+/// First line of [`csv`].
 const HEAD: &str = "fabric,switches,hosts,maker,engine,told,lanes,lanes_used,max_load,mean_load,sd_load,mean_hops,ebb,\
                     ebb_half,shift_max,shift_mean,escapes,unreachable_pairs,hosts_deadlock_free,\
                     agents_deadlock_free,compute_ms,outcome,why\n";
@@ -80,7 +80,7 @@ pub fn summary(rows: &[Row]) -> String {
     text
 }
 
-/// Names of families in the order in which they come.
+/// Returns the names of families in the order of the rows.
 pub fn families(rows: &[Row]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for row in rows {
@@ -91,7 +91,7 @@ pub fn families(rows: &[Row]) -> Vec<String> {
     names
 }
 
-/// Contestants in the order in which they come.
+/// Returns the contestants in the order of the rows.
 pub fn all_contestants(rows: &[&Row]) -> Vec<Contestant> {
     let mut found: Vec<Contestant> = Vec::new();
     for row in rows {
@@ -184,7 +184,7 @@ fn routed(rows: &[&Row], contestant: Contestant) -> String {
     )
 }
 
-/// What became of a fabric that a contestant did not route.
+/// Returns the word for a fabric that a contestant did not route.
 fn declined_word(maker: Maker, instead: Option<&String>) -> String {
     match (maker, instead) {
         (_, Some(to)) => format!("fell back to {to}"),
@@ -221,7 +221,7 @@ fn lanes_used<'a>(found: impl Iterator<Item = &'a Quality>) -> String {
     }
 }
 
-/// How many of the tables cannot deadlock.
+/// Returns how many of the tables cannot deadlock, as text.
 fn freedom<'a>(found: impl Iterator<Item = &'a Quality>) -> String {
     let (mut all, mut known, mut hosts, mut agents, mut agents_known) = (0, 0, 0, 0, 0);
     for quality in found {
@@ -248,7 +248,7 @@ fn freedom<'a>(found: impl Iterator<Item = &'a Quality>) -> String {
     }
 }
 
-/// An engine of Selvedge against OpenSM's, fabric by fabric, lane by lane.
+/// Compares an engine of Selvedge with OpenSM's engines, for each fabric and number of lanes.
 fn duels(rows: &[&Row], engine: &str, others: &[&str]) -> String {
     let all = all_contestants(rows);
     let ours = all.iter().filter(|c| c.maker == Maker::Selvedge && c.engine == engine);

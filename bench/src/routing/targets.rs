@@ -7,9 +7,11 @@ use super::table::{all_contestants, families, qualities, quality};
 use super::{Quality, Row};
 use crate::stats::Spread;
 
-/// weave with 8 lanes on 128 switches: at most this times the load of sssp, which no lane holds back.
+/// Largest ratio of the load of weave with 8 lanes to the load of sssp, on 128 switches: sssp is not restricted by
+/// lanes.
 const OVER_SSSP: f64 = 1.03;
-/// Engines of OpenSM that damaged trees are compared with; minhop and sssp are no choice where paths must not deadlock.
+/// Engines of OpenSM with which damaged trees are compared. minhop and sssp are left out, because their paths may
+/// deadlock.
 const RIVALS: [&str; 4] = ["ftree", "updn", "dfsssp", "nue"];
 
 /// A line: target, result, whether it is met.
@@ -111,7 +113,8 @@ fn on_damaged_trees(rows: &[&Row]) -> Vec<Line> {
     rivals.flat_map(|rival| against(rows, ours, rival)).collect()
 }
 
-/// Not worse on any fabric, better in the mean: highest load, and eBB beyond the intervals of both.
+/// Returns targets for two engines: ours is not worse on any fabric, and better in the mean, in highest load and in eBB
+/// (beyond the intervals of both).
 fn against(rows: &[&Row], ours: Contestant, rival: Contestant) -> Vec<Line> {
     let both = rows.iter().filter(|row| row.contestant == ours);
     let both = both.filter_map(|row| Some((quality(rows, &row.spec, ours)?, quality(rows, &row.spec, rival)?)));

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A folder that is deleted with the test.
+/// A folder that is deleted when the value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {

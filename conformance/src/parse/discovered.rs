@@ -1,4 +1,4 @@
-//! `ibnetdiscover`.
+//! Reads the output of `ibnetdiscover`.
 
 use std::collections::BTreeMap;
 
@@ -17,22 +17,22 @@ pub struct Discovery {
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredNode {
-    /// What it is.
+    /// The kind of node.
     pub kind: NodeKind,
-    /// Its description.
+    /// The node's description.
     pub name: String,
-    /// Ports it has.
+    /// Number of ports.
     pub port_count: u16,
     /// LID of a switch; hosts have one per port.
     pub lid: Option<u16>,
-    /// Its connected ports.
+    /// The node's connected ports, by number.
     pub ports: BTreeMap<u8, DiscoveredPort>,
 }
 
 /// A connected port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredPort {
-    /// Its own GUID; switches have one for all ports.
+    /// The port's own GUID. All ports of a switch have the same one.
     pub guid: Guid,
     /// Node at the other end.
     pub peer: Guid,
@@ -43,7 +43,7 @@ pub struct DiscoveredPort {
 }
 
 impl Discovery {
-    /// Reads the listing.
+    /// Reads the output of `ibnetdiscover`.
     pub fn parse(text: &str) -> Result<Self, LabError> {
         let mut found = Self::default();
         let mut current = None;
@@ -105,7 +105,7 @@ impl Discovery {
     }
 }
 
-/// `Switch\t8 "S-0000000000200001"\t\t# "S2" base port 0 lid 3 lmc 0`
+/// Reads the first line of a node: `Switch\t8 "S-0000000000200001"\t\t# "S2" base port 0 lid 3 lmc 0`
 fn header(line: &str) -> Option<Result<(Guid, DiscoveredNode), LabError>> {
     let (word, rest) = line.split_once(char::is_whitespace)?;
     let kind = match word {
@@ -130,7 +130,7 @@ fn header(line: &str) -> Option<Result<(Guid, DiscoveredNode), LabError>> {
     Some(node().ok_or_else(|| unread("a node", line)))
 }
 
-/// `[1](100007) \t"S-0000000000200001"[2]\t\t# lid 6 lmc 0 "S2" lid 3 4xSDR`
+/// Reads the line of a port: `[1](100007) \t"S-0000000000200001"[2]\t\t# lid 6 lmc 0 "S2" lid 3 4xSDR`
 fn port(line: &str, node: Guid, kind: NodeKind) -> Option<(u8, DiscoveredPort)> {
     let number = between(line, "[", "]")?.parse().ok()?;
     let (own, _) = line.split_once('"')?;

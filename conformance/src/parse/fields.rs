@@ -1,4 +1,4 @@
-//! `smpquery`, `perfquery` and `sminfo`.
+//! Reads the output of `smpquery`, `perfquery` and `sminfo`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::LabError;
 pub struct Fields(BTreeMap<String, String>);
 
 impl Fields {
-    /// Reads the output; other lines are skipped.
+    /// Reads the output of such a program. Lines in another form are skipped.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -48,13 +48,13 @@ impl Fields {
 pub struct SmInfo {
     /// LID of the SM.
     pub lid: u16,
-    /// GUID of its port.
+    /// GUID of the SM's port.
     pub guid: Guid,
-    /// How often it swept.
+    /// Number of sweeps, as the SM counts its activity.
     pub activity: u32,
-    /// Its priority.
+    /// Priority of the SM.
     pub priority: u8,
-    /// Its state, as in `SMINFO_MASTER`.
+    /// State of the SM: for example `SMINFO_MASTER`.
     pub state: String,
 }
 

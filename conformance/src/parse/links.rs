@@ -1,4 +1,4 @@
-//! `iblinkinfo -l`.
+//! Reads the output of `iblinkinfo -l`.
 
 use selvedge_types::Guid;
 
@@ -16,9 +16,9 @@ pub struct LinkLine {
     pub lid: u16,
     /// Number of the port.
     pub port: u8,
-    /// Logical state, as in `Active`.
+    /// Logical state: for example `Active`.
     pub state: String,
-    /// Physical state, as in `LinkUp`.
+    /// Physical state: for example `LinkUp`.
     pub physical: String,
     /// The other end, if there is one.
     pub peer: Option<LinkEnd>,
@@ -27,16 +27,16 @@ pub struct LinkLine {
 /// The other end of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkEnd {
-    /// Its GUID.
+    /// GUID at the other end: of the node (switches) or of the port (hosts).
     pub guid: Guid,
-    /// Its port.
+    /// Number of the port at the other end.
     pub port: u8,
-    /// Its node's description.
+    /// Description of the node at the other end.
     pub name: String,
 }
 
 impl LinkLine {
-    /// True for a link that carries traffic.
+    /// True if the link carries traffic.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.state == "Active" && self.physical == "LinkUp"
@@ -51,7 +51,7 @@ pub fn link_lines(text: &str) -> Result<Vec<LinkLine>, LabError> {
         .collect()
 }
 
-/// `0x…0007 "   H4"   6  1[  ] ==( 4X  2.5 Gbps Active/  LinkUp)==>  0x…0001   3   2[  ] "S2" (Could be …)`
+/// Reads a line: `0x…0007 " H4" 6 1[ ] ==( 4X 2.5 Gbps Active/ LinkUp)==> 0x…0001 3 2[ ] "S2" (Could be …)`
 fn link_line(line: &str) -> Option<LinkLine> {
     let (near, rest) = line.split_once("==(")?;
     let (middle, far) = rest.split_once(")==>")?;
@@ -81,7 +81,7 @@ fn link_end(far: &str) -> Option<LinkEnd> {
     })
 }
 
-/// The words before the bracket behind the port number.
+/// Returns the words before the first `[`: the LID (if there is one) and the port number.
 fn numbers(text: &str) -> impl Iterator<Item = &str> {
     text.split_once('[')
         .map_or(text, |(numbers, _)| numbers)

@@ -22,7 +22,7 @@ use selvedge_types::Guid;
 
 use crate::LabError;
 
-/// An error about a line.
+/// Makes the error for a line in which `what` cannot be read.
 fn unread(what: &'static str, line: &str) -> LabError {
     LabError::Parse {
         what,
@@ -30,13 +30,13 @@ fn unread(what: &'static str, line: &str) -> LabError {
     }
 }
 
-/// A GUID as the peers print it: hexadecimal, with or without `0x`.
+/// Reads a GUID as the peers print it: hexadecimal, with or without `0x`.
 fn guid(text: &str) -> Option<Guid> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     u64::from_str_radix(digits, 16).ok().map(Guid)
 }
 
-/// The text between the first two marks.
+/// Returns the text between the first `open` and the next `close`.
 fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     let (_, rest) = text.split_once(open)?;
     rest.split_once(close).map(|(inside, _)| inside)

@@ -17,27 +17,29 @@ pub struct Net {
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetNode {
-    /// What it is.
+    /// The kind of node.
     pub kind: NodeKind,
-    /// What clients of ibsim call it.
+    /// The name that ibsim's clients use for the node.
     pub id: String,
-    /// Ports it has.
+    /// Number of ports.
     pub port_count: u16,
-    /// The far ends of its cables, by its port.
+    /// The far end of each cable, by the number of this node's port.
     pub cables: BTreeMap<u8, (Guid, u8)>,
 }
 
-/// What one manager can reach: hosts do not forward, so planes that only hosts join are subnets of their own.
+/// The part of a fabric that one manager can reach. Hosts do not forward, so parts that are joined only by hosts are
+/// separate subnets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plane {
-    /// Its nodes, with the cables of this plane only.
+    /// The nodes of this plane, with the cables of this plane only.
     pub net: Net,
-    /// Id of a node from which ibsim's clients see it: they sit at a host's first port, or at a switch.
+    /// Id of a node from which ibsim's clients see this plane: a host with its first port in it, or a switch. (A client
+    /// attaches to the first port of a host, or to a switch.)
     pub seat: String,
 }
 
 impl Net {
-    /// Reads the file. Every node needs a line with its GUID before it.
+    /// Reads a topology file. Before each node there must be a line with its GUID.
     pub fn parse(text: &str) -> Result<Self, LabError> {
         let mut net = Self::default();
         let mut by_id = BTreeMap::new();
@@ -90,7 +92,7 @@ impl Net {
         self.nodes.values().map(|node| node.cables.len()).sum::<usize>() / 2
     }
 
-    /// The far end of a cable.
+    /// Returns the far end of the cable at a port.
     #[must_use]
     pub fn peer(&self, node: Guid, port: u8) -> Option<(Guid, u8)> {
         self.nodes.get(&node)?.cables.get(&port).copied()
@@ -102,7 +104,7 @@ impl Net {
         self.nodes.get(&node).is_some_and(|node| node.kind == NodeKind::Switch)
     }
 
-    /// Its planes, in the order of their first switch; hosts without a cable belong to none.
+    /// Returns the planes of this fabric, in the order of their first switch. A host without a cable is in no plane.
     #[must_use]
     pub fn planes(&self) -> Vec<Plane> {
         let mut left: BTreeSet<Guid> = self
@@ -150,14 +152,14 @@ impl Net {
     }
 }
 
-/// `switchguid=0x25e1e0100000000(25e1e0100000000)`
+/// Reads the line of a GUID: `switchguid=0x25e1e0100000000(25e1e0100000000)`
 fn guid_line(line: &str) -> Option<(&str, &str)> {
     let (word, number) = line.split_once('=')?;
     let number = number.split_once('(').map_or(number, |(number, _)| number).trim();
     matches!(word, "switchguid" | "caguid" | "hcaguid" | "rtguid").then_some((word, number))
 }
 
-/// `Switch\t36 "S-L1-0"\t\t# "S-L1-0" enhanced port 0 lid 0 lmc 0`
+/// Reads the first line of a node: `Switch\t36 "S-L1-0"\t\t# "S-L1-0" enhanced port 0 lid 0 lmc 0`
 fn header(line: &str) -> Option<NetNode> {
     let (word, rest) = line.split_once(char::is_whitespace)?;
     let kind = match word {
@@ -174,7 +176,8 @@ fn header(line: &str) -> Option<NetNode> {
     })
 }
 
-/// `[1](100007) \t"S2"[2]\t\t# comment`: own port, the other node's id, its port.
+/// Reads the line of a cable, `[1](100007) \t"S2"[2]\t\t# comment`: own port, the other node's id, the other node's
+/// port.
 fn cable(line: &str) -> Option<(u8, &str, u8)> {
     let port = between(line, "[", "]")?.parse().ok()?;
     let (peer, rest) = line.split_once('"')?.1.split_once('"')?;

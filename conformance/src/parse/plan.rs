@@ -1,4 +1,5 @@
-//! The plan that a manager reports: OpenSM's `opensm-lfts.dump` and `guid2lid`, and Selvedge's files of the same form.
+//! Reads the plan that a manager reports: OpenSM's `opensm-lfts.dump` and `guid2lid`, and Selvedge's files in the same
+//! form.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads both files' texts.
+    /// Reads the texts of both files.
     pub fn parse(lfts: &str, lids: &str) -> Result<Self, LabError> {
         Ok(Self {
             tables: dumped_tables(lfts)?,
@@ -25,14 +26,15 @@ impl Plan {
         })
     }
 
-    /// The highest LID.
+    /// Returns the highest LID.
     #[must_use]
     pub fn top(&self) -> u16 {
         self.lids.values().map(|&(_, last)| last).max().unwrap_or_default()
     }
 }
 
-/// `Unicast lids [0-23] of switch Lid 1 guid 0x…0000 ('S-L1-0'):`, `0x0004 001 # …` lines, `23 lids dumped`.
+/// Reads the tables: lines `Unicast lids [0-23] of switch Lid 1 guid 0x…0000 ('S-L1-0'):`, `0x0004 001 # …` and `23
+/// lids dumped`.
 fn dumped_tables(text: &str) -> Result<BTreeMap<Guid, Table>, LabError> {
     let mut done = BTreeMap::new();
     let mut open: Option<Table> = None;
@@ -72,7 +74,7 @@ fn header(line: &str) -> Option<Table> {
     })
 }
 
-/// A LID and its exit; OpenSM writes `UNREACHABLE`, and 255 is no port either.
+/// Reads a LID and its exit. There is no exit if the line has `UNREACHABLE`, as OpenSM writes it, or port 255.
 fn entry(line: &str) -> Option<(u16, Option<u8>)> {
     let mut words = line.split_whitespace();
     let lid = u16::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
@@ -84,7 +86,7 @@ fn entry(line: &str) -> Option<(u16, Option<u8>)> {
     Some((lid, (exit != u8::MAX).then_some(exit)))
 }
 
-/// `0xguid 0xfirst 0xlast` lines, blank lines between.
+/// Reads lines `0xguid 0xfirst 0xlast`, with blank lines between them.
 fn guid_to_lid(text: &str) -> Result<BTreeMap<Guid, (u16, u16)>, LabError> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     lines

@@ -1,4 +1,4 @@
-//! `ibtracert`.
+//! Reads the output of `ibtracert`.
 
 use selvedge_types::Guid;
 
@@ -8,11 +8,11 @@ use crate::LabError;
 /// One cable of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// Port by which the node before is left.
+    /// Port by which the path leaves the previous node.
     pub exit: u8,
-    /// Node reached; for hosts the port's GUID.
+    /// GUID of the node that the path reaches; for a host, GUID of its port.
     pub guid: Guid,
-    /// Port by which it is entered.
+    /// Port by which the path enters that node.
     pub entry: u8,
 }
 
@@ -27,7 +27,7 @@ pub fn hops(text: &str) -> Result<Vec<Hop>, LabError> {
         .collect()
 }
 
-/// `[1] -> switch port {0x0000000000200000}[1] lid 2-2 "S1"`
+/// Reads the line of a cable: `[1] -> switch port {0x0000000000200000}[1] lid 2-2 "S1"`
 fn hop(line: &str) -> Option<Hop> {
     let rest = line.split_once('}')?.1;
     Some(Hop {

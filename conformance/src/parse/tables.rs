@@ -1,4 +1,4 @@
-//! `ibroute` and `dump_fts`: linear forwarding tables.
+//! Reads the output of `ibroute` and `dump_fts`: linear forwarding tables.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub struct Table {
     pub guid: Guid,
     /// Description of the switch.
     pub name: String,
-    /// LinearFDBTop, or the highest LID of a dump.
+    /// LinearFDBTop; in a dump of OpenSM, the highest LID.
     pub top: u16,
     /// Exit port by destination LID.
     pub exits: BTreeMap<u16, u8>,
@@ -42,7 +42,8 @@ pub fn tables(text: &str) -> Result<Vec<Table>, LabError> {
     Ok(tables)
 }
 
-/// The listing's own count distinguishes a cut output from a small one.
+/// Checks the number of entries against the number that the listing itself announces, so that a listing that was cut is
+/// not taken for a small table.
 fn check_count(announced: Option<usize>, table: Option<&Table>, line: &str) -> Result<(), LabError> {
     let Some(table) = table else { return Ok(()) };
     if announced == Some(table.exits.len()) {
@@ -51,7 +52,7 @@ fn check_count(announced: Option<usize>, table: Option<&Table>, line: &str) -> R
     Err(unread("as many entries as announced before this", line))
 }
 
-/// The highest LID of `[0x0-0x6]` (`ibroute`), `[0-6]` (OpenSM).
+/// Reads the highest LID in `[0x0-0x6]` (`ibroute`) or `[0-6]` (OpenSM).
 pub(super) fn top(line: &str) -> Option<u16> {
     let last = between(line, "[", "]")?.split_once('-')?.1;
     match last.strip_prefix("0x") {
@@ -60,7 +61,7 @@ pub(super) fn top(line: &str) -> Option<u16> {
     }
 }
 
-/// `Unicast lids [0x0-0x6] of switch Lid 2 guid 0x0000000000200000 (S1):`
+/// Reads the first line of a table: `Unicast lids [0x0-0x6] of switch Lid 2 guid 0x0000000000200000 (S1):`
 fn header(line: &str) -> Option<Table> {
     let rest = line.split_once(" guid ")?.1;
     let (number, name) = rest.split_once(' ')?;
@@ -72,7 +73,7 @@ fn header(line: &str) -> Option<Table> {
     })
 }
 
-/// `0x0001 003 : (Channel Adapter portguid 0x0000000000100001: 'H1')`
+/// Reads an entry: `0x0001 003 : (Channel Adapter portguid 0x0000000000100001: 'H1')`
 fn entry(line: &str) -> Option<(u16, u8)> {
     let lid = u16::from_str_radix(between(line, "0x", " ")?, 16).ok()?;
     let exit = line.split_whitespace().nth(1)?.parse().ok()?;

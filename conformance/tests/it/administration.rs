@@ -14,13 +14,13 @@ use selvedge_wire::sa::{Layout, Rmpp, RmppFlags, RmppKind, SaData, records};
 use selvedge_wire::{Address, Arrival, Class, Datagram, Mad, MadPort, Method};
 
 const SPEC: &str = "mport:m=4,n=2";
-/// Where the manager sits.
+/// The host of the manager.
 const MASTER: &str = "H-0";
-/// From where is asked.
+/// The host that sends the queries.
 const CLIENT: &str = "H-5";
-/// Switches and hosts of it.
+/// Switches and hosts of `SPEC`.
 const NODES: usize = 6 + 8;
-/// Cables of it.
+/// Cables of `SPEC`.
 const CABLES: usize = 8 + 8;
 
 /// A fabric that Selvedge has brought up and manages.
@@ -91,7 +91,7 @@ impl Stage {
         Fields::parse(&said).number("PortGuid").unwrap()
     }
 
-    /// LIDs of the end ports, with the number of external ports of those that are switches.
+    /// Returns the LIDs of the end ports: for a switch, with its number of external ports.
     fn ends(&self) -> BTreeMap<u16, Option<u8>> {
         let told = self.table(&records::NODE);
         let end = |row: &SaData| {
@@ -102,7 +102,8 @@ impl Stage {
         told.iter().map(end).collect()
     }
 
-    /// A whole table, through a client of our own, because the shim leaves all but the first segment to a kernel.
+    /// Gets a whole table with a client of our own: the shim of the tools leaves all segments but the first to a
+    /// kernel, and there is none here.
     fn table(&self, layout: &Layout) -> Vec<SaData> {
         let mut client = self.client.borrow_mut();
         let to = Address::gsi(Lid(self.sm), Sl::default());
@@ -180,7 +181,7 @@ fn long_answers(stage: &Stage) {
     }
 }
 
-/// What saquery and smpquery print of the same attribute, line by line.
+/// Checks that saquery and smpquery print the same values of an attribute, line by line.
 fn same_fields(stage: &Stage, of: &str, from: &str, leave_out: &[&str]) {
     let told = stage.saquery(of);
     let said = stage
@@ -303,7 +304,7 @@ fn paths(stage: &Stage, ends: &BTreeMap<u16, Option<u8>>) {
     assert_eq!(both.matches("PathRecord dump").count(), 1, "{both}");
 }
 
-/// Records of values that are not registered, set or read: no rows, and no error.
+/// Queries for values that were never registered, set or read give no rows and no error.
 fn what_the_plan_has_not(stage: &Stage) {
     for empty in ["SL2VL", "SL2VL 1", "VLAR", "MFTR", "SR", "IIR"] {
         let told = stage.saquery(empty);
@@ -316,7 +317,7 @@ fn what_the_plan_has_not(stage: &Stage) {
     }
 }
 
-/// P_Keys are only for requests with the right key; a request with a wrong key gets nothing.
+/// P_Keys are given only to requests with the right SM_Key. A request with a wrong SM_Key gets nothing.
 fn keys(stage: &Stage) {
     assert!(stage.saquery("--smkey 1 PKTR 1").contains("0xffff"));
     for (arguments, status) in [
@@ -329,7 +330,8 @@ fn keys(stage: &Stage) {
     }
 }
 
-/// Ports to which switches copy the packets of a group, by GUID, as `ibroute -M` reads them from the agents.
+/// Returns, for each switch, the ports to which it copies packets of a group, as `ibroute -M` reads them from the
+/// agents.
 fn copies(stage: &Stage, mlid: u16) -> BTreeMap<Guid, Vec<u8>> {
     use records::node as f;
     let switches = stage
@@ -356,7 +358,8 @@ fn copies(stage: &Stage, mlid: u16) -> BTreeMap<Guid, Vec<u8>> {
         .collect()
 }
 
-/// The hosts that get a packet from a host, copied by these tables; each as often as it arrives.
+/// Returns the hosts that a packet from `host` reaches if switches copy it as in `copies`. A host is there once for
+/// each time that the packet arrives.
 fn receivers(stage: &Stage, copies: &BTreeMap<Guid, Vec<u8>>, host: Guid) -> Vec<Guid> {
     let (mut found, mut hops) = (Vec::new(), 0);
     let mut under_way: Vec<(Guid, u8)> = stage.net.peer(host, 1).into_iter().collect();
@@ -375,7 +378,8 @@ fn receivers(stage: &Stage, copies: &BTreeMap<Guid, Vec<u8>>, host: Guid) -> Vec
     found
 }
 
-/// Hosts join IPoIB's broadcast group, which exists from the start, and leave it: agents copy to members only.
+/// Hosts join IPoIB's broadcast group, which exists from the start, and leave it. After each change, agents copy
+/// packets to members only.
 fn multicast(stage: &Stage) {
     use records::{member as m, node as n};
     let told = stage.saquery("-g");
@@ -454,8 +458,8 @@ fn on_our_emulator() {
     check(&Stage::emulated(), true);
 }
 
-/// Every query is answered while a link goes and comes back again and again, and sweeps, repairs and plans follow each
-/// other.
+/// Every query is answered while a link fails and comes back again and again, so that sweeps, repairs and plans follow
+/// each other.
 #[test]
 fn nobody_waits_while_the_fabric_changes() {
     let mut stage = Stage::on_ibsim();
@@ -512,15 +516,17 @@ fn nobody_waits_while_the_fabric_changes() {
     assert_eq!(good, 1_000);
 }
 
-/// The flows that OpenSM itself passes over the shim: it has no kernel that puts long answers together, and `osmtest`
-/// takes the first segment for all, so inventories stay short and the other flows end in time-outs with OpenSM too.
+/// Runs the flows that pass with OpenSM over the shim, too. The other flows end in time-outs even with OpenSM: long
+/// answers need a kernel that puts the segments together, and here `osmtest` takes the first segment for the whole
+/// answer.
 #[test]
 fn osmtest_passes_what_opensm_passes_there() {
     osmtest(&Stage::on_ibsim(), &["-f c", "-f m -M 2"]);
 }
 
-/// If LIDs begin with OpenSM's own, a host's, `osmtest` joins a group for that host, from another one, and leaves it
-/// again. If the first NodeRecord is a switch's, as in a fabric that Selvedge has numbered, it joins for no host.
+/// `osmtest` makes one host join a group for another host and leave it again if the first NodeRecord is that of a host,
+/// as in a fabric that OpenSM has numbered. If the first NodeRecord is that of a switch, as in a fabric that Selvedge
+/// has numbered, `osmtest` joins for no host.
 #[test]
 fn osmtest_joins_for_another_port() {
     let stage = Stage::with(
@@ -541,8 +547,9 @@ fn osmtest_joins_for_another_port() {
     assert!(text.contains(&format!("remote port_guid = {guid:#x}")), "{text}");
 }
 
-/// Four blocks of VLArbitrationTable of every port, and the SLtoVLMappingTable between all of them, also for port 0 and
-/// from each port to itself. With one lane these tables are neither read nor set, so the query finds nothing.
+/// `osmtest` asks for four blocks of VLArbitrationTable of every port, and for the SLtoVLMappingTable of each pair of
+/// ports, including port 0 and from each port to itself. With one lane these tables are neither read nor set, and the
+/// query finds nothing.
 #[test]
 fn osmtest_finds_all_lane_tables_where_lanes_are_planned() {
     let stage = Stage::with(
@@ -552,7 +559,7 @@ fn osmtest_finds_all_lane_tables_where_lanes_are_planned() {
     osmtest(&stage, &["-f c", "-f q"]);
 }
 
-/// Each of these flows passes; returns the output of the last one.
+/// Runs these flows, each of which must pass; returns the output of the last one.
 fn osmtest(stage: &Stage, flows: &[&str]) -> String {
     let inventory = stage.lab.folder().join("inventory");
     let mut last = String::new();

@@ -7,12 +7,12 @@ use selvedge_wire::sa::records::{self, guid_info, path};
 use selvedge_wire::sa::{Field, SaStatus};
 use selvedge_wire::{Class, Mad, Method, Status};
 
-/// Ports have room for two blocks of GUIDs and a half.
+/// Ports have room for two and a half blocks of alias GUIDs.
 const SPEC: &str = "pgft:m=2x4,w=1x2,p=1x1,guidcap=20";
 const SEAT: &str = "H-0";
 /// The host with virtual functions.
 const HOST: &str = "H-5";
-/// The host of the diagnostics.
+/// The host at which the diagnostics run.
 const OBSERVER: &str = "H-3";
 const ALIAS: u64 = 0x0002_C903_00AA_BB01;
 
@@ -73,7 +73,7 @@ fn a_virtual_function_gets_its_guid() {
     wait_held(&lab, lid, &[(ALIAS, false), (given, true)]);
 }
 
-/// GUIDInfoRecord of a port's first block, of which these entries are named.
+/// Makes a request for the GUIDInfoRecord of the first block of a port, with these entries as components.
 fn guids(method: Method, lid: u16, entries: &[(Field, u64)]) -> Mad {
     let mut mad = Mad::request(Class::SubnAdm, method, records::GUID_INFO.id, 0);
     let named = [(guid_info::LID, u64::from(lid)), (guid_info::BLOCK, 0)];
@@ -86,7 +86,8 @@ fn guids(method: Method, lid: u16, entries: &[(Field, u64)]) -> Mad {
     mad
 }
 
-/// Asks until the answer is a good one: a manager that has just been started does not answer yet.
+/// Repeats a request to the administrator until the status of the answer is good: a manager that has just been started
+/// does not answer yet.
 fn administration(probe: &mut Probe, sa: u16, mad: Mad) -> Mad {
     let last = std::cell::Cell::new(None);
     let said = || format!("{:?}", last.get());
@@ -98,7 +99,7 @@ fn administration(probe: &mut Probe, sa: u16, mad: Mad) -> Mad {
     .unwrap()
 }
 
-/// The LID in a path to the port with a GUID.
+/// Returns the destination LID of a path to the port with a GUID.
 fn path_to(probe: &mut Probe, sa: u16, guid: u64) -> u16 {
     let mut mad = Mad::request(Class::SubnAdm, Method::Get, records::PATH.id, 0);
     let gid = 0xFE80_u128 << 112 | u128::from(guid);
@@ -115,7 +116,7 @@ fn path_to(probe: &mut Probe, sa: u16, guid: u64) -> u16 {
     u16::try_from(path::DLID.get(told.sa_data())).unwrap()
 }
 
-/// Waits until `smpquery` shows that a port's agent has some GUIDs, and others not.
+/// Waits until `smpquery` shows that the agent of a port has each of these GUIDs (true) or not (false).
 fn wait_held(lab: &PeerLab, lid: u16, want: &[(u64, bool)]) {
     let last = std::cell::RefCell::new(String::new());
     until(

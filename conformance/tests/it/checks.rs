@@ -1,4 +1,4 @@
-//! The checks themselves: they pass on the reference, OpenSM on ibsim, and each of them can fail.
+//! Tests of the checks themselves: they pass on the reference, which is OpenSM on ibsim, and each of them can fail.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ impl Reference {
         survey.wrong_ports(&self.lab, SEAT, &self.plan, (&ends, own)).unwrap()
     }
 
-    /// Writes one entry into a switch, behind OpenSM's back.
+    /// Writes one entry into a switch without the knowledge of OpenSM.
     fn corrupt(&self, switch: u16, lid: u16, exit: u8) {
         let mut probe = Probe::open(self.lab.base(), SEAT).unwrap();
         probe.corrupt(switch, lid, exit).unwrap();
@@ -103,7 +103,7 @@ fn the_reference_passes_and_every_check_can_fail() {
     assert!(cut.iter().any(|line| line.contains("cables of S-L1-3")), "{cut:?}");
 }
 
-/// Files and plans that differ from the fabric.
+/// Checks that files and plans that differ from the fabric are found.
 fn wrong_texts(reference: &Reference, good: &Survey) {
     let mut plan = reference.plan.clone();
     plan.lids.insert(FIRST_LEAF, (77, 77));

@@ -1,5 +1,5 @@
-//! What a host registers, as real clients see it: services and subscriptions by `saquery`, and the reports that its
-//! subscription brings, over the wire. And ports that clients name by GUID: `smpquery -G`, `perfquery -G`.
+//! What a host registers, as real clients see it: `saquery` shows services and subscriptions, and a subscription brings
+//! Reports over the wire. Also, ports that clients name by GUID: `smpquery -G`, `perfquery -G`.
 
 use std::time::{Duration, Instant};
 
@@ -15,13 +15,13 @@ const SPEC: &str = "mport:m=4,n=2";
 const MASTER: &str = "H-0";
 /// The host that registers something.
 const CLIENT: &str = "H-5";
-/// The host of the diagnostics.
+/// The host at which the diagnostics run.
 const OBSERVER: &str = "H-3";
-/// The host with a cable that is pulled.
+/// The host with the cable that is pulled.
 const LOST: &str = "H-6";
-/// Its queue pair, to which reports come.
+/// The queue pair of `CLIENT` to which Reports come.
 const QUEUE_PAIR: u32 = 0x12;
-/// Every event, of every LID and kind of node.
+/// Selects every event, of every LID and kind of node.
 const ALL: u64 = 0xFFFF;
 
 /// A fabric that our manager has brought up.
@@ -71,7 +71,7 @@ impl Stage {
         Fields::parse(&said).number("PortGuid").unwrap()
     }
 
-    /// Pulls the cable of the host that is lost, or puts it back.
+    /// Pulls the cable of the host `LOST`, or plugs it in again.
     fn cable(&mut self, is_back: bool) {
         match &mut self.simulator {
             Simulator::Ibsim(ibsim) if is_back => ibsim.relink(LOST, 1).unwrap(),
@@ -84,7 +84,7 @@ impl Stage {
     }
 }
 
-/// A program at the host that registers something.
+/// A program at the host `CLIENT`.
 struct Client {
     port: IbsimPort,
     sa: Address,
@@ -92,7 +92,8 @@ struct Client {
 }
 
 impl Client {
-    /// Sets or deletes a record, repeated until there is an answer; the answer must be a good one.
+    /// Sets or deletes a record, and repeats the request until there is an answer. The status of the answer must be
+    /// good.
     fn change(&mut self, method: Method, layout: &Layout, fields: &[(Field, u64)], wide: &[(Field, &[u8])]) -> Mad {
         let mut mad = Mad::request(Class::SubnAdm, method, layout.id, 0);
         self.transaction += 1;
@@ -123,7 +124,7 @@ impl Client {
         panic!("no answer to {mad}");
     }
 
-    /// The next report: its trap, and the GID that it is about. It is answered.
+    /// Receives the next Report and answers it. Returns its trap number and the GID that it is about.
     fn report(&mut self, wait: Duration) -> Option<(u64, u128)> {
         let end = Instant::now() + wait;
         while Instant::now() < end {
@@ -190,7 +191,7 @@ fn services(stage: &Stage, client: &mut Client, gid: u128) {
     assert!(!stage.query("saquery", "SR").contains("dump"));
 }
 
-/// `saquery IIR` shows a subscription until it has ended; then it brings no reports.
+/// `saquery IIR` shows a subscription until it has ended. After that, the subscription brings no Reports.
 fn subscriptions(stage: &mut Stage, client: &mut Client, gid: u128, brings_reports: bool) {
     use records::inform_info as f;
     let wanted = |subscribe: u64| {
@@ -226,7 +227,8 @@ fn subscriptions(stage: &mut Stage, client: &mut Client, gid: u128, brings_repor
     }
 }
 
-/// One Report when a port goes and one when it comes, each repeated until it is answered.
+/// There is a Report when a port disappears and another when the port comes back. A Report is not repeated once it has
+/// been answered.
 fn reports(stage: &mut Stage, client: &mut Client) {
     let lost = 0xFE80_u128 << 112 | u128::from(stage.port_guid(LOST));
     for (is_back, trap) in [(false, 65), (true, 64)] {
@@ -241,7 +243,8 @@ fn reports(stage: &mut Stage, client: &mut Client) {
     assert!(more.count() < 20, "reports do not end");
 }
 
-/// A port that is named by its GUID, which these tools look up with the administrator, is the one with that LID.
+/// A port that is named by its GUID, which these tools look up at the administrator, is the same port as the one named
+/// by its LID.
 fn by_guid(stage: &Stage, guid: u64, has_guid_tables: bool) {
     let lid = lid_of(&stage.lab, CLIENT);
     let same = |program: &str, what: &str, more: &str| {

@@ -5,12 +5,12 @@ use crate::support::{LIMIT, emulate, lid_of, port};
 use selvedge_conformance::{HeavyLock, PeerLab, until};
 
 const SPEC: &str = "mport:m=4,n=2";
-/// Where the manager sits.
+/// The host of the manager.
 const MASTER: &str = "H-0";
-/// From where is asked.
+/// The host that sends the queries.
 const CLIENT: &str = "H-5";
 
-/// The line of a request or an answer with all these words; returns its transaction.
+/// Finds the line of a request or an answer with all these words. Returns its transaction.
 fn transaction(lines: &str, has: &[&str]) -> Option<String> {
     let line = lines.lines().find(|line| has.iter().all(|part| line.contains(part)))?;
     let tid = line.split_whitespace().find(|word| word.starts_with("tid="));

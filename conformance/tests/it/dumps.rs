@@ -1,12 +1,12 @@
-//! Dump files under OpenSM's names: after a take-over from OpenSM they hold the same bytes, and OpenSM reads
-//! Selvedge's.
+//! Dump files under OpenSM's names: after a take-over from OpenSM, Selvedge's files have the same bytes as OpenSM's,
+//! and OpenSM reads them.
 
 use std::fs;
 
 use crate::support::{Fabric, LIMIT, run_once};
 use selvedge_conformance::{HeavyLock, OpenSmOptions, PeerLab};
 
-/// Where both managers sit.
+/// The host of both managers.
 const SEAT: &str = "H-0";
 
 /// OpenSM brings a fabric up and ends; Selvedge takes over from the same node with the same file, and then OpenSM loads
@@ -84,7 +84,7 @@ fn the_same_bytes_with_several_lids() {
     check("karytree:k=3,n=2", 1);
 }
 
-/// Without the option only the list of links is written, as OpenSM does.
+/// Without the option only the list of links is written, as with OpenSM.
 #[test]
 fn links_are_listed_unasked() {
     let lab = PeerLab::new().unwrap();

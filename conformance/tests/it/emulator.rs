@@ -5,17 +5,18 @@ use crate::support::{CLUSTER, Fabric, LIMIT, check_up, emulate, judge, lid_of, r
 use selvedge_conformance::parse::{Fields, Plane, SmInfo};
 use selvedge_conformance::{HeavyLock, OpenSm, OpenSmOptions, PeerLab, Survey};
 
-/// Pairs of end ports that are traced: the tables are read whole, and on ibsim more pairs are.
+/// Number of pairs of end ports between which paths are traced: few, because all tables are read anyway, and more pairs
+/// are traced on ibsim.
 const PAIRS: usize = 50;
 
 /// The expected result of one of OpenSM's engines on a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expect {
-    /// It makes the tables, and the judge finds no error in them.
+    /// The engine makes the tables, and the judge finds no error in them.
     Good,
-    /// It makes the tables, and traffic can deadlock.
+    /// The engine makes the tables, and traffic can deadlock.
     Deadlock,
-    /// It gives up, OpenSM falls back to minhop, and traffic can deadlock.
+    /// The engine gives up, OpenSM falls back to minhop, and traffic can deadlock.
     FallsBack,
 }
 
@@ -65,8 +66,8 @@ fn check(spec: &str, expect: [(&str, Expect); 3]) {
 /// The judge's code for a credit loop.
 const DEADLOCK: &str = "SLV-JUDGE-0006";
 
-/// OpenSM with this engine. Its search for roots finds none on graphs without levels, so up*/down* is given one there:
-/// the first switch.
+/// Starts OpenSM with this engine. On graphs without levels, up*/down* finds no root by itself. Therefore `updn@first`
+/// gives it the first switch as root.
 fn start_opensm(lab: &PeerLab, plane: &Plane, engine: &str) -> OpenSm {
     let mut options = OpenSmOptions {
         dump: true,
@@ -85,7 +86,7 @@ fn start_opensm(lab: &PeerLab, plane: &Plane, engine: &str) -> OpenSm {
     lab.opensm(&plane.seat, &options).unwrap()
 }
 
-/// Diagnostics that [`check_up`] does not use.
+/// Runs the diagnostics that [`check_up`] does not use.
 fn other_diagnostics(lab: &PeerLab, plane: &Plane) {
     let sm = SmInfo::parse(&lab.output(&plane.seat, "sminfo", &[]).unwrap()).unwrap();
     assert_eq!((sm.state.as_str(), sm.lid), ("SMINFO_MASTER", lid_of(lab, &plane.seat)));
@@ -118,9 +119,9 @@ fn other_diagnostics(lab: &PeerLab, plane: &Plane) {
 
 use Expect::{Deadlock, FallsBack, Good};
 
-/// Every engine knows what to do with a tree.
+/// Every engine makes good tables for a tree.
 const TREE: [(&str, Expect); 3] = [("minhop", Good), ("updn", Good), ("ftree", Good)];
-/// On other graphs minhop knows nothing of deadlocks, and there is no tree for ftree.
+/// On other graphs, minhop's tables can deadlock, and ftree finds no tree.
 const GRAPH: [(&str, Expect); 3] = [("minhop", Deadlock), ("updn@first", Good), ("ftree", FallsBack)];
 
 #[test]
@@ -157,7 +158,7 @@ fn hosts_with_two_ports_on_one_tree() {
     check("karytree:k=4,n=2,ports-per-host=2", TREE);
 }
 
-/// Selvedge beside OpenSM: the same checks, and a second start needs no change.
+/// Selvedge passes the same checks as OpenSM, and a second start needs no change.
 #[test]
 fn ours() {
     for spec in ["sx6536", "torus:4x4x4", "karytree:k=4,n=2,ports-per-host=2"] {
@@ -174,7 +175,7 @@ fn ours() {
     }
 }
 
-/// The real cluster is no whole tree: ten pairs of a leaf and a spine have no cable.
+/// The real cluster is not a complete tree: ten pairs of a leaf and a spine have no cable.
 #[test]
 fn a_real_cluster() {
     check(CLUSTER, GRAPH);

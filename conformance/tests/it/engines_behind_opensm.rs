@@ -6,15 +6,15 @@ use selvedge_conformance::parse::Plane;
 use selvedge_conformance::{HeavyLock, OpenSmOptions, PeerLab, Probe, Survey};
 use selvedge_types::Guid;
 
-/// Where managers sit.
+/// The host of both managers.
 const SEAT: &str = "H-0";
-/// The host of the diagnostics.
+/// The host at which the diagnostics run.
 const OBSERVER: &str = "H-3";
 
-/// A fat tree: every engine that takes it is right on one lane.
+/// A fat tree: every engine that accepts it makes correct tables with one lane.
 const TREE: &str = "mport:m=4,n=2";
 const TALL: &str = "mport:m=4,n=3";
-/// Cycles everywhere: only what keeps up and down apart is right on one lane.
+/// A graph with cycles everywhere: with one lane, only engines that order up before down make correct tables.
 const RANDOM: &str = "random:switches=12,degree=4,hosts=2,seed=1";
 /// A tree that has lost links.
 const DAMAGED: &str = "karytree:k=4,n=3,remove-links=3,seed=2";
@@ -22,20 +22,20 @@ const CHAIN: &str = "mesh:5x1,hosts=2";
 const RING: &str = "ring:switches=5,hosts=2";
 const MESH: &str = "mesh:4x3,hosts=1";
 
-/// What came of it.
+/// The result of a take-over from OpenSM.
 #[derive(Debug)]
 struct Taken {
-    /// The judge finds nothing wrong with what OpenSM left.
+    /// True if the judge finds no error in the tables that OpenSM left.
     is_right: bool,
-    /// The same for the tables after Selvedge's take-over.
+    /// True if the judge finds no error in the tables after Selvedge's take-over.
     stays_right: bool,
-    /// Packets from switch to switch cannot deadlock either, by what OpenSM left.
+    /// True if packets between switches cannot deadlock either with the tables that OpenSM left.
     has_order: bool,
-    /// Entries that are others afterwards, or none.
+    /// Number of entries that changed or disappeared.
     moved: usize,
-    /// Entries that were none before.
+    /// Number of entries that were missing before the take-over.
     added: usize,
-    /// Which moved: switch and LID.
+    /// Switch and LID of each entry that changed or disappeared.
     which: Vec<(Guid, u16)>,
     /// The entry that was spoilt, if one was.
     spoilt: Option<(Guid, u16)>,
@@ -43,17 +43,17 @@ struct Taken {
     log: String,
 }
 
-/// The change of the tables before Selvedge starts.
+/// The change that the test makes in OpenSM's tables before Selvedge starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spoil {
     Nothing,
-    /// One entry of a host's LID, at a switch that is not its own, drops its packets.
+    /// One entry for a host's LID drops its packets, at a switch other than that of the host.
     Drop,
-    /// It sends it back to where some of it comes from.
+    /// One entry for a host's LID sends packets back to a switch from which some of them come.
     Turn,
 }
 
-/// Spoils an entry that hosts' packets use on the path from one switch to another.
+/// Changes an entry that packets to a host use on the path from one switch to another. Returns its switch and LID.
 fn spoil(lab: &PeerLab, survey: &Survey, how: Spoil) -> Option<(Guid, u16)> {
     let lids = survey.lids();
     let trunk = |guid: Guid, exit: u8| {
@@ -101,7 +101,8 @@ fn spoil(lab: &PeerLab, survey: &Survey, how: Spoil) -> Option<(Guid, u16)> {
     panic!("no entry to spoil");
 }
 
-/// `engine` may name a root, as `updn from S-0`.
+/// Lets OpenSM bring up a fabric and end, changes the tables as `how` says, and starts Selvedge. `engine` may name a
+/// root, as in `updn from S-0`.
 fn take_over(spec: &str, engine: &str, how: Spoil) -> Taken {
     let lab = PeerLab::new().unwrap();
     let mut fabric = Fabric::new(&lab, spec);
@@ -162,8 +163,8 @@ fn take_over(spec: &str, engine: &str, how: Spoil) -> Taken {
     }
 }
 
-/// The judge's verdict on tables that were read: whether they are correct, and whether packets between switches cannot
-/// deadlock either, of which the judge only warns.
+/// Judges tables that were read. Returns two values: whether the tables are correct, and whether packets between
+/// switches cannot deadlock either, of which the judge only warns.
 fn judge(lab: &PeerLab, net: &str, survey: &Survey) -> (bool, bool) {
     let (lfts, lids) = survey.dump();
     let file = |name: &str, text: &str| {
@@ -188,7 +189,7 @@ fn judge(lab: &PeerLab, net: &str, survey: &Survey) -> (bool, bool) {
     }
 }
 
-/// Nothing that is right moves: with `want`, what OpenSM leaves is right on one lane.
+/// Checks that correct tables do not change. `want`: whether OpenSM's tables are correct with one lane.
 fn check(spec: &str, engine: &str, want: bool) {
     let taken = take_over(spec, engine, Spoil::Nothing);
     println!(
@@ -202,9 +203,9 @@ fn check(spec: &str, engine: &str, want: bool) {
     }
 }
 
-/// One entry is spoilt before Selvedge starts: it gets a route again. No other entry moves if all routes follow one
-/// order, which is so with `want`: the repair follows the same order. If packets between switches can deadlock, there
-/// is no order.
+/// Checks that one wrong entry in OpenSM's tables gets a right route again. `want`: whether packets between switches
+/// cannot deadlock with OpenSM's tables, so that all routes follow one order. Then the repair follows that order, and
+/// no other entry changes.
 fn check_spoilt(spec: &str, engine: &str, want: bool) {
     for how in [Spoil::Drop, Spoil::Turn] {
         let taken = take_over(spec, engine, how);
@@ -221,8 +222,8 @@ fn check_spoilt(spec: &str, engine: &str, want: bool) {
     }
 }
 
-/// A dry run beside OpenSM, which stays master, says which engine's tables it found and keeps, and what its own engine
-/// would make.
+/// A dry run beside OpenSM, which stays master, says which engine's tables it found and keeps, and what Selvedge's own
+/// engine would make.
 #[test]
 fn a_dry_run_says_whose_tables_it_found() {
     let _heavy = HeavyLock::acquire().unwrap();

@@ -18,11 +18,11 @@ const SPEC: &str = "mport:m=4,n=2";
 const MASTER: &str = "H-0";
 const FLOODER: &str = "H-5";
 const OTHER: &str = "H-2";
-/// A cable between switches of it.
+/// A cable between switches of `SPEC`.
 const CABLE: &str = "\"S-L1-1\"[3]";
-/// Questions of the other host, at least.
+/// Least number of queries from the host `OTHER`.
 const QUESTIONS: u64 = 500;
-/// Datagrams of the flood, at least: twenty seconds of what one host may ask here.
+/// Least number of datagrams in the flood: as many as one host may send here in twenty seconds.
 const FLOOD: u64 = 20_000;
 
 fn ask(method: Method, transaction: u64) -> Mad {
@@ -40,7 +40,7 @@ pub fn path(from: u16, to: u16, transaction: u64) -> Mad {
     mad
 }
 
-/// One of each kind of datagram that no host should send.
+/// Makes one of the kinds of datagram that no host should send: `turn` selects the kind.
 fn nasty(own: u16, turn: u64) -> Mad {
     match turn % 8 {
         0 | 1 => path(own, own, turn),
@@ -74,8 +74,8 @@ fn nasty(own: u16, turn: u64) -> Mad {
     }
 }
 
-/// Sends until it is stopped, as fast as the emulator takes it, about a hundred thousand datagrams a second; counts
-/// them.
+/// Sends such datagrams until it is stopped, as fast as the emulator takes them (about a hundred thousand a second).
+/// Counts them in `sent`.
 fn flood(base: &str, own: u16, to: Lid, (stop, sent): (&AtomicBool, &AtomicU64)) {
     let mut port = IbsimPort::open(base, FLOODER).unwrap();
     let address = Address::gsi(to, Sl::default());
@@ -90,7 +90,7 @@ fn flood(base: &str, own: u16, to: Lid, (stop, sent): (&AtomicBool, &AtomicU64))
     }
 }
 
-/// Requests a path until it gets one; returns how often BUSY was the answer.
+/// Requests a path until it gets one; returns how many answers were BUSY.
 pub fn told(port: &mut IbsimPort, to: Lid, mad: Mad) -> u64 {
     let address = Address::gsi(to, Sl::default());
     let (end, mut busy) = (Instant::now() + LIMIT, 0);
@@ -111,7 +111,7 @@ pub fn told(port: &mut IbsimPort, to: Lid, mad: Mad) -> u64 {
     panic!("no answer to {mad}");
 }
 
-/// A number out of the manager's status.
+/// Reads a number from the manager's status.
 fn number(status: &str, key: &str) -> u64 {
     let (_, behind) = status
         .split_once(&format!("\"{key}\":"))
@@ -120,14 +120,14 @@ fn number(status: &str, key: &str) -> u64 {
     digits.parse().unwrap()
 }
 
-/// The manager's status of its administrator.
+/// Returns the administrator's part of the manager's status.
 fn administration(lab: &PeerLab, socket: &str) -> String {
     let status = lab.selvedge(&["status", "--json", "--socket", socket]).unwrap();
     let status = status.success().unwrap();
     status.split_once("\"administration\"").unwrap().1.to_owned()
 }
 
-/// How long the other waited for its answers, for `docs/sa.md`.
+/// Prints how long the host `OTHER` waited for its answers, for `docs/sa.md`.
 fn print_times(per_s: f64, mut took: Vec<Duration>) {
     took.sort_unstable();
     let rank = |share: usize| took[(took.len() * share / 1_000).min(took.len() - 1)];

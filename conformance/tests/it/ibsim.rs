@@ -15,16 +15,16 @@ const LINEAR_FORWARDING: u16 = 0x19;
 /// Attribute 0x0015 is PortInfo.
 const PORT_INFO: u16 = 0x15;
 
-/// Known facts of a fabric, from no file.
+/// Facts of a fabric that are known without reading a file.
 struct Known {
     switches: usize,
     hosts: usize,
     cables: usize,
-    /// True if minhop's tables cannot deadlock: then OpenSM's tables are as good as Selvedge's, and all of them stay.
+    /// True if minhop's tables cannot deadlock. Then OpenSM's tables are as good as Selvedge's, and no entry changes.
     is_tree: bool,
 }
 
-/// Everything that must hold on one fabric; it is brought up once and used for all checks.
+/// Checks everything that must hold on one fabric, which is brought up once for all checks.
 fn check(spec: &str, known: &Known) {
     let _heavy = HeavyLock::acquire().unwrap();
     let lab = PeerLab::new().unwrap();
@@ -62,7 +62,7 @@ fn a_second_start_changes_nothing(lab: &PeerLab, plane: &Plane, plan: &Plan) {
     assert!(sent.total() > 0 && relay.sm_claims() > 0);
 }
 
-/// `--dry-run` and `watch` beside OpenSM as master.
+/// Checks that `--dry-run` and `watch` only observe while OpenSM is master.
 fn observers_beside_opensm(lab: &PeerLab, plane: &Plane, before: &Survey) {
     let mut opensm = lab.opensm(&plane.seat, &OpenSmOptions::default()).unwrap();
     opensm.wait_up(1, LIMIT).unwrap();
@@ -104,7 +104,8 @@ fn observers_beside_opensm(lab: &PeerLab, plane: &Plane, before: &Survey) {
     opensm.stop(LIMIT).unwrap();
 }
 
-/// After OpenSM left the fabric: LIDs stay, and only blocks that must change are sent. Returns how many entries did.
+/// Takes the fabric over after OpenSM left it: LIDs stay, and only blocks that must change are sent. Returns the number
+/// of changed entries.
 fn take_over_from_opensm(lab: &PeerLab, plane: &Plane) -> u64 {
     let before = Survey::take(lab, &plane.seat).unwrap();
     let relay = lab.relay().unwrap();
@@ -122,7 +123,7 @@ fn take_over_from_opensm(lab: &PeerLab, plane: &Plane) -> u64 {
     entries
 }
 
-/// Entries and blocks of 64 entries that differ.
+/// Returns the number of entries that differ, and of the blocks of 64 entries that have them.
 fn changed(before: &Survey, after: &Survey) -> (u64, u64) {
     let mut blocks: BTreeMap<(Guid, u16), u64> = BTreeMap::new();
     for (guid, table) in &after.tables {
@@ -151,14 +152,14 @@ fn assert_silent(relay: &Relay) {
     assert_eq!(relay.sm_claims(), 0);
 }
 
-/// Another place of the plane than its own, if there is one.
+/// Returns the id of a node of the plane other than the plane's `seat`, if there is one.
 fn other_seat(plane: &Plane) -> String {
     let with_first = plane.net.nodes.values().filter(|node| node.cables.contains_key(&1));
     let mut ids = with_first.map(|node| node.id.clone()).filter(|id| *id != plane.seat);
     ids.next_back().unwrap_or_else(|| plane.seat.clone())
 }
 
-/// `(switches, hosts, cables)` of a tree.
+/// Makes the facts of a tree.
 const fn tree(switches: usize, hosts: usize, cables: usize) -> Known {
     Known {
         switches,
@@ -168,7 +169,7 @@ const fn tree(switches: usize, hosts: usize, cables: usize) -> Known {
     }
 }
 
-/// As above, for another graph.
+/// Makes the facts of a graph other than a tree.
 const fn graph(switches: usize, hosts: usize, cables: usize) -> Known {
     Known {
         is_tree: false,
@@ -209,13 +210,14 @@ fn hosts_with_two_ports_on_one_tree() {
     check("karytree:k=4,n=2,ports-per-host=2", &tree(8, 16, 2 * 16 + 16));
 }
 
-/// Ten pairs of a leaf and a spine have no cable, so that it is no whole tree; its README counts it.
+/// Ten pairs of a leaf and a spine have no cable, so that the fabric is not a complete tree. The README beside the file
+/// has the counts.
 #[test]
 fn a_real_cluster() {
     check(CLUSTER, &graph(40, 582, 1114));
 }
 
-/// A manager that stays learns of cut and plugged cables by traps, and acts correctly.
+/// A manager that keeps running learns of cut and plugged cables by traps, and acts correctly.
 #[test]
 fn a_cut_cable_is_routed_around() {
     let lab = PeerLab::new().unwrap();

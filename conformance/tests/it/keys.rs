@@ -9,7 +9,7 @@ use selvedge_conformance::{PeerLab, Probe, Running, until};
 use crate::support::{LIMIT, emulate};
 
 const SPEC: &str = "karytree:k=2,n=2";
-/// Port 0 of four switches, and four hosts.
+/// Number of ports with an M_Key: port 0 of four switches, and the ports of four hosts.
 const PORTS: u16 = 8;
 
 struct Keyed {
@@ -31,7 +31,7 @@ impl Keyed {
         }
     }
 
-    /// Writes the configuration. Anybody may read the key of a port.
+    /// Writes the configuration. Its protection level lets anybody read the key of a port.
     fn write(&self, m_key: &str) {
         let text = format!("[keys]\nm_key = {m_key}\nm_key_protect = 0\nm_key_lease_s = 0\n");
         fs::write(&self.config, text).unwrap();

@@ -13,12 +13,12 @@ const CLIENT: &str = "H-5";
 const PORTS: u8 = 4;
 const LANES: usize = 4;
 
-/// The output of `smpquery`.
+/// Returns the output of `smpquery`.
 fn smpquery(lab: &PeerLab, arguments: &[&str]) -> String {
     lab.output(CLIENT, "smpquery", arguments).unwrap()
 }
 
-/// Rows of an SLtoVLMappingTable that `smpquery sl2vl` prints: `ports: in  1, out  2: | 0| 1|…`.
+/// Reads the rows of an SLtoVLMappingTable that `smpquery sl2vl` prints: `ports: in 1, out 2: | 0| 1|…`.
 fn rows(text: &str) -> Vec<Vec<usize>> {
     let row = |line: &str| {
         let cells = line.rsplit(": ").next()?;
@@ -29,7 +29,7 @@ fn rows(text: &str) -> Vec<Vec<usize>> {
     lines.filter_map(row).collect()
 }
 
-/// Lanes with a weight in what `smpquery vlarb` prints: `VL    : |0x0 |0x1 |…`, `WEIGHT: |0x40|0x40|…`.
+/// Reads the lanes with a weight from the output of `smpquery vlarb`: `VL : |0x0 |0x1 |…`, `WEIGHT: |0x40|0x40|…`.
 fn served(text: &str) -> BTreeSet<usize> {
     let numbers = |line: &str| {
         let cells = line.split('|').skip(1).map(str::trim);
@@ -44,7 +44,8 @@ fn served(text: &str) -> BTreeSet<usize> {
     turns.filter(|(_, weight)| *weight > 0).map(|(lane, _)| lane).collect()
 }
 
-/// Every agent maps level n to lane n modulo the number of lanes, and serves all of these.
+/// Checks that every agent maps service level n to lane n modulo the number of lanes, and gives each of these lanes a
+/// weight.
 fn check_agents(lab: &PeerLab, fabric: &Fabric, lanes: usize) {
     let want: Vec<usize> = (0..16).map(|sl| sl % lanes).collect();
     for name in fabric.net.nodes.values().map(|node| &node.id) {
@@ -65,7 +66,7 @@ fn check_agents(lab: &PeerLab, fabric: &Fabric, lanes: usize) {
     }
 }
 
-/// The administrator's records about lanes.
+/// Checks the administrator's records about lanes.
 fn check_administrator(lab: &PeerLab) {
     let (from, to) = (lid_of(lab, CLIENT).to_string(), lid_of(lab, "H-2").to_string());
     let told = lab

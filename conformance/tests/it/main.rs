@@ -1,4 +1,4 @@
-//! The integration tests of `conformance`, one program: a file is a subject.
+//! The integration tests of `conformance` in one program, with a module for each subject.
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 

@@ -1,5 +1,5 @@
-//! Two managers on one fabric, Selvedge and OpenSM in every order: one is master, the other changes nothing, and when
-//! the master is killed the other takes over without changing a LID.
+//! Two managers on one fabric, Selvedge and OpenSM in both orders: one is master, and the other changes nothing. When
+//! the master is killed, the other takes over without changing a LID.
 
 use crate::support::{Fabric, LIMIT, emulate, lid_of, port, wait_sm_state};
 use selvedge_conformance::parse::{Fields, Plane};
@@ -9,11 +9,11 @@ use selvedge_conformance::{
 use selvedge_wire::{AttributeId, Method};
 
 const SPEC: &str = "mport:m=4,n=2";
-/// Where the first manager sits.
+/// The host of the first manager.
 const FIRST: &str = "H-0";
-/// Where the second manager sits.
+/// The host of the second manager.
 const SECOND: &str = "H-7";
-/// The host of the diagnostics.
+/// The host at which the diagnostics run.
 const OBSERVER: &str = "H-3";
 
 /// A lab with a fabric and a relay for the second manager.
@@ -99,7 +99,7 @@ impl Stage {
         Survey::take(&self.lab, OBSERVER).unwrap()
     }
 
-    /// After a take-over: all is up, and neither LIDs nor entries changed.
+    /// Checks the fabric after a take-over: all links are up, and neither LIDs nor entries changed.
     fn assert_nothing_moved(&self, before: &Survey) {
         let after = self.survey();
         assert_eq!(after.lids(), before.lids());
@@ -114,7 +114,7 @@ impl Stage {
     }
 }
 
-/// Sets of every class: a standby sends none.
+/// Returns the number of Sets of every class: a standby sends none.
 fn sets(counts: &MadCounts) -> u64 {
     counts.count(|kind| kind.method == Method::Set)
 }
@@ -210,7 +210,7 @@ fn ours_is_master_and_opensm_stands_by() {
     assert_eq!(stage.survey().lids(), before.lids());
 }
 
-/// With the same file, Selvedge finds everything after OpenSM as planned: it sends no Set at all.
+/// With the same topology file, Selvedge after OpenSM finds everything as planned and sends no Set.
 #[test]
 fn with_the_same_file_ours_has_nothing_to_set_behind_opensm() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -231,8 +231,8 @@ fn with_the_same_file_ours_has_nothing_to_set_behind_opensm() {
     assert!(sent.total() > 0, "{said}");
 }
 
-/// The same on ibsim, with ports that keep fewer settings than OpenSM and Selvedge set: each gets one PortInfo Set, as
-/// at every start of Selvedge there, and nothing else is set.
+/// With the same file on ibsim, where ports keep fewer settings than OpenSM and Selvedge set: each port gets one
+/// PortInfo Set, as at every start of Selvedge there, and nothing else is set.
 #[test]
 fn with_the_same_file_ours_sets_no_more_than_ibsim_forgets() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -264,7 +264,7 @@ fn with_the_same_file_ours_sets_no_more_than_ibsim_forgets() {
     stage.assert_nothing_moved(&before);
 }
 
-/// OpenSM hands the subnet over to a standby of higher priority, and Selvedge takes it.
+/// OpenSM hands the subnet over to Selvedge, a standby of higher priority.
 #[test]
 fn opensm_gives_way_to_ours() {
     let _heavy = HeavyLock::acquire().unwrap();

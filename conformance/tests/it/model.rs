@@ -1,5 +1,5 @@
-//! The analytic model's prediction for OpenSM's pattern, compared with OpenSM on the built-in emulator: `selvedge
-//! model` predicts, and a relay counts.
+//! The analytic model's prediction for OpenSM, compared with OpenSM on the built-in emulator: `selvedge model` predicts
+//! numbers of MADs, and a relay counts them.
 
 use crate::support;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use selvedge_wire::{Class, Method};
 /// The six-switch fabric of the paper, unused ports included.
 const FIGURE_3: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/fabrics/figure-3.net");
 
-/// MADs by method and attribute's code; kinds with none are absent.
+/// Numbers of MADs by method and by code of the attribute. Kinds without MADs are left out.
 type Kinds = BTreeMap<(&'static str, u16), u64>;
 
 const NODE_DESCRIPTION: u16 = 0x10;
@@ -31,7 +31,7 @@ const ATTRIBUTES: [(&str, u16); 7] = [
     ("LinearForwardingTable", 0x19),
 ];
 
-/// The prediction of `selvedge model` for OpenSM.
+/// Returns what `selvedge model` predicts for OpenSM.
 fn predicted(lab: &PeerLab, spec: &str, seat: &str, question: &str) -> Kinds {
     let seat = format!("\"{seat}\"");
     let said = lab
@@ -58,7 +58,7 @@ fn predicted(lab: &PeerLab, spec: &str, seat: &str, question: &str) -> Kinds {
     kinds
 }
 
-/// The count beyond `before`, Gets and Sets of SMPs.
+/// Returns the numbers of SMP Gets and Sets that were counted since `before`.
 fn counted(now: &MadCounts, before: &MadCounts) -> Kinds {
     let mut kinds = Kinds::new();
     for (kind, count) in now.iter() {
@@ -75,7 +75,7 @@ fn counted(now: &MadCounts, before: &MadCounts) -> Kinds {
     kinds
 }
 
-/// OpenSM through a relay on a fabric of its own.
+/// OpenSM behind a relay, on a fabric of its own.
 struct World {
     opensm: OpenSm,
     relay: Relay,
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// Breaks something, as `selvedge fault` does.
+    /// Injects a fault, as `selvedge fault` does.
     fn fault(&self, fault: &str) {
         support::fault(&self.lab, fault);
     }
@@ -147,10 +147,11 @@ fn opensm_brings_up_with_as_many_mads_as_the_model_says() {
     }
 }
 
-/// Gets and SwitchInfo Sets; the changed table blocks depend on OpenSM's routing, as the model states.
+/// Compares Gets and SwitchInfo Sets; the number of changed table blocks depends on OpenSM's routing, as the model
+/// states.
 ///
-/// Each of several traps may start another heavy sweep of OpenSM, before or after it logs SUBNET UP; light sweeps ask
-/// for SwitchInfo between them.
+/// Each of several traps may start another heavy sweep of OpenSM, before or after it logs SUBNET UP. Light sweeps
+/// between them ask for SwitchInfo.
 #[test]
 fn opensm_sweeps_after_a_fault_as_the_model_says() {
     let cases = [

@@ -1,11 +1,11 @@
-//! Switches and adapters of the NDR generation, which show their speeds only to requests with bit 31 of the modifier:
-//! OpenSM's users report that such fabrics do not work (linux-rdma/opensm, issue 38). On the built-in emulator.
+//! Switches and adapters of the NDR generation on the built-in emulator. They show their speeds only to requests with
+//! bit 31 of the attribute modifier. OpenSM's users report that such fabrics do not work (linux-rdma/opensm, issue 38).
 
 use crate::support::{Fabric, LIMIT, emulate, fault, lid_of, port};
 use selvedge_conformance::{HeavyLock, OpenSmOptions, PeerLab, until};
 
 const SPEC: &str = "mport:m=4,n=2,rate=4xNDR";
-/// Rates of path records, with "exactly" before them. Source: IBA vol 1 §15.2.5.16 (PathRecord, Rate).
+/// Rates of path records, with the selector "exactly" in front. Source: IBA vol 1 §15.2.5.16 (PathRecord, Rate).
 const QDR_4X: &str = "0x87";
 const NDR_4X: &str = "0x95";
 
@@ -19,7 +19,7 @@ fn lab() -> (PeerLab, Fabric, impl Drop) {
     (lab, fabric, emulator)
 }
 
-/// The rate from one host to another, from the administrator.
+/// Returns the rate from one host to another, as the administrator gives it.
 fn rate(lab: &PeerLab, fabric: &Fabric) -> String {
     let asked = || {
         let path = ["H-0", "H-7"].map(|host| lid_of(lab, host).to_string()).join(":");

@@ -1,4 +1,4 @@
-//! Options of an OpenSM file take effect in the fabric, as OpenSM's own tools read it.
+//! Options of an OpenSM configuration file take effect in the fabric: OpenSM's own tools read the values back.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ const SPEC: &str = "mport:m=4,n=2";
 const MASTER: &str = "H-0";
 const HOST: &str = "H-3";
 
-/// Every option that a port or a switch shows, with another value than OpenSM's default.
+/// Every option with a value that a port or a switch shows. Each has a value other than OpenSM's default.
 const CONF: &str = "m_key 0x5e1f\nm_key_lease_period 61\nm_key_protection_level 1\n\
     subnet_prefix 0xfe80000000000abc\nlmc 1\nsm_sl 1\npacket_life_time 0x11\nvl_stall_count 6\n\
     head_of_queue_lifetime 0x0e\nleaf_head_of_queue_lifetime 0x0d\nmax_op_vls 2\nsubnet_timeout 17\n\
@@ -67,14 +67,14 @@ fn values_of_a_file_stand_in_ports() {
     );
 }
 
-/// The answer of an agent, requested from its own node.
+/// Returns the answer of a node's agent to a request from the same node.
 fn own(lab: &PeerLab, node: &str, what: &str, more: &str) -> Fields {
     let words = ["-D", what, "0", more];
     let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
     Fields::parse(&lab.output(node, "smpquery", &words).unwrap())
 }
 
-/// A switch with hosts, a port of it that leads to a switch and one that leads to a host.
+/// Returns a switch with hosts, one of its ports that leads to a switch, and one that leads to a host.
 fn leaf(fabric: &Fabric) -> (String, u8, u8) {
     let net = &fabric.net;
     let find = |node: Guid, to_switch: bool| {

@@ -1,5 +1,5 @@
-//! Partitions that switches enforce, for one file and both managers: tables of hosts and of the switch ports in front
-//! of them, as `smpquery` reads them, are the same; so are the bits of PortInfo where the simulator keeps them.
+//! Partitions that switches enforce, with one file for both managers. `smpquery` reads the same P_Key tables of hosts
+//! and of the switch ports in front of them, and the same bits of PortInfo where the simulator keeps these.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use selvedge_conformance::{HeavyLock, OpenSmOptions, PeerLab, Survey, until};
 use selvedge_types::Guid;
 
 const SPEC: &str = "mport:m=4,n=2";
-/// Where managers sit.
+/// The host of each manager.
 const SEAT: &str = "H-0";
 
 /// A fabric with partitions.
@@ -24,7 +24,7 @@ struct Stage {
     file: PathBuf,
 }
 
-/// Keys and enforcement bits (in, out) by node and port; hosts have no bits.
+/// Keys, and the two enforcement bits (in, out), by node and port. Ports of hosts have no bits.
 type Seen = BTreeMap<(Guid, u8), (Vec<u16>, Option<(String, String)>)>;
 
 impl Stage {
@@ -38,7 +38,8 @@ impl Stage {
         Self { lab, net, hosts, file }
     }
 
-    /// One host is a full member of two, another a limited one of the first; what else there is stays with the default.
+    /// Writes the partition file: one host is a full member of two partitions, another a limited member of the first.
+    /// All other hosts are members of the default partition only.
     fn write(&self) {
         let found = Discovery::parse(&self.lab.output(SEAT, "ibnetdiscover", &[]).unwrap()).unwrap();
         let port = |host: usize| found.nodes[&self.hosts[host]].ports[&1].guid;
@@ -50,7 +51,7 @@ impl Stage {
         fs::write(&self.file, text).unwrap();
     }
 
-    /// OpenSM's configuration.
+    /// Returns the lines of OpenSM's configuration.
     fn lines(&self, enforce: &str) -> Vec<String> {
         let file = self.file.display();
         vec![
@@ -76,7 +77,7 @@ impl Stage {
         run_once(&self.lab, self.lab.base(), SEAT, &["-F", conf.to_str().unwrap()]);
     }
 
-    /// What `smpquery` reads of hosts and of the switch ports in front of them.
+    /// Returns what `smpquery` reads of hosts and of the switch ports in front of them.
     fn look(&self) -> Seen {
         let ends = Survey::take(&self.lab, SEAT).unwrap().end_ports();
         let ask = |words: &[&str]| self.lab.output(SEAT, "smpquery", words).unwrap();
@@ -96,7 +97,7 @@ impl Stage {
     }
 }
 
-/// Keys of a table as `smpquery pkeys` prints it: lines `   0: 0xffff 0x0000 …`.
+/// Reads the keys of a table as `smpquery pkeys` prints it: lines ` 0: 0xffff 0x0000 …`.
 fn keys(text: &str) -> Vec<u16> {
     let rows = text.lines().filter_map(|line| line.trim().split_once(": "));
     let words = rows.flat_map(|(_, row)| row.split_whitespace());
@@ -109,7 +110,8 @@ fn keys(text: &str) -> Vec<u16> {
     keys
 }
 
-/// The result of both managers for the file, each on a fabric that was off; and Selvedge after OpenSM.
+/// Checks that both managers set the same for the file, each on a fabric that was off before, and that Selvedge after
+/// OpenSM changes nothing.
 fn check(modes: &[&str], start: impl Fn(&Stage) -> Box<dyn Any>, keeps_bits: bool) {
     let _heavy = HeavyLock::acquire().unwrap();
     for &enforce in modes {
@@ -149,7 +151,7 @@ fn on_our_emulator() {
     check(&["both", "in"], |stage| Box::new(emulate(&stage.lab, SPEC)), true);
 }
 
-/// ibsim does not keep the bits (observed with 0.12).
+/// ibsim does not keep the enforcement bits (observed with 0.12).
 #[test]
 fn on_ibsim() {
     let start = |stage: &Stage| -> Box<dyn Any> {
@@ -159,8 +161,8 @@ fn on_ibsim() {
     check(&["both"], start, false);
 }
 
-/// `saquery` gets the same tables of switch ports in front of hosts from OpenSM and from Selvedge, and the ports hold
-/// these.
+/// `saquery` gets the same tables of the switch ports in front of hosts from OpenSM and from Selvedge, and these are
+/// the tables that the ports have.
 #[test]
 fn administrators_tell_what_switch_ports_hold() {
     let _heavy = HeavyLock::acquire().unwrap();

@@ -1,4 +1,4 @@
-//! The peers among themselves: what our own software is measured against must itself work here.
+//! Tests of the peers among themselves: what Selvedge is compared with must itself work here.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The behaviour of the binary on unsuitable fabrics and ports: it reports what, where and what to do, with the exit
+//! What the binary does on unsuitable fabrics and ports: it reports what is wrong, where, and what to do, with the exit
 //! code of docs/contracts.md, and changes nothing.
 
 use crate::support;
@@ -7,14 +7,14 @@ use std::fs;
 use crate::support::{Fabric, LIMIT, PAIRS, assert_coded, check_up, emulate, port, run_once};
 use selvedge_conformance::{HeavyLock, OpenSmOptions, PeerLab};
 
-/// Bad input.
+/// Exit code for bad input.
 const USAGE: i32 = 2;
-/// No access to a fabric.
+/// Exit code for no access to a fabric.
 const NO_FABRIC: i32 = 3;
-/// Nothing was changed.
+/// Exit code for a refusal that changed nothing.
 const REFUSED: i32 = 4;
 
-/// A host without a cable beside a fabric that is well.
+/// A host without a cable, beside an intact fabric.
 const LONELY: &str = "switchguid=0x10\nSwitch\t4 \"S\"\n[1]\t\"A\"[1]\n[2]\t\"B\"[1]\n\n\
                       caguid=0x20\nCa\t1 \"A\"\n[1]\t\"S\"[1]\n\ncaguid=0x30\nCa\t1 \"B\"\n[1]\t\"S\"[2]\n\n\
                       caguid=0x40\nCa\t1 \"C\"\n";
@@ -29,7 +29,7 @@ const ISLANDS: &str = "switchguid=0x10\nSwitch\t4 \"S\"\n[1]\t\"A\"[1]\n[2]\t\"B
 const NO_HOSTS: &str = "switchguid=0x10\nSwitch\t4 \"S\"\n[1]\t\"T\"[1]\n[2]\t\"T\"[2]\n\n\
                         switchguid=0x11\nSwitch\t4 \"T\"\n[1]\t\"S\"[1]\n[2]\t\"S\"[2]\n";
 
-/// Every plane of this file comes up on ibsim, each with a manager of its own.
+/// Checks that every plane of this file comes up on ibsim, each with a manager of its own.
 fn comes_up(text: &str) {
     let lab = PeerLab::new().unwrap();
     let _ibsim = lab.ibsim(text).unwrap();
@@ -89,7 +89,7 @@ fn a_node_that_the_simulator_does_not_have() {
     assert_coded(&said, NO_FABRIC, "SLV-PORT-0001");
 }
 
-/// OpenSM leaves its M_Key behind: without it nothing may be sent, with it all is well.
+/// OpenSM leaves its M_Key in the ports: without this key the manager is refused, with it the fabric comes up.
 #[test]
 fn an_m_key_that_forbids_sets() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -128,7 +128,7 @@ fn an_m_key_that_forbids_sets() {
     support::assert_none("survey", &survey.differences(&plane.net, &plan));
 }
 
-/// Files that lie: each is refused before anything starts, with the file's name and line.
+/// Files that contradict themselves: each is refused before anything starts, with the file's name and the line.
 #[test]
 fn files_that_contradict_themselves() {
     let lab = PeerLab::new().unwrap();

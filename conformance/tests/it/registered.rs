@@ -1,5 +1,5 @@
-//! Registrations of hosts outlive their manager: a restart on the same folder, and a take-over by another manager, from
-//! Selvedge and from OpenSM.
+//! Registrations of hosts outlive their manager: a restart with the same state folder, and a take-over from Selvedge or
+//! OpenSM by another manager.
 
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
@@ -13,13 +13,13 @@ use selvedge_wire::sa::records::{self, member};
 use selvedge_wire::{AttributeId, Class, Mad, Method, PortInfo, Status};
 
 const SPEC: &str = "mport:m=4,n=2";
-/// Where managers sit.
+/// The hosts of the two managers.
 const SEATS: [&str; 2] = ["H-0", "H-7"];
-/// The host of the diagnostics; it joins as well.
+/// The host at which the diagnostics run. It also joins a group.
 const OBSERVER: &str = "H-3";
 
-/// A restart on the same state folder sets nothing, asks no host, and knows the members; a restart before the store was
-/// written asks every host to register again.
+/// A manager that is restarted with the same state folder sets nothing, asks no host to register again, and knows the
+/// members. A manager that was killed before it wrote the state folder asks every host to register again.
 #[test]
 fn what_hosts_registered_outlives_a_kill() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -75,8 +75,8 @@ fn what_hosts_registered_outlives_a_kill() {
     drop(ours);
 }
 
-/// SubnSets that a manager has sent since the last call, by attribute and modifier, and how many of them ask a host to
-/// register again.
+/// Returns the SubnSets that a manager has sent since the last call, by attribute and modifier, and how many of them
+/// ask a host to register again.
 fn sets(seen: &Receiver<Seen>) -> (Vec<(AttributeId, u32)>, usize) {
     let sent = seen.try_iter().filter(|seen| seen.way == Way::Up);
     let sent = sent.filter(|seen| seen.packet.mad.class().is_smp() && seen.packet.mad.method() == Method::Set);
@@ -123,7 +123,7 @@ impl Ours {
         }
     }
 
-    /// Waits until its folder has this number of ports as members of groups.
+    /// Waits until the manager's state folder has this number of members of groups.
     fn wait_members(&self, want: usize) {
         let file = self.state.join("registrations.txt");
         let text = || std::fs::read_to_string(&file).unwrap_or_default();
@@ -134,13 +134,13 @@ impl Ours {
         .unwrap();
     }
 
-    /// Its log.
+    /// Returns the manager's log.
     fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until entries have changed since its log had this length, and the manager is idle: between two steps of a
-    /// change it may wait for seconds.
+    /// Waits until the log, from position `since` on, shows that entries have changed and that the manager is idle.
+    /// (Between two steps of a change the manager may wait for seconds.)
     fn wait_changed(&self, since: usize) {
         let last = |text: &str, codes: &[&str]| codes.iter().filter_map(|code| text.rfind(code)).max();
         let is_done = |text: &str| {
@@ -152,14 +152,14 @@ impl Ours {
         until("the repair", LIMIT, new, || Ok(is_done(&new()).then_some(()))).unwrap();
     }
 
-    /// Waits until it has asked hosts to register again.
+    /// Waits until the manager has asked hosts to register again.
     fn wait_asked(&self, who: &str) {
         let what = format!("{who} to ask hosts");
         until(&what, LIMIT, String::new, || Ok((sets(&self.seen).1 > 0).then_some(()))).unwrap();
     }
 }
 
-/// LIDs of the two managers' ports and of the observer, once they have some.
+/// Waits until the ports of the two managers and of the observer have LIDs; returns these.
 fn lids(lab: &PeerLab) -> [u16; 3] {
     until("LIDs", LIMIT, String::new, || {
         let lids = [SEATS[0], SEATS[1], OBSERVER].map(|node| lid_of(lab, node));
@@ -168,7 +168,7 @@ fn lids(lab: &PeerLab) -> [u16; 3] {
     .unwrap()
 }
 
-/// Asks an administrator until it answers so.
+/// Repeats a request to an administrator until the answer has the status `want`.
 fn wait_for(probe: &mut Probe, lid: u16, mad: &Mad, want: Option<Status>) {
     let last = std::cell::Cell::new(None);
     let said = || format!("{:?}", last.get());
@@ -179,13 +179,13 @@ fn wait_for(probe: &mut Probe, lid: u16, mad: &Mad, want: Option<Status>) {
     .unwrap();
 }
 
-/// GUID of the port that has a LID.
+/// Returns the GUID of the port that has a LID.
 fn guid_of(lab: &PeerLab, lid: u16) -> Guid {
     let survey = Survey::take(lab, OBSERVER).unwrap();
     survey.lids().into_iter().find(|&(_, of)| of == lid).unwrap().0
 }
 
-/// A link goes and comes back: Sets, but none that asks a host to register again.
+/// Cuts and restores a link. The manager must send Sets, but none that asks a host to register again.
 fn flap(lab: &PeerLab, seen: &Receiver<Seen>) {
     let _ = sets(seen);
     for verb in ["cut", "restore"] {
@@ -201,9 +201,9 @@ fn flap(lab: &PeerLab, seen: &Receiver<Seen>) {
     }
 }
 
-/// Two Selvedge managers. The standby knows hosts' registrations, and asks no host when it takes over, unless something
-/// was registered in the last moment that it could not copy. Links that go and come back never cause a request to
-/// register again.
+/// With two Selvedge managers, the standby knows the registrations of hosts. When it takes over, it asks no host to
+/// register again, unless something was registered in the last moment that it could not copy. Links that fail and come
+/// back never cause a request to register again.
 #[test]
 fn a_standby_of_ours_takes_over_what_hosts_registered() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -245,8 +245,8 @@ fn a_standby_of_ours_takes_over_what_hosts_registered() {
     wait_for(&mut probe, second_lid, &members(), Some(Status::OK));
 }
 
-/// OpenSM as master does not report when something is registered: the copy is in force after the take-over, and hosts
-/// are asked in any case.
+/// With OpenSM as master, the standby is not told when something is registered. After the take-over it uses its copy,
+/// and always asks the hosts to register again.
 #[test]
 fn a_standby_of_ours_takes_over_what_hosts_registered_with_opensm() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -272,7 +272,8 @@ fn a_standby_of_ours_takes_over_what_hosts_registered_with_opensm() {
     ours.wait_members(1);
 }
 
-/// The service level in the administrator's answer to the observer, for each of these LIDs; once it knows all.
+/// Waits until the administrator answers with a path from `from` to each LID in `to`. Returns the service levels of
+/// these paths.
 fn all_levels(probe: &mut Probe, sa: u16, from: u16, to: &[u16]) -> Vec<Option<u64>> {
     until("the administrator's answers", LIMIT, String::new, || {
         let now = levels(probe, sa, from, to);
@@ -281,7 +282,8 @@ fn all_levels(probe: &mut Probe, sa: u16, from: u16, to: &[u16]) -> Vec<Option<u
     .unwrap()
 }
 
-/// The same, as far as it answers.
+/// Returns the service level of the path from `from` to each LID in `to`, as the administrator answers; `None` where it
+/// gives no path.
 fn levels(probe: &mut Probe, sa: u16, from: u16, to: &[u16]) -> Vec<Option<u64>> {
     use records::path as f;
     let level = |lid: &u16| {
@@ -296,8 +298,8 @@ fn levels(probe: &mut Probe, sa: u16, from: u16, to: &[u16]) -> Vec<Option<u64>>
     to.iter().map(level).collect()
 }
 
-/// The level of IPoIB's group in the answer to a host that joins it, or has joined. A host repeats its request without
-/// an answer: the answer to a join may wait for a standby, and a busy machine is slow.
+/// Returns the service level of IPoIB's group from the answer to a host that joins the group, or has joined it. The
+/// request is repeated until it is answered: the answer to a join may wait for a standby, and a busy machine is slow.
 fn joined_level(probe: &mut Probe, sa: u16, guid: Guid) -> u64 {
     let mut mad = join(guid);
     mad.set_component_mask(member::MGID.mask() | member::PORT_GID.mask() | member::JOIN_STATE.mask());
@@ -309,8 +311,8 @@ fn joined_level(probe: &mut Probe, sa: u16, guid: Guid) -> u64 {
     .unwrap()
 }
 
-/// A host joins IPoIB's group without giving a level, and gets the level with copies on a lane of their own, as rows of
-/// agents show: every other level uses the lanes of routes.
+/// A host joins IPoIB's group without giving a service level. It gets the level that the agents' SLtoVL tables map to
+/// the lane reserved for multicast. Every other level uses the lanes of unicast routes.
 fn joins_on_its_own_lane(lab: &PeerLab, probe: &mut Probe, (ours, sa): (&Ours, u16), host: Guid) {
     let _ = sets(&ours.seen);
     assert_eq!(joined_level(probe, sa, host), 14);
@@ -330,8 +332,8 @@ fn joins_on_its_own_lane(lab: &PeerLab, probe: &mut Probe, (ours, sa): (&Ours, u
     .unwrap();
 }
 
-/// Routes that rely on service levels: a manager that takes over, or starts again, gives senders the same levels, and
-/// changes no entry, although an engine that plans from scratch would.
+/// Routes that need service levels: a manager that takes over or is restarted gives senders the same levels and changes
+/// no entry, although an engine that plans from scratch would.
 #[test]
 fn what_senders_were_told_outlives_a_kill_and_a_take_over() {
     const RELIES: [&str; 5] = ["-R", "weave", "--lanes", "4", "--assume-sl-aware"];
@@ -389,7 +391,7 @@ fn what_senders_were_told_outlives_a_kill_and_a_take_over() {
 /// IPoIB's broadcast group of the default partition.
 const IPOIB: u128 = 0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF;
 
-/// MCMemberRecord: the port with a GUID makes the group and is its first member.
+/// Makes a request to set an MCMemberRecord: the port with this GUID creates the group and is its first member.
 fn join(guid: Guid) -> Mad {
     use member as f;
     let mut mad = Mad::request(Class::SubnAdm, Method::Set, records::MEMBER.id, 0);
@@ -412,7 +414,7 @@ fn join(guid: Guid) -> Mad {
     mad
 }
 
-/// Asks for that group.
+/// Makes a request for the members of IPoIB's group.
 fn members() -> Mad {
     let mut mad = Mad::request(Class::SubnAdm, Method::Get, records::MEMBER.id, 0);
     mad.set_component_mask(member::MGID.mask());

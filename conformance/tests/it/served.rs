@@ -1,4 +1,4 @@
-//! Our emulator as a server of the ibsim protocol: managers that die, foreign messages, and a server that dies.
+//! Our emulator as a server of the ibsim protocol: managers die, foreign messages arrive, and the server itself dies.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -13,7 +13,7 @@ use crate::support::{LIMIT, emulate, is_sm, lid_of, port, wait_sm_state};
 const SPEC: &str = "mport:m=4,n=2";
 const MASTER: &str = "H-0";
 const OBSERVER: &str = "H-3";
-/// Longer than the emulator takes to notice a dead client (half a second).
+/// A time longer than the emulator needs to notice a dead client (half a second).
 const NOTICED: Duration = Duration::from_millis(1_500);
 
 /// Starts our manager, and waits until it is master and answers the observer.
@@ -33,8 +33,8 @@ fn start(lab: &PeerLab, state: &str) -> (Running, u16) {
     (manager, lid)
 }
 
-/// A manager that starts right after SIGKILL of another one at its port can send and receive. infiniband-diags check
-/// that before and after the emulator notices the dead client.
+/// A manager can send and receive if it starts at a port right after another manager there was killed by SIGKILL.
+/// infiniband-diags check that before and after the emulator notices the dead client.
 #[test]
 fn a_manager_started_after_a_kill_is_not_deaf() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -58,7 +58,7 @@ fn a_manager_started_after_a_kill_is_not_deaf() {
     }
 }
 
-/// Messages of a foreign process in the name of clients have no effect: OpenSM and our manager continue.
+/// Messages that a foreign process sends under the names of clients have no effect: OpenSM and our manager continue.
 #[test]
 fn strangers_detach_nobody() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -95,7 +95,8 @@ fn strangers_detach_nobody() {
     opensm.wait_up(2, LIMIT).unwrap();
 }
 
-/// Our master and our standby stay when their emulator dies, say that their ports are down, and end when they are told.
+/// When their emulator dies, our master and our standby keep running and say that their ports are down. They end when
+/// they are told to.
 #[test]
 fn managers_outlive_their_server() {
     let _heavy = HeavyLock::acquire().unwrap();

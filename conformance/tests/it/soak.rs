@@ -1,16 +1,18 @@
-//! The same disasters in real time, for OpenSM and for our manager as programs on our emulator.
+//! `selvedge soak` in real time: the same faults for OpenSM and for our manager, as programs on our emulator.
 
 use std::time::Duration;
 
 use selvedge_conformance::{HeavyLock, PeerLab};
 
-/// A tree with first events that last few seconds, and that leave every agent and cable unchanged when they are over.
+/// The seed of a tree. With it, the first events last few seconds and leave every agent and cable unchanged at their
+/// end.
 const SEEDS: &str = "3..4";
 const EVENTS: &str = "12";
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Counts vary in real time. What does not: the run comes to its end, agents take Sets, and once all is mended
-/// everything is well: every port ACTIVE with a LID of its own, every route there, no error of the judge.
+/// Checks what must hold in every run, because counts vary in real time: the run comes to its end, and agents accept
+/// Sets. After the faults, every port is ACTIVE with a LID of its own, every route exists, and the judge finds no
+/// error.
 fn check(manager: &str) {
     let _heavy = HeavyLock::acquire().unwrap();
     let lab = PeerLab::new().unwrap();

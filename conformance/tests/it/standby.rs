@@ -1,9 +1,9 @@
-//! Handover and take-over between Selvedge and OpenSM: which manager starts first, which is better, which is killed by
-//! `kill -9` and comes back. Each cell of the matrix is a test; with `--nocapture` it prints its rows, summarised in
-//! `docs/reference/standby-figures.md`.
+//! Handover and take-over between Selvedge and OpenSM. The tests vary which manager starts first and which has the
+//! higher priority ("is better"); then one is killed by `kill -9` and comes back. Each cell of this matrix is a test;
+//! with `--nocapture` it prints its rows, summarised in `docs/reference/standby-figures.md`.
 //!
-//! The better manager gets the subnet. No LID ever changes, and when Selvedge takes over, no entry does either. Changes
-//! that OpenSM makes to foreign tables are printed, not checked.
+//! The better manager gets the subnet. No LID ever changes, and when Selvedge takes over, no entry changes either. What
+//! OpenSM changes in the tables of another manager is printed, not checked.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -15,19 +15,20 @@ use selvedge_conformance::{HeavyLock, OpenSm, OpenSmOptions, PeerLab, Probe, Rel
 use selvedge_wire::{AttributeId, Method, SmState};
 
 const SPEC: &str = "mport:m=4,n=2";
-/// Of the matrix; the variable is for larger ones, which are measured and take too long for each run of all tests.
+/// Returns the fabric of the matrix. The environment variable selects a larger one for measurements that take too long
+/// for each run of all tests.
 fn spec() -> String {
     std::env::var("SELVEDGE_STANDBY_SPEC").unwrap_or_else(|_| SPEC.to_owned())
 }
 
-/// The nodes of the manager that starts first, and of the second one.
+/// The nodes of the two managers: the first one starts first.
 const SEATS: [&str; 2] = ["H-0", "H-7"];
-/// The host of the diagnostics.
+/// The host at which the diagnostics run.
 const OBSERVER: &str = "H-3";
-/// Nothing is sent for so long: a change is done.
+/// If the managers send nothing for this time, a change is complete.
 const QUIET: Duration = Duration::from_millis(400);
 
-/// The simulator.
+/// The simulator on which a cell runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum On {
     OurEmulator,
@@ -43,7 +44,7 @@ impl On {
     }
 }
 
-/// The manager.
+/// The software of a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Ours,
@@ -59,7 +60,7 @@ impl fmt::Display for Who {
     }
 }
 
-/// Ends when dropped.
+/// The process of a manager. It ends when dropped.
 #[allow(dead_code)]
 enum Process {
     Ours(Running),
@@ -73,7 +74,7 @@ struct Seat {
     priority: u8,
     lid: u16,
     relay: Relay,
-    /// MADs that earlier processes sent.
+    /// MADs that earlier processes of this manager sent.
     before: Sent,
     process: Option<Process>,
 }
@@ -102,14 +103,15 @@ impl Seat {
         });
     }
 
-    /// By SIGKILL. The simulator learns of it when it writes to the client, so no relay may be in between.
+    /// Kills the manager by SIGKILL. The simulator notices that only when it writes to the manager's socket, so the
+    /// relay between them is replaced, too.
     fn kill(&mut self, lab: &PeerLab) {
         self.process = None;
         self.before = self.sent();
         self.relay = lab.relay().unwrap();
     }
 
-    /// SMPs beside what watches: a standby's polls and their answers.
+    /// Returns the SMPs that this manager sent, without SMInfo: a standby's polls and their answers.
     fn sent(&self) -> Sent {
         let counts = self.relay.sent();
         let is_watch = |attribute: u16| attribute == AttributeId::SM_INFO.code();
@@ -123,20 +125,20 @@ impl Seat {
     }
 }
 
-/// MADs sent by both.
+/// Numbers of SMPs that a manager, or both managers, sent.
 #[derive(Clone, Copy, Default)]
 struct Sent {
     smps: u64,
     sets: u64,
 }
 
-/// A cell of the matrix.
+/// A cell of the matrix: a fabric with two managers.
 struct Cell {
     on: On,
     lab: PeerLab,
     _simulator: Box<dyn Any>,
     seats: [Seat; 2],
-    /// Which of them is better.
+    /// Index of the manager with the higher priority.
     better: usize,
     probe: Probe,
     hosts: BTreeSet<u16>,
@@ -144,7 +146,7 @@ struct Cell {
 }
 
 impl Cell {
-    /// The first is master and all is up.
+    /// Makes a cell in which the first manager is master and all links are up.
     fn new(on: On, first: Who, second: Who, better: usize) -> Self {
         let lab = PeerLab::new().unwrap();
         let simulator = on.start(&lab);
@@ -189,7 +191,7 @@ impl Cell {
         self.probe.sm_info(lid).unwrap().map(|info| info.state)
     }
 
-    /// Waits until a manager is in a state; how long that took.
+    /// Waits until a manager is in a state; returns the time that it took.
     fn wait(&mut self, seat: usize, state: SmState) -> Duration {
         let began = Instant::now();
         let what = format!("{} at {} to be {state}", self.seats[seat].who, self.seats[seat].node);
@@ -203,7 +205,7 @@ impl Cell {
         began.elapsed()
     }
 
-    /// Waits until a manager is master, every host names it, and nothing more is sent.
+    /// Waits until a manager is master, every host's PortInfo names it as master, and nothing more is sent.
     fn settle(&mut self, master: usize) {
         self.wait(master, SmState::Master);
         let lid = self.seats[master].lid;
@@ -241,7 +243,7 @@ impl Cell {
         }
     }
 
-    /// The present fabric, once every link is up: OpenSM takes links down if it changes their lanes or MTU.
+    /// Returns the present fabric, once every link is up: OpenSM takes links down if it changes their lanes or MTU.
     fn look(&self) -> Survey {
         until("all links to be ACTIVE", LIMIT, String::new, || {
             let survey = Survey::take(&self.lab, OBSERVER)?;
@@ -251,7 +253,8 @@ impl Cell {
         .unwrap()
     }
 
-    /// Does something after which `master` must become master, and prints the time.
+    /// Runs `act`, waits until the manager `master` is master, prints the time and the numbers of MADs and changed
+    /// entries, and checks LIDs and entries.
     fn step(&mut self, what: &str, master: usize, act: impl FnOnce(&mut Self)) {
         let sent = self.sent();
         act(self);
@@ -323,7 +326,7 @@ impl Cell {
     }
 }
 
-/// Entries that differ, of all switches.
+/// Returns the number of entries that differ, over all switches.
 fn changed_entries(before: &Survey, after: &Survey) -> usize {
     let of = |survey: &Survey| -> BTreeSet<(u64, u16, u8)> {
         let tables = survey.tables.iter();
@@ -337,7 +340,7 @@ fn changed_entries(before: &Survey, after: &Survey) -> usize {
     places(&before, &after).union(&places(&after, &before)).count()
 }
 
-/// On our emulator and on ibsim.
+/// Runs a cell on our emulator and on ibsim.
 fn cell(first: Who, second: Who, better: usize) {
     let _heavy = HeavyLock::acquire().unwrap();
     for on in [On::OurEmulator, On::Ibsim] {

@@ -1,4 +1,4 @@
-//! The manager's counters of a fabric behind ibsim are those that `perfquery` reads.
+//! On ibsim, the manager shows the same port counters as `perfquery`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use selvedge_conformance::{Ibsim, PeerLab, until};
 use serde_json::Value;
 
-/// Counters that no MAD moves, by the names that both print.
+/// Counters that no MAD changes, by the names that both programs print.
 const NAMES: [&str; 9] = [
     "LinkDownedCounter",
     "LinkErrorRecoveryCounter",
@@ -19,14 +19,14 @@ const NAMES: [&str; 9] = [
     "VL15Dropped",
 ];
 
-/// Counters that `perfquery` prints: `SymbolErrorCounter:..............3`.
+/// Reads the counters that `perfquery` prints: `SymbolErrorCounter:..............3`.
 fn counters(text: &str) -> BTreeMap<String, u64> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     let counters = lines.filter_map(|(name, rest)| Some((name.to_owned(), rest.trim_start_matches('.').parse().ok()?)));
     counters.collect()
 }
 
-/// Gives each port other values of two counters.
+/// Sets two counters of each port to values that no other port has.
 fn set_counters(ibsim: &mut Ibsim, up: &[&Value]) {
     for (at, port) in up.iter().enumerate() {
         let name = format!("\"{}\"[{}]", port["node_name"].as_str().unwrap(), port["port"]);

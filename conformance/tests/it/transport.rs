@@ -1,4 +1,5 @@
-//! Our transport against its peers: our client at a real ibsim, umad under the real shim, the real shim at our server.
+//! Our transport with its peers: our client on a real ibsim, our umad client under the real shim, and the real shim on
+//! our server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +21,7 @@ use selvedge_wire::{
 
 const NET: &str = include_str!("../../fabrics/two-switches.net");
 const LIMIT: Duration = Duration::from_secs(30);
-/// Clients that a real ibsim takes.
+/// Number of clients that a real ibsim accepts.
 const IBSIM_CLIENTS: usize = 10;
 
 fn node_info(route: &[u8], transaction: u64) -> Datagram {
@@ -34,7 +35,8 @@ fn node_info(route: &[u8], transaction: u64) -> Datagram {
     }
 }
 
-/// The requirement for every port, whatever is behind it: ask one hop away, and learn that no node is there.
+/// Checks what every kind of port must do: a request for the node one hop away is answered, and a request for a node
+/// that is not there is returned.
 fn look_around(port: &mut dyn MadPort) {
     port.send(&node_info(&[1], 0xFFFF_FFFF_0000_0001), LIMIT).unwrap();
     let Some(Arrival::Received(answer)) = port.receive(LIMIT).unwrap() else {
@@ -52,7 +54,7 @@ fn look_around(port: &mut dyn MadPort) {
     assert_eq!(port.receive(Duration::ZERO).unwrap(), None);
 }
 
-/// PortInfo.CapabilityMask.IsSM of the own port, from the agent.
+/// Asks the agent of the own port for PortInfo.CapabilityMask.IsSM.
 fn is_sm(port: &mut dyn MadPort) -> bool {
     let mut mad = Mad::directed(Method::Get, AttributeId::PORT_INFO, 0, &DirectedRoute::LOCAL);
     mad.set_transaction(TransactionId(9));
@@ -123,7 +125,7 @@ fn a_standby_asks_a_real_opensm() {
     opensm.stop(LIMIT).unwrap();
 }
 
-/// Runs in a child of [`umad_under_the_shim`]; alone it does nothing.
+/// The part of [`umad_under_the_shim`] that runs in a child process. If it is run alone, it does nothing.
 #[test]
 fn umad_child() {
     if std::env::var_os("SIM_HOST").is_none() {
@@ -208,7 +210,7 @@ impl Backend for OneHost {
     }
 }
 
-/// Serves [`OneHost`] in its own thread until dropped.
+/// Serves [`OneHost`] in a thread of its own until dropped.
 struct Emulation {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,

@@ -1,9 +1,8 @@
 //! A host floods the manager with traps: a cut link is repaired and hosts are answered as without the flood.
 //!
 //! `cargo test -p selvedge-conformance --test it trap_flood -- --nocapture` prints the figures. Answer times depend on
-//! the machine: `SELVEDGE_QUIET_MACHINE=1` checks them, too. `SELVEDGE_EACH_TRAP=1` adds a flood of each kind of trap
-//! and takes two minutes more.
-//! kind of trap, in two minutes more.
+//! the machine and are only checked with `SELVEDGE_QUIET_MACHINE=1`. `SELVEDGE_EACH_TRAP=1` adds a flood of each kind
+//! of trap, which takes two minutes more.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -29,17 +28,17 @@ const MASTER: &str = "H-0";
 const FLOODER: &str = "H-5";
 const OTHER: &str = "H-2";
 const CABLE: &str = "\"S-L1-1\"[3]";
-/// Traps a second, as many as in the reported case.
+/// Traps a second: as many as in the report of a user.
 const RATE: u64 = 14_000;
-/// Cuts of each phase.
+/// Number of cuts in each phase: the quiet one and the flood.
 const CUTS: usize = 5;
-/// Pause before a cut, after which no packet is in flight by old entries: a repair need not wait for them.
+/// Pause before a cut. After it no packet is in flight by old entries, so that a repair need not wait for such packets.
 const REST: Duration = Duration::from_millis(2_700);
-/// Most log bytes a second during a flood.
+/// Largest number of log bytes a second during a flood.
 const LOG_BYTES_PER_S: f64 = 10_000.0;
-/// Most times slower that a repair may be during a flood.
+/// Largest factor by which a flood may slow down a repair.
 const CUT_FACTOR: f64 = 3.0;
-/// Time by which it may be slower beside that, on a machine where other tests run.
+/// Time that is added to this limit on a machine where other tests run.
 const CUT_MORE: Duration = Duration::from_millis(2);
 /// Time by which the 99th percentile of SA answers may grow during a flood: the emulator handles one datagram after
 /// another, and five threads share the processors.

@@ -26,7 +26,7 @@ pub struct Chassis {
     /// SL to VL rows of a node by (input, output); `None`: power-on state, everything on VL 0.
     pub(crate) lanes: IdxVec<NodeIdx, Option<Box<[LaneRow]>>>,
     pub(crate) versions: IdxVec<NodeIdx, [u32; TableKind::COUNT]>,
-    /// Number of changes of all versions.
+    /// Number of changes of installed state, of all nodes and kinds.
     pub(crate) changes: u64,
 }
 

@@ -100,7 +100,7 @@ pub struct Sources {
     pub file: SettingsFile,
     /// A text that replaces the file's text.
     pub text: Option<String>,
-    /// True if refused options are skipped instead.
+    /// True if options that Selvedge cannot honour are skipped, so that they do not stop the start.
     pub skips_refused: bool,
     /// Engines, as the flag gives them. They override the file.
     pub engines: Option<String>,

@@ -215,7 +215,7 @@ pub struct DaemonOptions {
     pub expected: Option<PathBuf>,
     /// Folder for OpenSM's dump files; `None`: they are not written.
     pub dump_dir: Option<PathBuf>,
-    /// True to write all of OpenSM's dump files there, not only the list of links.
+    /// True to write all of OpenSM's dump files in `dump_dir`, not only the list of links.
     pub dump_routes: bool,
     /// Number of events kept for the API.
     pub event_ring: usize,

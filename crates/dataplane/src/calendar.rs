@@ -1,9 +1,10 @@
 //! The queue of future events, in order of time, component and insertion.
 //!
 //! `sim::EventQueue` has the same order for events of any type. This one is optimised for packets. An event is 16
-//! bytes. A slot of the finest digit is some hundred picoseconds wide, so that it contains a few events, which are
-//! sorted when its time comes. Most events are put into a slot once and removed once. Events further away than a window
-//! (4,096 slots) are in coarser slots, 4,096 times as wide, and are put into finer slots when their window comes.
+//! bytes. The bits of a time are divided into digits of 12 bits, and each digit has 4,096 slots for events. A slot of
+//! the finest digit is some hundred picoseconds wide, so that it contains a few events, which are sorted when its time
+//! comes. Most events are put into a slot once and removed once. Events further away than a window (4,096 slots) are in
+//! coarser slots, 4,096 times as wide, and are put into finer slots when their window comes.
 
 use crate::units::Ps;
 
@@ -19,11 +20,11 @@ pub struct Event {
     pub payload: u32,
 }
 
-/// Bits of a digit.
+/// Number of bits of a digit of a time.
 const BITS: u32 = 12;
-/// Slots of a digit.
+/// Number of slots of a digit.
 const SLOTS: usize = 1 << BITS;
-/// Words of a digit's map of slots with events.
+/// Number of words of a digit's map of slots with events.
 const WORDS: usize = SLOTS / 64;
 /// Stands for no event.
 const NIL: u32 = u32::MAX;
@@ -283,7 +284,7 @@ impl Calendar {
         self.ready.is_empty()
     }
 
-    /// Takes a chain, which begins with the last event inserted.
+    /// Moves a list of events, the last inserted first, to `ready`, and sorts them.
     #[inline]
     fn fill_ready(&mut self, first: u32) {
         let mut index = first;

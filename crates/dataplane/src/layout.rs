@@ -160,7 +160,7 @@ pub(crate) struct Layout {
     pub sl_to_vl: SlToVl,
     /// True if some (switch, input, output) has its own lane map.
     pub has_exceptions: bool,
-    /// 64-bit words for a set of ports of any switch.
+    /// Number of 64-bit words for a set of ports of any switch.
     pub words: usize,
     /// Number of virtual output queues of all switches; each counts once per lane.
     pub voqs: u32,

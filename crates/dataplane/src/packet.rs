@@ -17,7 +17,7 @@ pub(crate) enum Opcode {
     },
     /// Acknowledges all packets before a number.
     Ack,
-    /// The same, and reports that the packet with this number is missing.
+    /// Acknowledges all packets before a number, and reports that the packet with this number is missing.
     Nak,
 }
 

@@ -180,11 +180,11 @@ pub struct Series {
 pub struct Utilisation {
     /// Mean over all directions of links.
     pub mean: f64,
-    /// The busiest.
+    /// Utilisation of the busiest direction of a link.
     pub max: f64,
     /// Mean share of the time with packets to send but no credits.
     pub wait_mean: f64,
-    /// Largest such share.
+    /// Largest share of the time, of any direction of a link, with packets to send but no credits.
     pub wait_max: f64,
 }
 

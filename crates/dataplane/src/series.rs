@@ -17,7 +17,7 @@ pub(crate) struct Series {
     pub offered: Vec<u64>,
     /// Payload bytes delivered.
     pub accepted: Vec<u64>,
-    /// Packets.
+    /// Packets dropped.
     pub dropped: Vec<u64>,
 }
 

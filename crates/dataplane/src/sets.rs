@@ -12,7 +12,7 @@ pub(crate) const fn next_bit(bits: u64, last: u8) -> Option<u8> {
     Some(bits.trailing_zeros() as u8 + 1)
 }
 
-/// Returns the next element for a set of this number of words.
+/// Does the same as [`next_bit`] for a set of several words.
 #[inline]
 pub(crate) fn next_port(words: usize, word: impl Fn(usize) -> u64, last: u8) -> Option<u8> {
     if words == 1 {

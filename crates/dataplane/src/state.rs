@@ -36,7 +36,7 @@ pub(crate) mod kind {
     pub const CONTROL: u32 = 5;
     /// A queue pair's time-out may have expired.
     pub const TIMER: u32 = 6;
-    /// Number of lower bits.
+    /// Number of the lower bits, which name the event's subject.
     pub const SHIFT: u32 = 29;
 }
 
@@ -163,7 +163,7 @@ pub struct Simulation<W> {
 }
 
 impl<W: Workload> Simulation<W> {
-    /// Returns a fabric without packets, and the first messages of every host.
+    /// Returns a simulation without packets in flight. Gets the first message of every host from the workload.
     ///
     /// Changes happen at their times, before packets of the same instant.
     pub fn new(

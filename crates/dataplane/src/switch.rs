@@ -47,7 +47,7 @@ impl<W: Workload> Simulation<W> {
         usize::from(self.settings.vls)
     }
 
-    /// Returns the words of a set of ports.
+    /// Returns the number of words of a set of ports.
     #[inline]
     fn words<const PLAIN: bool>(&self) -> usize {
         if PLAIN { 1 } else { self.layout.words }

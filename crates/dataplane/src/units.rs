@@ -77,9 +77,9 @@ pub enum Speed {
     Edr,
     /// 53.125 Gbit/s a lane, 256b/257b inside Reed-Solomon (544,514).
     Hdr,
-    /// 106.25 Gbit/s a lane, the same.
+    /// 106.25 Gbit/s a lane, encoded as HDR.
     Ndr,
-    /// 212.5 Gbit/s a lane, the same.
+    /// 212.5 Gbit/s a lane, encoded as HDR.
     Xdr,
 }
 

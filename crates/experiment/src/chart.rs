@@ -26,7 +26,7 @@ const GAP: f64 = 0.12;
 /// Half the size of a cross.
 const CROSS: i32 = 3;
 
-/// Numbers up to this one are drawn as such, because steps of one are visible.
+/// Largest number that an axis shows as a number. Up to it, a difference of one is visible in an `f64`.
 const NUMBER_MAX: f64 = 1e15;
 /// The smallest span of a scale, as an absolute number and as a share of its numbers.
 const SPAN_MIN: f64 = 1e-9;
@@ -200,7 +200,7 @@ fn crosses(picture: &Picture) -> String {
     })
 }
 
-/// Heights are compared from panel to panel unless the chart states that they cannot be compared.
+/// Returns the note that panels have scales of their own. If all panels have the same scale, returns an empty text.
 const fn scales(picture: &Picture) -> &'static str {
     match picture.scale {
         Scale::Common => "",
@@ -208,7 +208,8 @@ const fn scales(picture: &Picture) -> &'static str {
     }
 }
 
-/// True if a scale can show the difference between some numbers, and its own steps. Others are drawn as words.
+/// True if an axis of numbers can show the differences between these numbers and between its own ticks. Otherwise the
+/// numbers are shown as words.
 fn has_scale(numbers: &[f64]) -> bool {
     let (low, high) = numbers
         .iter()

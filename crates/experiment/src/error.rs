@@ -64,7 +64,7 @@ pub enum ExperimentError {
     Twice {
         /// The setting.
         field: String,
-        /// Here.
+        /// The place in which the setting is given first.
         first: &'static str,
         /// The other place.
         second: &'static str,

@@ -203,7 +203,7 @@ fn shape(key: &str, want: &str) -> ExperimentError {
     }
 }
 
-/// Refuses the remaining keys.
+/// Fails if a table has keys left that the reader does not know.
 fn only(left: &Table, place: &str, known: &[&str]) -> Result<(), ExperimentError> {
     let Some(found) = left.keys().next() else { return Ok(()) };
     let meant = nearest(found, known.iter().copied());
@@ -314,7 +314,7 @@ fn labels(table: Table, schema: &Schema) -> Result<BTreeMap<String, Value>, Expe
     table.into_iter().map(label).collect()
 }
 
-/// `"1-10"`, or a list.
+/// Reads the seeds: a range such as `"1-10"`, or a list.
 fn seeds(value: Option<Toml>) -> Result<Vec<u64>, ExperimentError> {
     let Some(value) = value else { return Ok(vec![1]) };
     let refused = || ExperimentError::Seeds {

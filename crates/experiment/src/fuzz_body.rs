@@ -67,7 +67,7 @@ fn schema() -> Schema {
     ])
 }
 
-/// Figures of all pictures, for each combination.
+/// Returns invented figures for all pictures, one set for each combination.
 fn made_up(experiment: &Experiment) -> Summary {
     let figure = |mean: f64| Figure {
         count: 3,

@@ -65,7 +65,7 @@ impl Record {
     }
 }
 
-/// The file, open for more.
+/// A file of results, open for adding further ones.
 #[derive(Debug)]
 pub struct ResultsFile {
     path: PathBuf,

@@ -140,7 +140,7 @@ impl Schema {
     }
 }
 
-/// `; did you mean '…'?`, or nothing.
+/// Returns `; did you mean '…'?`, or an empty text if no known name is similar.
 pub fn nearest<'a>(found: &str, known: impl Iterator<Item = &'a str>) -> String {
     let ranked = known.map(|name| (strsim::damerau_levenshtein(found, name), name));
     match ranked.min() {

@@ -17,9 +17,9 @@ pub struct Figure {
     pub mean: f64,
     /// Half of the 95 % confidence interval of the mean (Student's t); none with a single seed.
     pub half_interval: Option<f64>,
-    /// The least.
+    /// Smallest value of any seed.
     pub min: f64,
-    /// The most.
+    /// Largest value of any seed.
     pub max: f64,
 }
 
@@ -163,7 +163,7 @@ fn t_quantile(count: usize) -> Option<f64> {
 }
 
 impl Summary {
-    /// Names of a table's columns.
+    /// Returns the names of a table's columns.
     #[must_use]
     pub fn header(&self) -> Vec<String> {
         let figures = self

@@ -119,7 +119,7 @@ impl PortSettings {
     pub const DEFAULT_SUBNET_PREFIX: u64 = 0xFE80_0000_0000_0000;
     /// PartitionEnforcementInbound: packets from the host are dropped unless their P_Key is in the port's table.
     pub const ENFORCE_IN: u8 = 8;
-    /// PartitionEnforcementOutbound: the same for packets to the host.
+    /// PartitionEnforcementOutbound: packets to the host are dropped unless their P_Key is in the port's table.
     pub const ENFORCE_OUT: u8 = 4;
 }
 

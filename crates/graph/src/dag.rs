@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// True if edges lead from a vertex to another.
+    /// True if a path of edges leads from a vertex to another.
     fn leads(edges: &[(u32, u32)], from: u32, to: u32) -> bool {
         let mut met = vec![from];
         let mut head = 0;

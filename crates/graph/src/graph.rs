@@ -30,13 +30,14 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Reads the links of a fabric that are up at both ends. A cable from a switch to itself is none.
+    /// Reads the links of a fabric that are up at both ends. A cable from a switch to itself does not count.
     #[must_use]
     pub fn new(fabric: &Fabric) -> Self {
         Self::over(fabric, |at, peer| at.node != peer.node && fabric.link_is_up(at))
     }
 
-    /// Reads the links between switches for which `is_used` returns true at an end, given with its peer.
+    /// Reads the cables between switches. The direction that leaves a port becomes a channel if `is_used` returns true
+    /// for this port and its peer.
     #[must_use]
     pub fn over(fabric: &Fabric, is_used: impl Fn(PortRef, PortRef) -> bool) -> Self {
         let mut channels = Lists::default();

@@ -76,7 +76,7 @@ impl<T> Lists<T> {
 }
 
 impl Lists<u32> {
-    /// Puts the positions of `keys` into `lists` lists by key, ascending in each list.
+    /// Returns this number of lists. List `k` has the positions in `keys` at which the key is `k`, ascending.
     #[must_use]
     pub fn grouped(lists: usize, keys: impl Iterator<Item = u32> + Clone) -> Self {
         let mut first = vec![0; lists + 1];

@@ -21,7 +21,7 @@ pub trait Edges {
 pub enum Refused {
     /// The edge closes a cycle.
     Cycle,
-    /// The work allowed is done.
+    /// The budget was used up before the search ended.
     Budget,
 }
 
@@ -35,7 +35,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Vertices by number: an order of a graph without edges.
+    /// Returns the order of a graph without edges: its vertices by number.
     #[must_use]
     pub fn new(vertices: usize) -> Self {
         Self {
@@ -112,7 +112,7 @@ impl Order {
         Ok(())
     }
 
-    /// A new search, which has met one vertex.
+    /// Begins a new search, which has met one vertex.
     fn start(&mut self, vertex: u32) -> Vec<u32> {
         if self.search == u32::MAX {
             self.search = 0;
@@ -129,7 +129,8 @@ impl Order {
         std::mem::replace(&mut self.seen[vertex as usize], self.search) != self.search
     }
 
-    /// Both lists keep their own order and share their places, `before` first.
+    /// Distributes the places of all vertices in both lists: the first places to `before`, the others to `after`.
+    /// Within each list the vertices keep their order.
     fn merge(&mut self, mut before: Vec<u32>, mut after: Vec<u32>) {
         before.sort_unstable_by_key(|&v| self.place[v as usize]);
         after.sort_unstable_by_key(|&v| self.place[v as usize]);

@@ -217,7 +217,7 @@ impl Answers {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the kept answer, if it answers this request.
+    /// Returns the kept answer, if it is fresh enough for this request.
     fn again(&self, question: Question, asked: Instant) -> Option<Bytes> {
         let state = question.state(&*self.service);
         let mut kept = self.lock(question);

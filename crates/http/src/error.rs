@@ -71,7 +71,7 @@ pub enum HttpError {
         /// Error of the operating system.
         cause: io::Error,
     },
-    /// The process there refused.
+    /// The process behind the socket refused the request.
     #[error(transparent)]
     Refused(#[from] selvedge_api::Error),
 }

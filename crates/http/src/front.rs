@@ -77,7 +77,7 @@ impl Front {
         })
     }
 
-    /// The signal that ended the work, if one did.
+    /// Returns the signal that ended the process's work, if there was one.
     #[must_use]
     pub fn signal(&self) -> Option<i32> {
         Some(self.signal.load(Ordering::SeqCst)).filter(|&number| number != 0)

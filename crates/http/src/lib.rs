@@ -3,10 +3,13 @@
 //! | method and path | answer |
 //! |---|---|
 //! | `GET /api/v1/status` | [`Status`](selvedge_api::Status) |
+//! | `GET /api/v1/health` | [`Health`](selvedge_api::Health) |
 //! | `GET /api/v1/fabric` | [`Fabric`](selvedge_api::Fabric): figures |
 //! | `GET /api/v1/nodes`, `ports`, `links` | the list of that name |
 //! | `GET /api/v1/plan` | [`Plan`](selvedge_api::Plan) |
 //! | `GET /api/v1/findings` | [`Findings`](selvedge_api::Findings) |
+//! | `GET /api/v1/partitions` | [`Partitions`](selvedge_api::Partitions) |
+//! | `GET /api/v1/out-of-service` | [`OutOfService`](selvedge_api::OutOfService) |
 //! | `GET /api/v1/events?since=N` | [`Events`](selvedge_api::Events) after number N |
 //! | `GET /api/v1/telemetry` | [`Telemetry`](selvedge_api::Telemetry): how sampling goes |
 //! | `GET /api/v1/telemetry/counters` | [`TelemetryPorts`](selvedge_api::TelemetryPorts): counters of ports |
@@ -17,13 +20,16 @@
 //! | `GET /api/v1/telemetry/history/topologies` | [`TopologyVersions`](selvedge_api::TopologyVersions) |
 //! | `GET /api/v1/telemetry/history/topology` | [`Topology`](selvedge_api::Topology) |
 //! | `GET /api/v1/telemetry/sets` | [`MetricSets`](selvedge_api::MetricSets) that can be pulled |
-//! | `GET /api/v1/telemetry/set?name=NAME` | the text of one, as `ldms_ls -l` prints it, or as LDMS CSV |
+//! | `GET /api/v1/telemetry/set?name=NAME` | the text of one metric set, as `ldms_ls -l` prints it, or as LDMS CSV |
 //! | `GET /metrics` | metrics for Prometheus, as text 0.0.4 or OpenMetrics, compressed if the client accepts that |
 //! | `POST /api/v1/sweep` | 202: a heavy sweep follows |
+//! | `POST /api/v1/forget` | [`Forgotten`](selvedge_api::Forgotten): a missing node or link is no longer listed |
+//! | `POST /api/v1/out-of-service` | [`OutOfServiceChange`](selvedge_api::OutOfServiceChange) |
+//! | `POST /api/v1/rebalance` | [`Rebalance`](selvedge_api::Rebalance) |
 //! | `POST /api/v1/policy/reload` | 202 and [`PolicyChange`](selvedge_api::PolicyChange): every file was read again |
 //! | `POST /api/v1/policy/preview` | [`WouldSend`](selvedge_api::WouldSend): the Sets of a reload; nothing changes |
-//! | `GET /api/v1/changes` | [`PolicyChanges`](selvedge_api::PolicyChanges): what has become of the last 16 |
-//! | `POST /api/v1/policy/check` | [`Check`](selvedge_api::Check): as if for a reload; nothing changes |
+//! | `GET /api/v1/changes` | [`PolicyChanges`](selvedge_api::PolicyChanges): the outcomes of the last 16 changes |
+//! | `POST /api/v1/policy/check` | [`Check`](selvedge_api::Check): whether a reload would accept it; nothing changes |
 //! | `POST /api/v1/fault` | [`FaultReport`](selvedge_api::FaultReport) |
 //!
 //! The body of a fault is a [`FaultRequest`](selvedge_api::FaultRequest). The body of a check is a

@@ -143,7 +143,7 @@ pub struct Exchange<T> {
     free: Vec<u32>,
     /// Sent requests with their time, oldest first; time-outs are taken from the front.
     by_age: VecDeque<(Time, Key)>,
-    /// Like `by_age`, until `stale_after`.
+    /// Like `by_age`, for requests that are younger than `stale_after`.
     fresh: VecDeque<(Time, Key)>,
     /// Requests dropped while in the window. They still count until `stale_after`, because they are on the wire.
     dropped: VecDeque<(Time, u32)>,

@@ -1,9 +1,10 @@
 //! `fat-tree` beside other engines on damaged trees: `cargo run --release -p selvedge-routing --example fat_tree_faults
 //! [FROM-TO] [SPEC…]`.
 //!
-//! Per tree, share of lost links and seed (FROM to TO, default 21 to 30): the busiest link as the judge counts it, and
-//! the effective bisection bandwidth: the mean over random pairings of all hosts of 1 ÷ flows on the fullest link of a
-//! pair's route. The last line has means, and whether `fat-tree` was worse than any other engine on any seed.
+//! Prints one line for each tree, share of lost links and seed (FROM to TO, default 21 to 30): the host pairs on the
+//! busiest link, as the judge counts them, and the effective bisection bandwidth. For that all hosts are paired at
+//! random, and each pair counts 1 ÷ the flows on the fullest link of its route; the bandwidth is the mean over all
+//! pairs and pairings. The last line has means, and whether `fat-tree` was worse than any other engine on any seed.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -56,7 +57,7 @@ fn main() {
     }
 }
 
-/// Figures by engine and seed.
+/// Busiest link and bandwidth, by engine and seed.
 #[derive(Default)]
 struct Seen(BTreeMap<&'static str, BTreeMap<u64, (u64, f64)>>);
 
@@ -159,7 +160,8 @@ fn compare((spec, seed): (&str, u64), fabric: &Fabric, seen: &mut Seen) {
     println!("{line}");
 }
 
-/// What no routing can beat: hosts of a leaf × hosts elsewhere ÷ links that the leaf has left, whole destinations.
+/// Returns a lower bound for the busiest link under any routing: for the leaf where it is highest, hosts of the leaf ×
+/// hosts elsewhere ÷ links that the leaf has left, in whole destinations.
 fn bound(fabric: &Fabric) -> u64 {
     let near = |node, is_switch: bool| {
         let ports = fabric.node(node).external_ports();
@@ -176,7 +178,8 @@ fn bound(fabric: &Fabric) -> u64 {
     fabric.switches().iter().map(of).max().unwrap_or(0)
 }
 
-/// Effective bisection bandwidth: every host sends to one other, drawn anew for each pairing, the same for all engines.
+/// Returns the effective bisection bandwidth. In each pairing every host sends to one other host, drawn at random; all
+/// engines get the same pairings.
 fn bandwidth(fabric: &Fabric, lids: &Lids, tables: &Tables) -> f64 {
     let leaf = |at: PortRef| Some(fabric.switch_index(fabric.peer(at)?.node)?.0 as usize);
     let is_host = |at: &PortRef| fabric.switch_index(at.node).is_none();

@@ -1,12 +1,13 @@
 //! First plans of damaged trees beside rebalanced ones:
 //! `cargo run -p selvedge-routing --example first_plans -- FROM-TO [SPEC…]`.
 //!
-//! A line per tree and share of links or switches missing (1 %, 3 %, 10 %), over the seeds FROM to TO:
+//! Prints one line for each tree and share of missing links or switches (1 %, 3 %, 10 %), over the seeds FROM to TO.
+//! *Load* means the host pairs on the busiest link, as the judge counts them; the rebalanced plan is the better of
+//! first plan and `--rebalance full`, as in `selvedge rebalance`:
 //!
-//! - host pairs on the busiest link, by the judge, of the first plan divided by those of the rebalanced plan (the
-//!   better of first plan and `--rebalance full`, as in `selvedge rebalance`), worst and median; the same of the
-//!   formula alone;
-//! - host pairs on the busiest link of the formula alone, of the first plan and of `--rebalance full`, medians;
+//! - load of the first plan ÷ load of the rebalanced plan, worst and median; then load of the formula alone ÷ load of
+//!   the rebalanced plan;
+//! - median loads of the formula alone, of the first plan and of `--rebalance full`;
 //! - processor times of one thread in ms, median and worst: detection and filling, relief of full links, the whole of
 //!   `--rebalance full`, the judge.
 //!
@@ -52,7 +53,7 @@ fn main() {
     }
 }
 
-/// The fabric without a share of its switches, at least one, and the hosts of missing leaves.
+/// Returns the fabric without a share of its switches (at least one switch), and without the hosts of missing leaves.
 fn without_switches(fabric: &Fabric, percent: usize, seed: Seed) -> Option<Fabric> {
     let mut all: Vec<NodeIdx> = fabric.switches().iter().copied().collect();
     seed.child("lost-switches").rng().shuffle(&mut all);
@@ -127,7 +128,7 @@ impl Run {
     }
 }
 
-/// The busiest link; the judge must find no error.
+/// Returns the number of host pairs on the busiest link; panics if the judge finds an error.
 fn load(fabric: &Fabric, lids: &Lids, tables: &Tables) -> u64 {
     let (levels, lanes) = (ServiceLevels::default(), SlToVl::default());
     let subject = Subject::tables(fabric, lids, tables, &levels, &lanes);

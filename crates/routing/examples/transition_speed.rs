@@ -1,8 +1,9 @@
 //! How long the judge takes to prove a transition:
 //! `cargo run --release -p selvedge-routing --example transition_speed [SPEC…]`.
 //!
-//! Per tree: the standing graph, built once; the repair of one lost cable between switches, as `fat-tree` routes the
-//! damaged tree, in one step and in two; another engine's tables, entries dropped first.
+//! For each tree it measures: to build the standing graph once; to prove the repair of one lost cable between switches
+//! (the tables of `fat-tree` for the damaged tree), in one step and in two; to prove the change to another engine's
+//! tables, with entries dropped first.
 
 use std::time::{Duration, Instant};
 
@@ -110,7 +111,7 @@ const fn at_once(writes: Vec<Write>) -> PhaseStep {
     }
 }
 
-/// The best of some tries.
+/// Prints the shortest time of several proofs of the same transition.
 fn try_it(what: &str, subject: Subject<'_>, standing: Option<&StandingTurns>, steps: Vec<PhaseStep>) {
     let options = PhaseOptions {
         drain_ns: Some(1),

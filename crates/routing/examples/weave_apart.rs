@@ -1,9 +1,9 @@
 //! How far `weave` keeps the LIDs of a port apart: `cargo run --release -p selvedge-routing --example weave_apart --
 //! [SPEC…] [--lmc 1,2] [--vls 1,2,4] [--effort fast,best] [--seeds 21-30] [--engine weave|fat-tree|…] [--means]`.
 //!
-//! One row per fabric, LMC, lanes and effort: time of this thread, most host pairs on a link over first LIDs and over
-//! all, errors, and of the host pairs that could have two routes without a common cable (or cable and switch), the
-//! percentage that has them.
+//! One row per fabric, LMC, lanes and effort: processor time of this thread; host pairs on the busiest link, counted
+//! for first LIDs and for all LIDs; errors. Last come two percentages: of the host pairs that could have two routes
+//! without a common cable, those that have them; then the same for routes without a common cable or switch.
 
 mod support;
 
@@ -137,7 +137,8 @@ fn row(fabric: &Fabric, engine: Engine, lmc: u8, lanes: u8, effort: &str) -> Opt
     ])
 }
 
-/// Largest number of pairs of a host and a LID of another on a link between switches.
+/// Returns the largest load of a link between switches: the pairs of a host and a LID of another host that use the
+/// link.
 fn all_loads(fabric: &Fabric, lids: &Lids, tables: &Tables) -> f64 {
     let mut hosts = vec![0_u64; fabric.switches().len()];
     let is_host = |at: &PortRef| !fabric.node(at.node).is_switch();

@@ -1,9 +1,9 @@
 //! How `weave` repairs tables in force after the loss of one link, and how long it takes:
 //! `cargo run --release -p selvedge-routing --example weave_repair -- [SPEC…] [--vls 1,4] [--links 40]`.
 //!
-//! One row per fabric and lanes: mean and longest processor time of a repair (proof apart); LIDs of which only some
-//! entries were routed again, LIDs that were routed again as a whole, entries that changed, and lanes that were woven
-//! anew (means); errors that the judge finds.
+//! One row per fabric and lanes: mean and longest processor time of a repair, without the proof; then means: LIDs with
+//! only some entries routed again, LIDs routed again as a whole, changed entries, and lanes routed anew; errors that
+//! the judge finds.
 
 mod support;
 

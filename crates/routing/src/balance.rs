@@ -36,7 +36,8 @@ pub(crate) struct Balance<'a> {
 
 /// Fills `tables`, which must have no entries yet.
 pub(crate) fn fill(balance: &Balance<'_>, tables: &mut Tables, par: Par) {
-    /// Switches of one job: their counters stay in the first-level cache, and a row of paths is read once for all.
+    /// Number of switches of one job. With this number, their counters stay in the first-level cache, and a row of
+    /// paths is read once for all of them.
     const SLAB: usize = 32;
     let switches = balance.graph.switches();
     let mut slabs: Vec<Slab<'_>> = (0..switches.div_ceil(SLAB))
@@ -54,11 +55,11 @@ pub(crate) fn fill(balance: &Balance<'_>, tables: &mut Tables, par: Par) {
 struct Slab<'a> {
     balance: &'a Balance<'a>,
     switches: core::ops::Range<usize>,
-    /// `blocks[block][switch - switches.start]`
+    /// The tables of these switches: `blocks[block][switch - switches.start]`.
     blocks: Vec<&'a mut [[u8; BLOCK_LIDS]]>,
-    /// Routes by channel, counted from the slab's first channel.
+    /// Number of routes on each channel; index 0 is the slab's first channel.
     routes: Vec<u32>,
-    /// Channels that are good next hops for the current batch, counted in the same way.
+    /// Channels that are good next hops for the current batch, numbered from the slab's first channel.
     good: Vec<u32>,
     /// Switches on the routes of earlier LIDs of the current port, with the number of those LIDs.
     used: Vec<(u32, u32)>,

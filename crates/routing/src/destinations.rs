@@ -152,7 +152,7 @@ fn attachment(fabric: &Fabric, port: PortRef) -> Attachment {
     }
 }
 
-/// Returns the live links of a switch to nodes of a kind.
+/// Returns the number of live links of a switch to nodes for which `is_meant` is true.
 pub(crate) fn links_to(fabric: &Fabric, switch: usize, is_meant: impl Fn(&Node) -> bool) -> usize {
     let node = fabric.switches()[idx(switch)];
     fabric

@@ -69,18 +69,18 @@ pub enum Capability {
 /// The number of data lanes that an engine uses, and their purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneUse {
-    /// One.
+    /// The engine uses one lane.
     One,
     /// The engine uses as many lanes as it may, to keep packets apart. The routes are proved for one lane, so senders
     /// may use any service level.
     ToSpread {
-        /// Unless [`Options::lanes`] sets another number.
+        /// Number of lanes, unless [`Options::lanes`] sets another one.
         by_default: u8,
     },
     /// The engine uses as many lanes as it may, or as it needs, to be free of deadlocks. Senders must use the service
     /// levels of their path records.
     ToBeSafe {
-        /// Unless [`Options::lanes`] sets another number.
+        /// Number of lanes, unless [`Options::lanes`] sets another one.
         by_default: u8,
     },
 }
@@ -148,7 +148,8 @@ pub struct Made {
     pub service_levels: ServiceLevels,
     /// Data lanes used, 1–15.
     pub lanes: u8,
-    /// The engine that was asked instead; `None`: the engine itself.
+    /// The engine that made the tables, if the requested engine passed the task on, as `auto` does; `None`: the
+    /// requested engine itself made them.
     pub by: Option<Engine>,
 }
 

@@ -23,7 +23,7 @@ pub(crate) type Added = Vec<(u32, u32)>;
 /// The lanes, with the dependencies on each.
 pub(crate) struct Lanes<'a> {
     graph: &'a Graph,
-    /// Switches with hosts.
+    /// By switch: true if it has hosts.
     bearing: Vec<bool>,
     lanes: Vec<Lane>,
     most: usize,
@@ -195,7 +195,7 @@ impl Lane {
         self.waits.has(held, wanted)
     }
 
-    /// Adds a dependency, also to `added` if it is new; false, and nothing is added, if it closes a cycle.
+    /// Adds a dependency if it closes no cycle, and if it is new, also to `added`. Returns false if it closes a cycle.
     pub fn add(&mut self, held: u32, wanted: u32, added: &mut Added) -> bool {
         if self.refused.contains(&(held, wanted)) {
             return false;

@@ -1,9 +1,10 @@
-//! The decisions of an engine of this family: the hops that are allowed from every switch towards every switch.
+//! The decisions of an engine that lets `balance` spread load (minhop, updn, dnup, dor): the hops that are allowed from
+//! every switch towards every switch.
 
 use selvedge_graph::Graph;
 use selvedge_sim::Par;
 
-/// Towards one switch, from another: how many hops are left, and whether the packet may only go down from there.
+/// The state of a switch towards a target: how many hops are left, and whether the packet may only go down from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(u16);
 
@@ -65,13 +66,14 @@ pub(crate) struct Hops {
 /// The decisions of an engine.
 #[derive(Clone, Debug)]
 pub(crate) enum Paths {
-    /// A number per switch.
+    /// For each target, one hop count for each switch.
     Levels(Levels),
-    /// A number per channel.
+    /// For each target, one hop count for each channel.
     Hops(Hops),
 }
 
-/// The entries to which a channel must lead, for one switch and one target.
+/// The entries that a good next hop of one switch towards one target must have: behind a channel that leads down, and
+/// behind one that leads up.
 #[derive(Clone, Copy, Debug)]
 struct NextHop {
     down: Entry,
@@ -91,7 +93,8 @@ impl Paths {
 }
 
 impl Hops {
-    /// Rows that `fill(target, scratch, row)` fills with a number per channel; they start with [`NO_WAY`] everywhere.
+    /// Makes the rows: calls `fill(target, scratch, row)` for each target. A row has a number for each channel, which
+    /// is [`NO_WAY`] at first.
     pub fn new<S: Default>(graph: &Graph, par: Par, fill: impl Fn(usize, &mut S, &mut [u8]) + Sync + Send) -> Self {
         let switches = graph.switches();
         let channels = graph.channels().start(switches);
@@ -171,7 +174,7 @@ impl Levels {
         &self.entries[target * self.switches..][..self.switches]
     }
 
-    /// Returns the entry that a good next hop from a switch with this entry has; `None` if there is none.
+    /// Returns the entries that good next hops of a switch with this entry have; `None` if it has none.
     fn next(&self, from: Entry) -> Option<NextHop> {
         let hops = from.hops()?.checked_sub(1)?;
         let down = Entry::new(hops, true);

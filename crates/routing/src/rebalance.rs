@@ -19,9 +19,9 @@ use selvedge_types::{Idx, Lid, PortNum};
 /// The differences between two tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// LFT blocks of a switch with an entry that differs.
+    /// Number of LFT blocks with an entry that differs; each switch has its own blocks.
     pub blocks: usize,
-    /// Entries.
+    /// Number of entries that differ.
     pub entries: usize,
     /// Number of ordered pairs of hosts with packets (to the base LID) that take another route.
     pub pairs: u64,
@@ -315,7 +315,7 @@ impl Taking<'_> {
             .collect()
     }
 
-    /// Returns the reduction of the fullest link on the route.
+    /// Returns by how much the load of the fullest link on the route falls if the route follows the goal.
     fn gain(&self, tables: &Tables, lid: usize, from: u32) -> u64 {
         let fullest = |tables: &Tables| {
             let loads = self.net.way(tables, lid, from);

@@ -19,7 +19,8 @@ pub(crate) struct Spread<'a> {
     pub hosts: Vec<u64>,
     /// Pairs of LIDs that use each channel.
     load: Vec<u64>,
-    /// Switches by distance from `from`, nearest first, and the distances.
+    /// The switch from which the distances below were computed. The next two lists are the switches by distance,
+    /// nearest first, and the distances.
     from: Option<usize>,
     near: Vec<u32>,
     hops: Vec<u32>,

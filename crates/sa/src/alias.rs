@@ -22,7 +22,7 @@ use crate::snapshot::{EndPort, Snapshot};
 /// (`sm_assigned_guid` in `osm_sa_guidinfo_record.c`).
 const GIVEN_OUT: u64 = 0x0014_0500 << 32;
 
-/// The fields of a record's entries.
+/// The fields of GUIDInfoRecord that hold the entries of a block.
 const ENTRIES: [Field; BLOCK_GUIDS] = {
     use records::guid_info as f;
     [
@@ -44,7 +44,7 @@ type Entries = BTreeMap<u8, Guid>;
 #[derive(Clone, Debug, Default)]
 pub struct Aliases {
     by_port: BTreeMap<Guid, Entries>,
-    /// By GUID: the port that it belongs to.
+    /// The port (by its own GUID) that has each alias.
     owners: BTreeMap<Guid, Guid>,
     /// GUIDs assigned to entries. An entry gets the same GUID again on its next request.
     given: BTreeMap<Guid, Entries>,
@@ -170,7 +170,7 @@ impl Aliases {
         !self.changed.is_empty()
     }
 
-    /// Marks all ports as changed, for a new reader.
+    /// Marks all ports as changed, so that the next [`Self::take_changed`] returns all of them.
     pub fn all_changed(&mut self) {
         self.changed.extend(self.by_port.keys());
     }
@@ -395,7 +395,7 @@ pub fn rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
     Step::Row
 }
 
-/// Returns the contents of such a row.
+/// Decodes a row of alias GUIDs.
 pub fn read(row: SaData) -> KeptAlias {
     use records::alias as f;
     KeptAlias {

@@ -56,7 +56,7 @@ impl Sa {
         out.push(send(request.reply(request.refusal(why))));
     }
 
-    /// Answers at once (`None`), or returns the exchange to continue.
+    /// Answers a request at once and returns `None`, or returns the exchange that must be continued.
     fn answer(&mut self, request: &Request, out: &mut Vec<Output>) -> Result<Option<Open>, Refusal> {
         let mad = &request.mad;
         if mad.class_version() != 2 {

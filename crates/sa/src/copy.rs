@@ -80,7 +80,7 @@ impl Default for CopyConfig {
 /// How reliable a standby's copy is, if the master ends now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Worth {
-    /// Hosts are known to have registered something that it does not contain, or this is unknown.
+    /// Hosts have registered something that the copy does not contain, or it is not known whether they have.
     #[default]
     Part,
     /// The copy was complete, but the master no longer confirms it. If the master still runs, hosts may have registered
@@ -140,7 +140,8 @@ pub struct Copier {
     /// Run and number of the known service levels.
     levels_held: Option<(u64, u64)>,
     levels: Option<Box<ToldLevels>>,
-    /// Ports with registrations that the master has dropped, until they are handed on.
+    /// Ports with registrations that the master has forgotten, from the last copy; `None`: no copy yet. `has_forgotten`
+    /// is true until this set is handed on.
     forgotten: Option<BTreeSet<Guid>>,
     has_forgotten: bool,
     /// Number of the master's list of places out of service that was last copied.
@@ -549,7 +550,7 @@ impl Copier {
         }
     }
 
-    /// Handles that the copy is made. Further registrations are possible from now on.
+    /// Handles the end of a copy. Further registrations are possible from now on.
     fn copied(&mut self, now: Time) {
         self.has_copied = true;
         let took = now.since(self.began);

@@ -43,7 +43,7 @@ pub(crate) struct Open {
     pub answer: Answer,
     /// True if more rows are needed now.
     pub hungry: bool,
-    /// Number of the answer, in order of beginning.
+    /// Number of the answer; answers are numbered in the order in which they begin.
     pub number: u64,
 }
 
@@ -87,7 +87,8 @@ pub struct Sa {
     /// When subscribers ceased to answer reports, by LID.
     pub(crate) silent: BTreeMap<Lid, Time>,
     pub(crate) now: Time,
-    /// Ports that name GUIDs unknown to the plan in force.
+    /// Ports with a GUID that may have been misread: a Set or Delete from such a port named a GID that the plan in
+    /// force does not have. A port knows its own GUID.
     pub(crate) doubted: BTreeSet<Guid>,
 }
 
@@ -201,7 +202,8 @@ impl Sa {
         self.registered.groups.take_changed(&self.registered.aliases)
     }
 
-    /// Returns the ports that named another GUID than the plan since the last call, by the plan's GUIDs.
+    /// Returns the ports with a GUID that may have been misread, since the last call: each has sent a request with a
+    /// GID that the plan does not have. The ports are named by the GUIDs in the plan.
     pub fn take_doubted(&mut self) -> BTreeSet<Guid> {
         std::mem::take(&mut self.doubted)
     }

@@ -21,7 +21,7 @@ impl Groups {
         !self.changed.is_empty()
     }
 
-    /// Marks all groups as changed, for a new reader.
+    /// Marks all groups as changed, so that the next [`Self::take_changed`] returns all of them.
     pub(crate) fn all_changed(&mut self) {
         self.changed.extend(self.by_mlid.keys());
     }

@@ -8,7 +8,7 @@ use crate::config::Config;
 /// Token bucket of one LID.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    /// Requests that it may still send, at time `at`. Negative after answers that took long to find.
+    /// Requests that the LID may still send, at time `at`. Negative after answers that took long to find.
     left: i32,
     /// Time in milliseconds since the start of the clock; 0: no request yet.
     at: u32,

@@ -20,9 +20,9 @@ use crate::rate::{self, Selector, StaticRate, Wish};
 use crate::refusal::Refusal;
 use crate::snapshot::{EndPort, Snapshot};
 
-/// Bits of JoinState. Source: IBA vol 1 §15.2.5.17.
+/// Bit of JoinState: full member. Source: IBA vol 1 §15.2.5.17.
 pub const FULL: u8 = 1;
-/// See [`FULL`].
+/// Bit of JoinState: non-member. Source: as for [`FULL`].
 pub const NON_MEMBER: u8 = 2;
 const SEND_ONLY_FULL: u8 = 8;
 /// Join states that create a group and keep it alive: full member and send-only full member. Source: OpenSM
@@ -119,9 +119,9 @@ pub struct Changed {
     pub event: Option<(u16, Gid)>,
 }
 
-/// Traps: a group was created, was deleted. Source: IBA vol 1 §14.2.5.1.
+/// Number of the trap "a group was created". Source: IBA vol 1 §14.2.5.1.
 pub const CREATED: u16 = 66;
-/// See [`CREATED`].
+/// Number of the trap "a group was deleted". Source: as for [`CREATED`].
 pub const DELETED: u16 = 67;
 
 impl Groups {

@@ -50,7 +50,7 @@ impl Registered {
     }
 }
 
-/// Inputs for rows.
+/// The data from which rows are written.
 #[derive(Clone, Copy)]
 pub(crate) struct Ground<'a> {
     pub snapshot: &'a Snapshot,

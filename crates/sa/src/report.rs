@@ -46,7 +46,7 @@ impl Event {
     /// Returns an event of the manager itself about a port or group: traps 64 to 67. Source: IBA vol 1 §14.2.5.1:
     /// details are six reserved bytes and the GID.
     pub fn of_gid(number: u16, issuer: Lid, gid: Gid) -> Self {
-        /// "Informational", and a class manager.
+        /// Notice.Type "informational". The next constant is Notice.ProducerType of a class manager.
         const KIND: u8 = 4;
         const PRODUCER: u32 = 4;
         let mut data = [0; selvedge_wire::sa::SA_DATA_LEN];
@@ -160,7 +160,8 @@ impl Reports {
     }
 }
 
-/// The lower layer may return the request after the same time; that return is ignored.
+/// Returns the output that sends a report. Its time-out is a little longer than the time until the report is repeated;
+/// a request that the lower layer returns is ignored.
 fn output(config: &Config, datagram: Datagram) -> Output {
     Output {
         datagram,

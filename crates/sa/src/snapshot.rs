@@ -11,7 +11,7 @@ use selvedge_wire::{CapabilityMask, Gid, PortInfo, SmInfo, SwitchInfo};
 
 use crate::rate::StaticRate;
 
-/// Answers of agents that a fabric does not contain. Unknown values are left out of query answers.
+/// What agents answered, as far as a [`Fabric`] does not contain it. Unknown values are left out of query answers.
 pub trait Agents: Send + Sync {
     /// Returns the last known PortInfo.
     fn port_info(&self, at: PortRef) -> Option<&PortInfo>;
@@ -26,7 +26,7 @@ pub struct Sources {
     pub fabric: Arc<Fabric>,
     /// The plan in force, with the indices of the fabric.
     pub plan: Arc<Plan>,
-    /// Answers of the agents.
+    /// What the agents answered.
     pub agents: Arc<dyn Agents>,
     /// Known lane tables. A snapshot keeps the rows that no plan contains, and drops the others.
     pub lanes: Arc<HeldLanes>,
@@ -370,7 +370,7 @@ impl Snapshot {
         self.walk_by(from, to, dlid, |_| ())
     }
 
-    /// Does the same, and calls `step` with the index of every egress port of a switch on the path.
+    /// Does the same as [`Self::walk`], and calls `step` with the index of every egress port of a switch on the path.
     pub(crate) fn walk_by(&self, from: &EndPort, to: u32, dlid: Lid, mut step: impl FnMut(u32)) -> Option<Quality> {
         let target = self.end(to)?;
         let (mut mtu, mut rate) = (from.mtu.min(target.mtu), from.rate.min(target.rate));

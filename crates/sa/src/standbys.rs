@@ -47,7 +47,7 @@ pub(crate) struct Standbys {
     /// LIDs of managers that have sent no request since this manager became master, and until when answers wait for
     /// each.
     unheard: BTreeMap<Lid, Time>,
-    /// LIDs of managers that have sent a request since this manager last stopped to answer.
+    /// LIDs of managers that have sent a request since this manager last stopped answering requests.
     heard: BTreeSet<Lid>,
     /// Answers to hosts.
     held: BTreeMap<Exchange, Output>,
@@ -74,7 +74,7 @@ impl Standbys {
         }
     }
 
-    /// Handles that this manager is master. Other managers have these LIDs.
+    /// Handles that this manager has become master. `others`: the LIDs of the other managers.
     pub fn begin(&mut self, now: Time, others: impl IntoIterator<Item = Lid>) {
         let others = others.into_iter().filter(|lid| !self.heard.contains(lid));
         self.unheard = others.take(STANDBYS_MAX).map(|lid| (lid, now + WAIT)).collect();

@@ -12,7 +12,8 @@ use crate::copied::{Rows, widened};
 pub struct ToldLevels {
     /// LID of the master's port.
     pub by: Lid,
-    /// Number of lanes that its routes use with these levels; 1: independent of levels, 0: no longer known.
+    /// Number of lanes that the master's routes use by these levels; 1: the routes do not depend on levels; 0: no
+    /// longer known.
     pub lanes: u8,
     /// Levels of the LIDs of each end port, in order, by port GUID; empty if there is one lane.
     pub by_port: BTreeMap<Guid, Vec<u8>>,

@@ -13,7 +13,7 @@ impl LinkRemoval {
         parse_removal(text)
     }
 
-    /// Returns the number of `cables` to remove; `None` if there are fewer.
+    /// Returns how many of this number of cables to remove; `None` if that is more than there are.
     #[must_use]
     pub fn of(self, cables: usize) -> Option<usize> {
         let wanted = match self {

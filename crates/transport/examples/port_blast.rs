@@ -3,7 +3,8 @@
 //! ```text
 //! port_blast ibsim:lab/H1 WINDOW COUNT
 //! ```
-//! The figure is the ceiling of this machine at this moment: measure before and after what is compared with it.
+//! The figure is the most that this machine can do at this moment. So measure it before and after the program that is
+//! compared with it.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

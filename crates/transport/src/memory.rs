@@ -21,8 +21,8 @@ pub fn keep_freed_memory() {
     unsafe { libmimalloc_sys::mi_option_set_default(PURGE_DELAY, -1) }
 }
 
-/// Asks the system to use huge pages for memory, for all such pages within these addresses at once. Random access then
-/// needs far fewer page-table look-ups.
+/// Asks the system to back this memory with huge pages at once: all huge pages that lie completely within these
+/// addresses. Random access then needs far fewer page-table look-ups.
 ///
 /// Takes some milliseconds for 100 MB. If the system cannot do it (before Linux 6.1, no huge page left, huge pages
 /// forbidden), nothing changes and no error is returned, because memory is then only slower.

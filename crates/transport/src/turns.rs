@@ -7,7 +7,7 @@ use std::ops::Bound;
 /// A first-in first-out queue for each key. Keys take turns.
 #[derive(Debug)]
 pub struct Turns<K, T> {
-    /// No queue is empty.
+    /// Queues by key. None of them is empty.
     queues: BTreeMap<K, VecDeque<T>>,
     len: usize,
     /// The key that had the last turn.

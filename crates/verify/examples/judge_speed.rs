@@ -2,8 +2,8 @@
 //! default), `mport` (`mport:m=48,n=3`, 27,648 hosts) or a number K (a K-ary 3-tree); RUNS of each row, default 9.
 //!
 //! Each row: wall time (median, least, most) and processor time of all threads (least). Set `RAYON_NUM_THREADS=2` for
-//! the figures of the issue. The tables are made here, by digits of the destination (D-mod-K), so that no routing
-//! engine is involved.
+//! figures of two threads. The tables are made here, by digits of the destination (D-mod-K), so that no routing engine
+//! is involved.
 
 mod tree;
 

@@ -48,7 +48,7 @@ fn subject(shape: &str) -> (Fabric, Lids, Tables, Vec<usize>) {
     (fabric, lids, tables, (count - tree.k * tree.k..count).collect())
 }
 
-/// Each change is made and undone so often; the least time counts.
+/// Number of times that each change is made and undone; the least time counts.
 const REPEATS: u64 = 7;
 
 /// Links between switches by switch and port: the switch at the other end.
@@ -131,7 +131,8 @@ impl Net {
         }
     }
 
-    /// What follows from the loss of a link.
+    /// Returns the change that the loss of a link requires: the link, and new entries for the LIDs that were sent over
+    /// it.
     fn change(&self, fabric: &Fabric, tables: &Tables, lids: &Lids, link: (PortRef, PortRef)) -> Change {
         let end = |at: PortRef| (fabric.switch_index(at.node).unwrap(), at.port);
         let ends = [end(link.0), end(link.1)];

@@ -19,7 +19,7 @@ pub struct Dependencies {
     slots: usize,
     channels: usize,
     stride: usize,
-    /// 64-bit words of one vertex.
+    /// Number of 64-bit words of one vertex.
     words: usize,
     bits: [Vec<u64>; 3],
 }

@@ -30,7 +30,8 @@ pub fn first_cycle(ground: &Ground<'_>, dependencies: &Dependencies, par: Par) -
 const ON_THE_WAY: u8 = 1;
 const FINISHED: u8 = 2;
 
-/// Depth-first search among vertices that no dependency leaves. Reads each dependency once.
+/// True if these vertices have a cycle. No dependency may lead from them to another vertex. Searches depth-first and
+/// reads each dependency once.
 fn is_cyclic(graph: DependencyGraph<'_>, vertices: Range<Vertex>) -> bool {
     let mut state = vec![0_u8; vertices.len()];
     let base = vertices.start;
@@ -111,7 +112,8 @@ fn without_ends(graph: DependencyGraph<'_>, mut left: Vec<bool>) -> Vec<bool> {
     left
 }
 
-/// Depth-first search among the remaining vertices, until it returns to a vertex on its path.
+/// Returns a cycle among the remaining vertices (`left`), if there is one. Searches depth-first until it returns to a
+/// vertex on its path.
 fn any_cycle(graph: DependencyGraph<'_>, left: &[bool]) -> Option<Vec<Vertex>> {
     let next_of = |vertex| -> Vec<Vertex> { graph.next(vertex).filter(|&next| left[next]).collect() };
     let mut position = vec![usize::MAX; left.len()];

@@ -54,7 +54,7 @@ impl LaneRule for Uniform {
     }
 }
 
-/// Any table at any hop.
+/// A lane rule for SL2VL tables that may differ from hop to hop.
 #[derive(Clone, Copy, Debug)]
 pub struct General<'a> {
     map: &'a LaneMap,

@@ -175,7 +175,8 @@ impl<'a> Docket<'a> {
         }
     }
 
-    /// Returns a finding; for information only if it is about a host that the operator has taken out of service.
+    /// Returns a finding. If it is about a host that the operator has taken out of service, its severity is changed to
+    /// [`Severity::Info`].
     fn as_wanted(&self, mut finding: Finding, ground: &Ground<'_>) -> Finding {
         if let Fault::HostAlone { host, .. } = &finding.fault {
             let nodes = self

@@ -1,4 +1,4 @@
-//! No decoder without proofs: each wire attribute has golden bytes and a property test, and the fuzz body reaches it.
+//! Checks that each wire attribute has golden bytes and a property test, and that the fuzz body reaches it.
 
 use crate::finding::Finding;
 use crate::rust_source::words;
@@ -8,14 +8,15 @@ const RULE: &str = "attribute-proofs";
 const WIRE: &str = "crates/wire/";
 const FOLDER: &str = "crates/wire/src/attribute/";
 
-/// A proof, and the files in which the name of an attribute counts as one. The fuzz body decodes what `Payload` knows.
+/// Kinds of proofs, with the files in which the name of an attribute counts as its proof. The fuzz body decodes all
+/// attributes that `Payload` has.
 const PROOFS: [(&str, &str); 3] = [
     ("golden test", "golden"),
     ("property test", "properties"),
     ("place in Payload, which is what is fuzzed", "src/payload"),
 ];
 
-/// Attributes that lack a proof.
+/// Returns the attributes that lack a proof.
 pub fn findings(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (path, text) in tree.rust_files().filter(|(path, _)| path.starts_with(FOLDER)) {
@@ -46,7 +47,7 @@ fn attribute_name(line: &str) -> Option<&str> {
     rest.split([' ', '<', '{']).next()
 }
 
-/// True if a Rust file of wire with `part` in its path names the type.
+/// True if a Rust file of `wire` with `part` in its path names the type.
 fn is_named(tree: &Tree, part: &str, name: &str) -> bool {
     let mut files = tree
         .rust_files()

@@ -7,7 +7,7 @@ use super::ratchet::{Limit, Measure};
 use crate::modules::Modules;
 use crate::tree::Tree;
 
-/// Files of a crate that stand in a circle.
+/// Number of files of a crate that are part of a circle of imports.
 const CIRCLES: Limit = Limit {
     rule: "import-circle",
     unit: "files in circles",
@@ -16,10 +16,10 @@ const CIRCLES: Limit = Limit {
     advice: "let the file further down name nothing of the file further up",
 };
 
-/// Which file imports which.
+/// By file: the files that it imports.
 type Imports<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-/// The number of files in circles, of each crate.
+/// Returns for each crate the number of files in circles.
 pub fn measures(tree: &Tree) -> Vec<Measure> {
     let rooms = MANAGER_ROOMS.into_iter();
     rooms
@@ -40,8 +40,8 @@ pub fn measures(tree: &Tree) -> Vec<Measure> {
         .collect()
 }
 
-/// Which file names what another defines. A file and its own submodules are one subject: a submodule may name what
-/// stands around it.
+/// Returns by file the files that define what it names. A file and its own submodules count as one subject: a submodule
+/// may name the items around it.
 fn imports<'a>(modules: &Modules<'a>) -> Imports<'a> {
     let mut imports = Imports::new();
     for (at, module) in modules.iter() {
@@ -67,7 +67,7 @@ fn circles<'a>(imports: &Imports<'a>) -> BTreeSet<BTreeSet<&'a str>> {
     circles.filter(|circle| circle.len() > 1).collect()
 }
 
-/// What a file imports, itself or through others.
+/// Returns the files that a file imports, directly or through other files.
 fn reached<'a>(imports: &Imports<'a>, file: &'a str) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
     let mut open = vec![file];

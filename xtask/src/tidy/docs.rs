@@ -1,16 +1,17 @@
-//! Text hygiene: module docs, merge markers, white space, links that lead nowhere.
+//! Checks text: module docs, merge markers, white space, links that lead nowhere.
 
 use crate::finding::Finding;
 use crate::tree::Tree;
 
-/// Ends of file names that are text of ours; captures and golden files are others' and stay as they came.
+/// Ends of names of files with text of ours. Captures and golden files have text of other programs, and must stay
+/// unchanged.
 const OUR_TEXT: [&str; 10] = [
     ".rs", ".toml", ".md", ".sh", ".py", ".yml", ".service", "Makefile", "/run", "/setup",
 ];
 /// Folders of captured or generated data.
 const DATA_FOLDERS: [&str; 6] = ["golden", "captures", "corpus", "data", "runs", "proptest-regressions"];
 
-/// Everything this file's rules find.
+/// Returns all findings of the rules in this file.
 pub fn findings(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (path, text) in tree.files().filter(|(path, _)| is_our_text(path)) {
@@ -107,7 +108,7 @@ fn check_links(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
     found
 }
 
-/// Programs that a command names with `--example`, be it on the next line.
+/// Checks the programs that a command names with `--example`, also if the name is on the next line.
 fn check_examples(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut is_named = false;
@@ -131,7 +132,7 @@ fn check_examples(tree: &Tree, path: &str, text: &str) -> Vec<Finding> {
     found
 }
 
-/// The path of `target` as seen from the file `from`; none if it leaves the project.
+/// Returns the path of `target` as seen from the file `from`; `None` if it leads out of the project.
 fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();

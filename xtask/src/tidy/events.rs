@@ -1,5 +1,5 @@
-//! Nothing is decided by a log entry: outside of `sm` and `planner`, only tests look at what kind of event a manager
-//! logged. Programs act upon `selvedge_sm::Milestone`, which carries the values of its moment.
+//! Checks that no program acts upon log events: outside `sm` and `planner`, only tests may distinguish the kinds of a
+//! manager's events. Programs use `selvedge_sm::Milestone`, which carries the values of its moment.
 
 use crate::finding::Finding;
 use crate::rust_source::{RustSource, is_test_file, words};
@@ -30,7 +30,7 @@ pub fn findings(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// True if a line names a variant of a type of events, which its file imports or not.
+/// True if a line names a variant of an event type. `imports`: the file imports the type under its own name.
 fn names_kind(line: &str, (name, krate): (&str, &str), imports: bool) -> bool {
     words(line, name).any(|column| {
         let (before, after) = (&line[..column], &line[column + name.len()..]);

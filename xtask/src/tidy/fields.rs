@@ -6,7 +6,8 @@ use crate::modules::Modules;
 use crate::rust_items::structs;
 use crate::tree::Tree;
 
-/// Named fields of a struct outside of tests. `Sm` is counted like all others: its exception shrinks with it.
+/// Number of named fields of a struct outside tests. `Sm` is counted like all others, with an exception that shrinks
+/// with it.
 const FIELDS: Limit = Limit {
     rule: "struct-fields",
     unit: "fields",

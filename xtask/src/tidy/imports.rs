@@ -18,18 +18,18 @@ pub struct Room {
     /// A core does no I/O and reads no clock.
     pub is_core: bool,
     may_import: BTreeSet<String>,
-    /// Not even through others, not even in tests.
+    /// Rooms that it must not import, not even through other rooms, and not even in tests.
     never: BTreeSet<String>,
 }
 
-/// What one `Cargo.toml` depends on, our own rooms only.
+/// The rooms on which one `Cargo.toml` depends; other crates are left out.
 #[derive(Clone, Debug, Default)]
 struct Edges {
     normal: BTreeSet<String>,
     dev: BTreeSet<String>,
 }
 
-/// Edges that the table does not have, rooms without a row, rows without a room.
+/// Returns findings about imports that the table does not allow, rooms without a row, and rows without a room.
 pub fn findings(tree: &Tree) -> Vec<Finding> {
     let rooms = match table(tree) {
         Ok(rooms) => rooms,
@@ -106,7 +106,8 @@ fn manifest(room: &str) -> String {
     }
 }
 
-/// A path from `from` to `to`: any kind of edge first, then what those rooms are built with.
+/// Returns a path from `from` to `to`: the first edge may be of any kind, the others are dependencies with which those
+/// rooms are built.
 fn path_between<'a>(from: &'a str, to: &str, edges: &'a BTreeMap<&str, Edges>) -> Option<Vec<&'a str>> {
     let own = edges.get(from)?;
     let mut seen = BTreeSet::new();
@@ -179,7 +180,7 @@ fn table(tree: &Tree) -> Result<BTreeMap<String, Room>, Finding> {
     Ok(rooms)
 }
 
-/// `all` stands for every room.
+/// Replaces `all` by the names of all rooms.
 fn expand_all(rooms: &mut BTreeMap<String, Room>) {
     let all: BTreeSet<String> = rooms.keys().cloned().collect();
     for room in rooms.values_mut() {

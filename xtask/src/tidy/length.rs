@@ -7,7 +7,7 @@ use crate::tree::Tree;
 
 const SPLIT: &str = "split it: one subject each";
 
-/// Lines of a file without its test modules: what one reads in one sitting.
+/// Number of lines of a file without its test modules.
 const FILE: Limit = Limit {
     rule: "file-length",
     unit: "lines",
@@ -15,12 +15,12 @@ const FILE: Limit = Limit {
     most_hard: 1_000,
     advice: SPLIT,
 };
-/// Lines of a file with everything; no exceptions.
+/// Number of lines of a file with its test modules; there are no exceptions.
 const FILE_WITH_TESTS: Limit = Limit {
     most: FILE.most_hard,
     ..FILE
 };
-/// Lines of a function from `fn` to its closing brace: one screen.
+/// Number of lines of a function, from `fn` to its closing brace: one screen.
 const FUNCTION: Limit = Limit {
     rule: "function-length",
     unit: "lines",
@@ -28,7 +28,7 @@ const FUNCTION: Limit = Limit {
     most_hard: 200,
     advice: SPLIT,
 };
-/// Characters of a line; rustfmt's `max_width` does not reach comments and texts.
+/// Number of characters of a line; rustfmt's `max_width` has no effect on comments and texts.
 const LINE_CHARS_MAX: usize = 120;
 
 /// Lines that are too long.

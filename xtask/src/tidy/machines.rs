@@ -1,5 +1,6 @@
-//! The manager's sub-machines keep to themselves: `impl Sm` stands in the room of the outer machine, the state of a
-//! sub-machine is its own and changes by inputs only, and no sub-machine names another or the outer one.
+//! Checks that the manager's sub-machines are independent: `impl Sm` stands only in the module of the outer machine,
+//! the state of a sub-machine is private and changes only by its inputs, and no sub-machine names another one or the
+//! outer machine.
 //!
 //! A module of `sm` is a sub-machine if a type of it has a function `handle(&mut self, …)`.
 
@@ -14,9 +15,9 @@ use crate::tree::Tree;
 const ROOM: &str = "sm";
 /// The outer machine: its type, and the module that it stands in.
 const OUTER: (&str, &str) = ("Sm", "core");
-/// What stands in front of the manager, and is asked by the coordinator: a sub-machine without `handle`.
+/// A sub-machine without `handle`: it stands before the manager, and the coordinator calls it.
 const ASKED_BY_OTHERS: (&str, &str) = ("Intake", "intake");
-/// Types that show or order the outer machine.
+/// Types of the outer machine that sub-machines must not name.
 const OF_OUTER: [&str; 3] = [OUTER.0, "Stage", "View"];
 
 const OUTER_IMPL: Limit = Limit {
@@ -44,7 +45,7 @@ const NEIGHBOUR: Limit = Limit {
     ..OUTER_IMPL
 };
 
-/// Everything that a sub-machine or the outer machine opens or names and should not.
+/// Returns every place at which a sub-machine or the outer machine opens or names something that it must not.
 pub fn measures(tree: &Tree) -> Vec<Measure> {
     let modules = Modules::of(tree, ROOM);
     let machines = machines(&modules);
@@ -89,7 +90,7 @@ fn machines(modules: &Modules<'_>) -> BTreeMap<String, String> {
     machines
 }
 
-/// `impl Sm`, functions that take `Sm`, and functions that change more than one sub-machine.
+/// Counts `impl Sm`, functions that take `Sm`, and functions that change more than one sub-machine.
 fn outer_impls(module: &Module<'_>, machines: &BTreeMap<String, String>) -> Vec<Measure> {
     let source = &module.source;
     let blocks = impls(source).into_iter().filter(|block| block.name == OUTER.0);
@@ -112,7 +113,7 @@ fn outer_impls(module: &Module<'_>, machines: &BTreeMap<String, String>) -> Vec<
     Measure::count(&OUTER_IMPL, module.file, found)
 }
 
-/// Fields that are not private, of structs that hold state: those that a function with `&mut self` stands for.
+/// Counts the fields that are not private of structs that hold state: structs with a function that takes `&mut self`.
 fn open_fields(module: &Module<'_>) -> Vec<Measure> {
     let source = &module.source;
     let blocks = impls(source);
@@ -132,7 +133,7 @@ fn open_fields(module: &Module<'_>) -> Vec<Measure> {
     Measure::count(&OPEN_STATE, module.file, open)
 }
 
-/// Functions that others see and that hand out `&mut`, or that change a sub-machine and are not its `handle`.
+/// Counts visible functions that return `&mut`, or that change a sub-machine and are not its `handle`.
 fn open_doors(module: &Module<'_>, machines: &BTreeMap<String, String>, is_root: bool) -> Vec<Measure> {
     let source = &module.source;
     let blocks = impls(source);
@@ -162,7 +163,7 @@ fn hands_out(returned: &str) -> bool {
     words(returned, "mut").next().is_some()
 }
 
-/// Names of other sub-machines, and of the outer machine.
+/// Counts names of other sub-machines and of the outer machine.
 fn neighbours(
     modules: &Modules<'_>,
     module: &Module<'_>,

@@ -1,4 +1,4 @@
-//! Every `Cargo.toml` in one shape: package names, workspace lints, versions in one place, no unused dependency.
+//! Checks the form of every `Cargo.toml`: package names, workspace lints, versions in one place, no unused dependency.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::tree::{Tree, room_of};
 const RULE: &str = "manifest";
 const ROOT: &str = "Cargo.toml";
 
-/// Everything that is not in shape.
+/// Returns all findings about manifests.
 pub fn findings(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut used = BTreeSet::new();
@@ -58,7 +58,7 @@ fn check_shape(path: &str, room: &str, manifest: &toml::Table) -> Vec<Finding> {
     found
 }
 
-/// Names of everything depended on; a version outside the root is a finding.
+/// Returns the names of all dependencies. A version outside the root is a finding.
 fn dependencies(manifest: &toml::Table, path: &str, found: &mut Vec<Finding>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let targets = manifest.get("target").and_then(toml::Value::as_table);
@@ -102,7 +102,7 @@ fn check_used(tree: &Tree, path: &str, names: &BTreeSet<String>) -> Vec<Finding>
         .collect()
 }
 
-/// Nothing in the root that no crate uses.
+/// Checks that the root lists no dependency that no crate uses.
 fn check_root(tree: &Tree, used: &BTreeSet<String>) -> Vec<Finding> {
     let root = tree.text(ROOT).and_then(|text| text.parse::<toml::Table>().ok());
     let workspace = root.as_ref().and_then(|root| root.get("workspace"));

@@ -17,10 +17,10 @@ use crate::codes;
 use crate::finding::Finding;
 use crate::tree::Tree;
 
-/// Crates of the manager and of what runs it: no struct of many fields, no circles of imports.
+/// Crates of the manager and of its runners: here structs must not have many fields, and imports must have no circles.
 const MANAGER_ROOMS: [&str; 4] = ["coordinator", "planner", "rehearsal", "sm"];
 
-/// Everything that is wrong, by file and line.
+/// Returns all findings, by file and line.
 pub fn findings(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(imports::findings(tree));

@@ -9,7 +9,8 @@ use crate::tree::{Tree, room_of};
 const FILE: &str = "xtask/banned-words.toml";
 const RULE: &str = "banned-prose";
 
-/// Banned words of a page, or of all doc comments of a crate. Old comments are exceptions that can only shrink.
+/// Number of banned words of a page, or of all doc comments of a crate. Old comments are exceptions that can only
+/// shrink.
 const PROSE: Limit = Limit {
     rule: RULE,
     unit: "banned words",
@@ -25,7 +26,7 @@ struct Banned {
     instead: String,
 }
 
-/// A list of words that cannot be read.
+/// Returns a finding if the list of words cannot be read.
 pub fn findings(tree: &Tree) -> Vec<Finding> {
     read(tree).err().into_iter().collect()
 }
@@ -57,7 +58,8 @@ pub fn measures(tree: &Tree) -> Vec<Measure> {
     measures
 }
 
-/// What a file counts for, the page itself or the crate, and its lines of prose; none for other files.
+/// Returns what the words of a file count for (the page itself, or the crate) and its lines of prose; `None` for other
+/// files.
 fn prose_of(path: &str, text: &str) -> Option<(String, Vec<(usize, String)>)> {
     let is_page = match path.rsplit_once('/') {
         None => matches!(path, "README.md" | "ARCHITECTURE.md" | "CHANGELOG.md"),
@@ -94,7 +96,7 @@ fn doc_comments(text: &str) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// The banned words of a line, text in backquotes left out.
+/// Returns the banned words of a line. Text in backquotes is left out.
 fn places<'a>(line: &str, list: &'a [Banned]) -> Vec<&'a Banned> {
     let prose: Vec<&str> = line.split('`').step_by(2).collect();
     let prose = prose.join("`").to_lowercase();

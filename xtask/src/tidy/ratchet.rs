@@ -1,5 +1,5 @@
-//! Limits as ratchets: an exception stands in a file with its reason and the size that it allows. The size must be
-//! the real one, so an exception shrinks with its subject and goes when it is no longer needed.
+//! Limits with exceptions that can only shrink. An exception stands in a file with its reason and its size. The size
+//! must be exact, so an exception shrinks with its subject, and is removed when it is no longer needed.
 
 use std::collections::BTreeMap;
 
@@ -15,30 +15,30 @@ const RULE: &str = "exception";
 pub struct Limit {
     /// Name of the rule.
     pub rule: &'static str,
-    /// What is counted: lines, fields, places.
+    /// The unit of the count: lines, fields, places.
     pub unit: &'static str,
-    /// What a subject may have.
+    /// Largest size of a subject without an exception.
     pub most: usize,
-    /// What not even an exception may allow.
+    /// Largest size that an exception may allow.
     pub most_hard: usize,
     /// What to do about a subject over its limit.
     pub advice: &'static str,
 }
 
-/// A measured thing with a limit.
+/// The size of one thing that has a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measure {
-    /// The limit it is held against.
+    /// The limit for this size.
     pub limit: &'static Limit,
-    /// Where.
+    /// Path of the file.
     pub file: String,
-    /// 1-based; 0 for the whole file.
+    /// Line, counted from 1; 0 for the whole file.
     pub line: usize,
-    /// What in the file: a function's name; empty for the file itself.
+    /// The item in the file, such as the name of a function; empty for the file itself.
     pub item: String,
     /// Its size, in the unit of the limit.
     pub size: usize,
-    /// What the finding names beside the size; may be empty.
+    /// Further words for the finding; may be empty.
     pub detail: String,
 }
 
@@ -50,7 +50,7 @@ struct Exception {
     size: usize,
 }
 
-/// What is over its limit and not excepted, and every exception that is not exact.
+/// Returns findings about sizes over their limit without an exception, and about exceptions that are not exact.
 pub fn findings(tree: &Tree, measures: &[Measure]) -> Vec<Finding> {
     let exceptions = match read(tree.text(FILE).unwrap_or_default()) {
         Ok(exceptions) => exceptions,
@@ -70,7 +70,7 @@ pub fn findings(tree: &Tree, measures: &[Measure]) -> Vec<Finding> {
 }
 
 impl Measure {
-    /// Counts the subjects of each file and item: one measure each, at the first line.
+    /// Counts the places of each file and item. Returns one measure for each item, at its first line.
     pub fn count(limit: &'static Limit, file: &str, places: impl IntoIterator<Item = (usize, String)>) -> Vec<Self> {
         let mut counted: BTreeMap<String, Self> = BTreeMap::new();
         for (line, item) in places {

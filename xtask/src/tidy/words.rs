@@ -5,7 +5,7 @@ use crate::finding::Finding;
 use crate::rust_source::{RustSource, is_test_file, words};
 use crate::tree::{Tree, room_of};
 
-/// Where a word is looked for.
+/// Where a word is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Where {
     /// Code of every file.
@@ -105,7 +105,7 @@ const BANNED: &[Banned] = &[
 /// Modules of std that a core may not name inside `use std::{…}` either.
 const STD_MODULES: [&str; 5] = ["fs", "net", "os", "env", "process"];
 
-/// Every banned word.
+/// Returns findings about all banned words.
 pub fn findings(tree: &Tree) -> Vec<Finding> {
     let cores = imports::cores(tree);
     let mut found = Vec::new();
@@ -163,7 +163,7 @@ fn check_words(path: &str, source: &RustSource<'_>, file: FileKind) -> Vec<Findi
     found
 }
 
-/// `use std::{fs, …}` names a module without writing `std::fs`.
+/// Finds modules in `use std::{fs, …}`, which names them without the text `std::fs`.
 fn check_std_groups(path: &str, source: &RustSource<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut depth_of_group = None;

@@ -1,4 +1,4 @@
-//! Helpers of the tests of Selvedge's binary: fabrics, files, and the checks of a fabric that is up.
+//! Helpers for tests of Selvedge's binary: fabrics, files, and the checks of a fabric that is up.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use selvedge_types::Guid;
 pub const LIMIT: Duration = Duration::from_secs(60);
 /// Pairs of end ports between which paths are traced, in both directions, in a full check.
 pub const PAIRS: usize = 200;
-/// Of the pairs; printed when a path is wrong.
+/// Seed for the choice of these pairs. It is printed when a path is wrong.
 const SEED: u64 = 1;
-/// Switches with tables that are read by `ibroute`, if there are more; `dump_fts` reads all of them.
+/// Largest number of switches of which `ibroute` reads the tables; `dump_fts` reads all tables.
 const ROUTES_MAX: usize = 40;
-/// End ports that are asked by `smpquery`.
+/// Number of end ports to which `smpquery` is applied.
 const QUERIES: usize = 8;
 
 /// A real cluster's listing; see the README beside it.
@@ -25,18 +25,18 @@ pub const CLUSTER: &str = concat!(
     "/../crates/topology/tests/fixtures/dgx-ndr-582.topo"
 );
 
-/// A fabric by its name, as text and as read.
+/// A fabric that a test names, as text and as read.
 pub struct Fabric {
-    /// Its ibsim net file.
+    /// The fabric as an ibsim net file.
     pub text: String,
-    /// Its contents.
+    /// Contents of the net file.
     pub net: Net,
-    /// What one manager can reach.
+    /// The parts of the fabric that one manager each can reach.
     pub planes: Vec<Plane>,
 }
 
 impl Fabric {
-    /// As `selvedge topology` makes it; a file is converted.
+    /// Makes the fabric with `selvedge topology`: `generate` for a name, `convert` for a file.
     pub fn new(lab: &PeerLab, spec: &str) -> Self {
         let verb = if Path::new(spec).is_file() {
             "convert"
@@ -55,21 +55,21 @@ impl Fabric {
     }
 }
 
-/// A fabric without the names that its file's format gives to nodes.
+/// Returns a fabric without the node names that depend on the file format.
 fn nameless(net: &Net) -> Net {
     let mut net = net.clone();
     net.nodes.values_mut().for_each(|node| node.id.clear());
     net
 }
 
-/// Files that a run of `selvedge` writes its plan into.
+/// The files into which a run of `selvedge` writes its plan.
 pub struct Outputs {
     lfts: PathBuf,
     lids: PathBuf,
 }
 
 impl Outputs {
-    /// In the lab's folder, named after `name`.
+    /// Names the files after `name`, in the lab's folder.
     pub fn new(lab: &PeerLab, name: &str) -> Self {
         let file = |end: &str| lab.folder().join(format!("{name}.{end}"));
         Self {
@@ -78,7 +78,7 @@ impl Outputs {
         }
     }
 
-    /// The options that ask for them.
+    /// Returns the options of `selvedge` that make it write these files.
     pub fn options(&self) -> [&str; 4] {
         [
             "--lfts-out",
@@ -88,19 +88,19 @@ impl Outputs {
         ]
     }
 
-    /// Their contents.
+    /// Reads the plan from the files.
     pub fn plan(&self) -> Plan {
         let read = |path| fs::read_to_string(path).unwrap();
         Plan::parse(&read(&self.lfts), &read(&self.lids)).unwrap()
     }
 }
 
-/// `--port` for a node of the simulator, or relay, named `base`.
+/// Returns the value of `--port` for a node of the simulator, or relay, named `base`.
 pub fn port(base: &str, node: &str) -> String {
     format!("ibsim:{base}/{node}")
 }
 
-/// Runs a manager at a node until there is nothing left to do, which must end well; returns its plan.
+/// Runs a manager at a node until there is nothing left to do. The manager must end with status 0. Returns its plan.
 pub fn run_once(lab: &PeerLab, base: &str, node: &str, more: &[&str]) -> Plan {
     let outputs = Outputs::new(lab, "once");
     let port = port(base, node);
@@ -113,8 +113,8 @@ pub fn run_once(lab: &PeerLab, base: &str, node: &str, more: &[&str]) -> Plan {
     outputs.plan()
 }
 
-/// Checks by every diagnostic that the fabric of this plane, with its manager at its own place, agrees with its file
-/// and this plan. Returns the survey.
+/// Checks with every diagnostic that the fabric of this plane, with its manager at the plane's `seat`, agrees with its
+/// file and this plan. Returns the survey.
 pub fn check_up(lab: &PeerLab, plane: &Plane, plan: &Plan, pairs: usize) -> Survey {
     let node = plane.seat.as_str();
     let survey = Survey::take(lab, node).unwrap();
@@ -139,7 +139,7 @@ pub fn assert_none(what: &str, found: &[String]) {
     assert!(found.is_empty(), "{what}: {} differences, first:\n{first}", found.len());
 }
 
-/// At most `count` items, first and last among them.
+/// Returns at most `count` of the items, evenly spread, with the first and the last among them.
 pub fn spread<T: Copy>(all: &[T], count: usize) -> Vec<T> {
     if all.len() <= count {
         return all.to_vec();
@@ -147,12 +147,12 @@ pub fn spread<T: Copy>(all: &[T], count: usize) -> Vec<T> {
     (0..count).map(|at| all[at * (all.len() - 1) / (count - 1)]).collect()
 }
 
-/// LID of the port at which clients of this node sit, asked along the empty route.
+/// Returns the LID of the port to which clients of this node attach. Asks along the empty directed route.
 pub fn lid_of(lab: &PeerLab, node: &str) -> u16 {
     own_port_info(lab, node).number("Lid").unwrap().try_into().unwrap()
 }
 
-/// True if the port of clients of this node shows IsSM.
+/// True if the port to which clients of this node attach shows IsSM.
 pub fn is_sm(lab: &PeerLab, node: &str) -> bool {
     // Source: IBA vol 1 §14.2.5.6: PortInfo.CapabilityMask.IsSM is bit 1.
     own_port_info(lab, node).number("CapMask").unwrap() & 0x2 != 0
@@ -162,7 +162,7 @@ fn own_port_info(lab: &PeerLab, node: &str) -> Fields {
     Fields::parse(&lab.output(node, "smpquery", &["-D", "portinfo", "0"]).unwrap())
 }
 
-/// Waits until the SM at `lid` shows this state, as in `SMINFO_MASTER`; asked from `node`.
+/// Waits until the SM at `lid` shows this state, for example `SMINFO_MASTER`. Asks from `node`.
 pub fn wait_sm_state(lab: &PeerLab, node: &str, lid: u16, state: &str) -> SmInfo {
     let text = lid.to_string();
     let last = std::cell::RefCell::new(String::new());
@@ -181,7 +181,7 @@ pub fn wait_sm_state(lab: &PeerLab, node: &str, lid: u16, state: &str) -> SmInfo
     found.unwrap()
 }
 
-/// Starts `selvedge emulate` under the lab's name and waits until clients can attach.
+/// Starts `selvedge emulate` under the lab's socket name and waits until clients can attach.
 pub fn emulate(lab: &PeerLab, spec: &str) -> Running {
     let mut running = lab
         .start_daemon(&["emulate", "--fabric", spec, "--serve", lab.base()])
@@ -194,7 +194,7 @@ pub fn emulate(lab: &PeerLab, spec: &str) -> Running {
     running
 }
 
-/// Breaks something on the emulator that was started first, as `selvedge fault` does.
+/// Injects a fault on the emulator that was started first in this lab, as `selvedge fault` does.
 pub fn fault(lab: &PeerLab, fault: &str) {
     let folders = fs::read_dir(lab.folder()).unwrap();
     let mut sockets: Vec<PathBuf> = folders.map(|entry| entry.unwrap().path().join("api.sock")).collect();
@@ -204,8 +204,8 @@ pub fn fault(lab: &PeerLab, fault: &str) {
     lab.selvedge(&arguments).unwrap().success().unwrap();
 }
 
-/// The verdict of `selvedge verify` on the tables that were read back, on the fabric that `ibnetdiscover` sees from
-/// `node`: its exit code and its output.
+/// Runs `selvedge verify` on the tables in the survey and on the fabric that `ibnetdiscover` sees from `node`. Returns
+/// the exit code and the output.
 pub fn judge(lab: &PeerLab, node: &str, survey: &Survey) -> (Option<i32>, String) {
     let file = |name: &str, text: &str| {
         let path = lab.folder().join(name);
@@ -221,7 +221,8 @@ pub fn judge(lab: &PeerLab, node: &str, survey: &Survey) -> (Option<i32>, String
     (said.status.code(), format!("{}{}", said.stdout, said.stderr))
 }
 
-/// The text of an error's line, which must have this code; nothing may have panicked.
+/// Checks the exit code and the error of a program that ended: the error must have this code, and nothing may have
+/// panicked.
 pub fn assert_coded(finished: &selvedge_conformance::Finished, exit: i32, code: &str) {
     let said = &finished.stderr;
     assert_eq!(finished.status.code(), Some(exit), "{said}");

@@ -6,15 +6,15 @@ use selvedge_config::{OpenSmConf, OpenSmOption, Treatment, parse_opensm_conf};
 
 /// A test of an option's effect, beyond parsing.
 struct Shown {
-    /// As the table names it.
+    /// Name of the test in the table of the page.
     name: &'static str,
-    /// Its file.
+    /// File of the test.
     file: &'static str,
-    /// Its name; empty: the file is a scenario.
+    /// Name of the test's function; empty: the file is a scenario.
     test: &'static str,
-    /// The effect that it tests.
+    /// The effect that the test shows.
     what: &'static str,
-    /// The options that it tests.
+    /// The options that the test covers.
     options: &'static [&'static str],
 }
 
@@ -300,7 +300,7 @@ fn the_page_is_true() {
     );
 }
 
-/// Each test that the page names exists, and so does each option that it is named for.
+/// Each test that the page names exists, and each option that the page lists for a test exists and has an effect.
 #[test]
 fn what_is_named_is_there() {
     for shown in SHOWN {
@@ -323,7 +323,7 @@ fn what_is_named_is_there() {
     }
 }
 
-/// Settings of a file, without the treatment of its lines.
+/// Returns the settings of a file and the treatment of each line; the settings do not contain the findings.
 fn settings(text: &str) -> (OpenSmConf, Vec<Treatment>) {
     let mut conf = parse_opensm_conf(text, Path::new("opensm.conf")).unwrap();
     let treatments = std::mem::take(&mut conf.findings);

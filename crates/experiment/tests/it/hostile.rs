@@ -66,7 +66,8 @@ fn corpus() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")
 }
 
-/// Whole files, and the same with lines left out, doubled and changed: what a fuzzer starts from.
+/// Returns the inputs that a fuzzer starts from: whole files, and the same files with lines left out, doubled and
+/// changed.
 ///
 /// The changes come from a fixed multiplicative generator, so that the files are the same wherever they are made.
 fn seeds() -> Vec<(String, String)> {
@@ -107,7 +108,7 @@ fn seeds() -> Vec<(String, String)> {
     seeds
 }
 
-/// `SELVEDGE_BLESS=1` writes the seeds; what a fuzzer found is added by hand and stays.
+/// Runs the stored corpus. `SELVEDGE_BLESS=1` writes the seeds; inputs that a fuzzer found are added by hand and stay.
 #[test]
 fn the_stored_corpus_holds() {
     if std::env::var_os("SELVEDGE_BLESS").is_some() {

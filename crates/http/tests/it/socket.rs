@@ -147,7 +147,7 @@ fn only_a_socket_is_replaced() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// Asks until it holds, a minute at most.
+/// Waits until a condition holds, one minute at most.
 fn until(what: &str, holds: impl Fn() -> bool) {
     let begin = Instant::now();
     while !holds() {

@@ -31,7 +31,8 @@ fn with(rmpp: Rmpp) -> Mad {
     mad
 }
 
-/// Pieces of `length` bytes over a wire that loses so many of a hundred datagrams.
+/// Sends `length` bytes in pieces over a wire that loses `lost` of each hundred datagrams. Returns the data sent, the
+/// data received, and the number of datagrams.
 fn transfer(length: usize, piece: usize, lost: u64) -> (Vec<u8>, Option<Vec<u8>>, u32) {
     let data: Vec<u8> = (0..length).map(|i| (i % 251) as u8).collect();
     let mut rest = data.clone();

@@ -33,7 +33,7 @@ pub fn range(text: &str) -> Vec<u64> {
     }
 }
 
-/// Time this thread has had a processor: what counts on a machine that is busy with other things.
+/// Returns the processor time of this thread in ms, which other processes on a busy machine do not change.
 pub fn cpu_ms() -> f64 {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let ns = schedstat

@@ -114,7 +114,8 @@ impl Ways {
         }
     }
 
-    /// Puts destination switches onto lanes: the lane of each, and how many there are. `None` if they do not suffice.
+    /// Assigns destination switches to lanes. Returns the lane of each, and the number of lanes in use; `None` if the
+    /// lanes do not suffice.
     fn place(&self, mut lanes: Lanes<'_>, bearing: &[bool], is_wanted: &[bool]) -> Option<(Vec<u8>, u8)> {
         let mut lane_of = vec![0; self.switches];
         let wanted = || (0..self.switches).filter(|&s| is_wanted[s]);
@@ -138,7 +139,8 @@ impl Ways {
 struct Tree {
     /// Switches of the tree, nearest first.
     order: Vec<u32>,
-    /// The switch above each and the channel from there, [`NONE`] for the root and for switches that are not in it.
+    /// By switch: the switch above it and the channel from that switch to it; [`NONE`] for the root and for switches
+    /// that are not in the tree.
     parent: Vec<(u32, u32)>,
     is_in: Vec<bool>,
 }

@@ -40,7 +40,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Largest number of passes over all next hops once all loads are known; most fabrics need fewer.
 const ROUNDS: usize = 24;
 
-/// Number of trees for which room is searched.
+/// If one lane is enough for routes: the number of roots from which a multicast tree is tried that fits on the same
+/// lane.
 const TREES: usize = 16;
 
 /// A LID to route.
@@ -207,7 +208,7 @@ fn far_from_hosts(graph: &Graph, spread: &Spread<'_>) -> Vec<usize> {
     near
 }
 
-/// Returns the turns of trees of shortest paths from a switch, and from one of each other part.
+/// Returns the turns of a tree of shortest paths from `root`, and of one such tree in each other part of the fabric.
 fn tree_turns(graph: &Graph, root: usize) -> Vec<(u32, u32)> {
     let (channels, reverses) = (graph.channels(), graph.reverses());
     let mut links: Vec<Vec<u32>> = vec![Vec::new(); graph.switches()];

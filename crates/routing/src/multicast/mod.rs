@@ -101,7 +101,7 @@ struct Planner<'a> {
     hops: BTreeMap<u32, Vec<u16>>,
     /// By switch: number of groups of which it is the root.
     rooted: Vec<u32>,
-    /// Groups on each cable.
+    /// By cable: number of groups that use it.
     load: Vec<u32>,
     trees: Trees,
 }
@@ -159,7 +159,8 @@ impl<'a> Planner<'a> {
             .map(|s| s.0)
     }
 
-    /// Returns the links to which both ends copy, each by the end that is found first.
+    /// Returns the links of a group's tree in force: those with both ends in the multicast tables. Each link is
+    /// directed from the switch with the lower number.
     fn in_force(&self, mlid: Lid) -> Vec<Arc> {
         let held = self.request.held;
         let mut arcs = Vec::new();

@@ -89,7 +89,7 @@ pub struct Ground<'a> {
     pub can: &'a dyn Fn(&Arc) -> bool,
     /// True for cables that are preferred.
     pub is_first: &'a dyn Fn(u32) -> bool,
-    /// Others are tried in another order with each number but 0.
+    /// 0: cables that are not preferred are tried by number. Each other value gives another order.
     pub shuffle: u32,
 }
 

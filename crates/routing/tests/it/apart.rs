@@ -104,7 +104,7 @@ fn found(name: &str, fabric: &Fabric, (engine, lmc, lanes, effort): (Engine, u8,
     })
 }
 
-/// In percent, never 100.0 where one pair is missing.
+/// Formats a share in percent; never as 100.0 if one pair is missing.
 fn percent(share: f64) -> String {
     format!("{:.1}", (share * 1_000.0).floor() / 10.0)
 }
@@ -166,7 +166,8 @@ fn ways_are_as_on_the_page() {
     );
 }
 
-/// Any fabric, any LMC, any number of lanes: no finding of the judge, and no fewer pairs with two paths than this.
+/// On any fabric, with any LMC and number of lanes, the judge finds nothing; and the share of pairs with two paths
+/// apart stays above a limit.
 #[test]
 fn random_fabrics_with_further_lids_are_judged() {
     let mut shares = [(0.0, 0.0); 2];
@@ -209,8 +210,8 @@ fn nearly_all_pairs_of_random_graphs_have_two_ways() {
     }
 }
 
-/// On a whole tree the two LIDs of `fat-tree` never share a cable. With a lost link, the detour of one may be the path
-/// of the other.
+/// On a whole tree the two LIDs of a port never share a cable with `fat-tree`. With a lost link, the detour of one LID
+/// may use the path of the other.
 #[test]
 fn trees_whole_and_less_any_one_link() {
     let share = |spec: &str, fabric: &Fabric| {
@@ -236,7 +237,8 @@ fn trees_whole_and_less_any_one_link() {
     }
 }
 
-/// Slow links, hosts on two rails, two ports of a host on different switches: judged as any other.
+/// Fabrics with slow links, with hosts on two rails, and with two ports of a host on different switches are judged like
+/// any other.
 #[test]
 fn unequal_links_and_rails() {
     let mut fabric = fabric("random:switches=24,degree=4,hosts=2,seed=5", "0");

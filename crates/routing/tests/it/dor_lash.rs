@@ -58,7 +58,8 @@ fn the_order_of_dimensions_is_what_keeps_a_mesh_safe() {
     assert!(judged(&fabric, &minhop).count_of(Kind::HostCycle) > 0);
 }
 
-/// Lanes of `lash` beside the number that OpenSM, which assigns lanes to pairs of switches, reported.
+/// The number of lanes of `lash`, compared with the number that OpenSM reported (it assigns lanes to pairs of
+/// switches).
 #[test]
 fn lash_on_lanes() {
     let mut report = String::new();

@@ -136,8 +136,7 @@ fn moved(before: &Tables, after: &Tables) -> Vec<(SwitchIdx, Lid)> {
         .collect()
 }
 
-/// True if the entry led over the lost link, or to a switch from which the destination can no longer be reached by the
-/// next hops of before; both ends of the link, and all switches that sent to hosts over it, must change.
+/// True if a lost link may change an entry: the route that begins with it led over the link, or did not arrive.
 fn must_move(whole: &Fabric, lids: &Lids, before: &Tables, lost: (PortRef, PortRef), at: (SwitchIdx, Lid)) -> bool {
     let Some(way) = common::walk(whole, lids, before, at.0, at.1) else {
         return true;

@@ -14,7 +14,8 @@ use selvedge_sim::{Par, Seed};
 use selvedge_types::Lid;
 
 /// Entries of `before` towards hosts that lead nowhere on the fabric of `truth`: over a lost link, or to a switch
-/// without a path. First those of switches with another path, which must move; second all.
+/// without a path. The first set has the entries of switches with another path, which must move; the second set has
+/// all.
 fn dead_entries(fabric: &Fabric, truth: &Truth, lids: &Lids, before: &Tables) -> (Entries, Entries) {
     let (mut must, mut may) = (BTreeSet::new(), BTreeSet::new());
     for (lid, owner) in lids.by_lid().filter(|(_, o)| is_host(fabric, *o)) {
@@ -38,7 +39,7 @@ fn dead_entries(fabric: &Fabric, truth: &Truth, lids: &Lids, before: &Tables) ->
     (must, may)
 }
 
-/// All entries that must move did, and no other did that had no reason to.
+/// Asserts that all entries of `must` have moved, and no entry outside `may`.
 fn assert_least(what: &str, did: &Entries, (must, may): &(Entries, Entries)) {
     let (stayed, needless): (Vec<_>, Vec<_>) = (must.difference(did).collect(), did.difference(may).collect());
     assert!(stayed.is_empty(), "{what}: dead entries stay {stayed:?}");

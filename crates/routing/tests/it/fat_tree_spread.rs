@@ -12,8 +12,8 @@ use selvedge_sim::{Par, Seed};
 use selvedge_types::Lid;
 use selvedge_verify::{ContentionOptions, JudgeOptions, Subject, contention, verify};
 
-/// Largest load of the fullest link after a rebalance: no more than before, in trees of two levels a share more than in
-/// the whole tree.
+/// Returns the load that the fullest link may have after a rebalance: as before; or, in trees of two levels, a multiple
+/// of the load in the whole tree, if that is larger.
 fn allowed(spec: &str, before: u64) -> u64 {
     let whole = spec.split_once("remove-links").map_or(spec, |(whole, _)| whole);
     let (times, by) = match whole {

@@ -1,4 +1,4 @@
-//! First plans of trees that lack links or switches: nothing is in force that could be kept, so they are as even as
+//! First plans of trees that lack links or switches: as no entries in force must be kept, these plans are as even as
 //! tables that are balanced from scratch. Each result is judged.
 
 use std::collections::BTreeSet;
@@ -40,8 +40,8 @@ fn without_switches(fabric: &Fabric, percent: usize, seed: Seed) -> Fabric {
     builder.finish().unwrap()
 }
 
-/// Compares a first plan with the better of both ways to make tables afresh, as a rebalance takes it; false if the
-/// fabric is no tree any more in which hosts reach all agents.
+/// Compares a first plan with the rebalanced plan: the better of a first plan and `--rebalance full`. Returns false if
+/// `fat-tree` refuses the fabric.
 fn is_as_even(what: &str, fabric: &Fabric) -> bool {
     let lids = common::number(fabric, 0);
     let first = Options::default();

@@ -123,7 +123,7 @@ fn peaks(spec: &str, lost: &str, seed: u64) -> (u64, u64, u8) {
     (spread.figures.load.max, safe.figures.load.max, dfsssp.lanes)
 }
 
-/// Whole trees, with and without parallel links, are spread evenly: what switches receive does not disturb it.
+/// Whole trees, with and without parallel links, are spread evenly: packets to switches do not disturb the balance.
 #[test]
 fn whole_trees_are_spread_evenly() {
     assert_eq!(peaks("sx6536", "0", 0), (306, 306, 1));

@@ -46,7 +46,7 @@ fn hosts(fabric: &Fabric) -> Vec<Guid> {
     hosts.map(|(_, port)| port.guid).collect()
 }
 
-/// Lanes of routes, and the one of copies, if they have one of their own.
+/// Number of lanes of routes, and the lane of copies if copies have a lane of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Lanes {
     routes: u8,
@@ -63,7 +63,7 @@ impl Lanes {
         Self { routes, copies }
     }
 
-    /// The level of groups.
+    /// Returns the service level of groups.
     fn level(self) -> Sl {
         self.copies.map_or_else(Sl::default, |_| COPIES_LEVEL)
     }
@@ -92,17 +92,17 @@ fn groups(fabric: &Fabric, rng: &mut Rng, sl: Sl) -> MulticastGroups {
     groups
 }
 
-/// The means that were needed for trees that the judge accepts.
+/// Number of cases, and how many of them needed each means until the judge accepted the trees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Needed {
     cases: u32,
-    /// Trees laid without regard to routes could deadlock.
+    /// Cases in which trees made without regard to routes could deadlock.
     beside: u32,
-    /// Members are left apart.
+    /// Cases in which members were left apart.
     apart: u32,
-    /// The same while all links are there.
+    /// Cases in which members were left apart although no link was lost.
     whole: u32,
-    /// Groups had to be taken apart first.
+    /// Cases in which the old trees had to be removed first.
     taken: u32,
 }
 
@@ -216,7 +216,8 @@ fn route(engine: Engine, fabric: &Fabric, lids: &Lids, (lanes, previous): (u8, O
     engine.route(fabric, lids, &options, Seed(0), Par::Sequential).ok()
 }
 
-/// Routes with an engine, loses links one after another and has it repair its tables; trees follow each time.
+/// Routes with an engine, then loses links one after another; the engine repairs its tables, and trees are planned
+/// after each loss.
 fn check(spec: &str, engine: Engine, lanes: Lanes, losses: usize) -> Needed {
     let fabric = generated(spec);
     let lids = common::number(&fabric, 0);
@@ -306,8 +307,8 @@ fn every_engine_leaves_room_for_trees() {
     }
 }
 
-/// What fits on one lane is not enough: routes took the turns that any tree of this fabric needs. Where they need one
-/// lane of several, copies are on it too.
+/// In a small fabric routes of `dfsssp` can take the turns that any tree needs. So it is not enough that routes fit on
+/// one lane. If they need only one of several lanes, copies are on it too.
 #[test]
 fn dfsssp_leaves_room_on_one_lane_in_a_small_fabric() {
     for lanes in [Lanes::shared(1), Lanes::shared(2), Lanes::own(2)] {

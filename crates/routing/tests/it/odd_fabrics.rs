@@ -32,7 +32,7 @@ fn judged(fabric: &Fabric, lids: &Lids, routed: &Routed) -> Verdict {
     verify(subject, &JudgeOptions::default())
 }
 
-/// Routes a fabric by all engines on 1 to 15 lanes; gives the number of plans without an error.
+/// Routes a fabric by all engines on 1 to 15 lanes; returns the number of plans without an error.
 fn check(name: &str, fabric: &Fabric) -> u32 {
     let mut good = 0;
     for lmc in [0, 2] {
@@ -63,7 +63,7 @@ fn check(name: &str, fabric: &Fabric) -> u32 {
     good
 }
 
-/// What every engine of those that never refuse gives: on two LMCs and five numbers of lanes.
+/// Number of plans of one engine that never refuses: for two LMCs and five numbers of lanes.
 const EACH: u32 = 10;
 
 #[test]

@@ -1,5 +1,5 @@
-//! Steps back to balance: each is whole, within its budget, nearer to the goal, and makes no link fuller than the
-//! busiest.
+//! Steps back to balance: after each step all routes arrive, the budget of blocks is kept, the goal is nearer, and no
+//! link is fuller than the busiest one was.
 
 use crate::common::tree::{make, with_previous};
 use selvedge_fabric::{Fabric, LinkState, PortRef};

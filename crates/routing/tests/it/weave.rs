@@ -217,8 +217,8 @@ fn known_bad_cases_are_bad_and_weave_is_not() {
     assert!(judged(&fabric, &lids, &one_lane).count_of(Kind::HostCycle) > 0);
 }
 
-/// Of all pairs of a switch and a host, in percent: for each further LID, the pairs with a path that shares no link
-/// with the path to the first; and at last, the pairs with such a path to any of them.
+/// In percent of all pairs of a switch and a host: for each further LID of the host, the pairs with a path that shares
+/// no link with the path to the first LID; and last, the pairs for which any further LID has such a path.
 fn disjoint(fabric: &Fabric, lids: &Lids, routed: &Routed) -> Vec<f64> {
     let links = |from: SwitchIdx, lid: Lid| -> BTreeSet<(SwitchIdx, SwitchIdx, u8)> {
         let way = common::walk(fabric, lids, &routed.tables, from, lid).unwrap();

@@ -13,10 +13,10 @@ use selvedge_types::{Lid, PhysState, PortNum, PortState};
 use selvedge_verify::phases::{Links, PhaseOptions, PhaseStep, Proposal, Write, prove};
 use selvedge_verify::{JudgeOptions, Subject, verify};
 
-/// How repairs went.
+/// Counts the repairs and their results.
 #[derive(Debug, Default)]
 struct Tally {
-    /// All that were tried.
+    /// Number of repairs that were tried.
     all: usize,
     in_place: usize,
     without_wait: usize,

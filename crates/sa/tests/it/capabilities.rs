@@ -107,7 +107,8 @@ fn clients_find_the_bits_that_they_ask_for() {
     assert_eq!(f::CAPABILITIES.get(&told.rows[0]) >> 13 & 1, 1, "srp_daemon's question");
 }
 
-/// A query returns the ports with the requested capabilities, or all ports, but never all if some lack them.
+/// A query finds the ports with exactly the requested capabilities; with bit 31 of the modifier, the ports with at
+/// least these.
 #[test]
 fn capabilities_of_ports_are_compared() {
     use records::port_info as f;

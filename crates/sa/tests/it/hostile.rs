@@ -267,7 +267,7 @@ mod segments {
     }
 }
 
-/// Long and short subscriptions of one host: other subscribers still get reports.
+/// A host that never answers reports loses its subscriptions; other subscribers still get reports.
 #[test]
 fn who_never_answers_reports_is_forgotten() {
     use records::inform_info as f;

@@ -10,7 +10,7 @@ use selvedge_types::{Lid, Sl, Vl};
 use selvedge_wire::sa::{Field, Layout, Rmpp, RmppFlags, RmppStatus, SaData, SaStatus, records};
 use selvedge_wire::{Method, Status};
 
-/// 8 switches of 4 ports in 3 levels would be more; this one has 4 leaves, 2 spines and 8 hosts.
+/// A tree of 4 leaves, 2 spines and 8 hosts.
 const TREE: &str = "pgft:m=2x4,w=1x2,p=1x1";
 
 fn tree() -> Bench {

@@ -65,7 +65,7 @@ struct Reader<'a> {
     has_header: bool,
     current: Option<Current>,
     top: Lid,
-    /// Ranges are in hexadecimal, as in ibroute and dump_fts.
+    /// True if LID ranges are in hexadecimal, as ibroute and dump_fts print them.
     is_diags: bool,
     tables: BTreeMap<SwitchIdx, Table>,
     owners: BTreeMap<Lid, PortRef>,

@@ -206,7 +206,7 @@ fn remove_links(recipe: &Recipe, cables: &mut Vec<(End, End)>) -> Result<(), Spe
     Ok(())
 }
 
-/// Ports were counted before memory was allocated: at most 254.
+/// Converts a port number. It is at most 254, because sizes are checked before memory is allocated.
 fn port_number(port: u32) -> u8 {
     u8::try_from(port).unwrap_or(u8::MAX)
 }

@@ -17,7 +17,8 @@ fn recipe(spec: &str) -> Recipe {
     }
 }
 
-/// Switches, hosts, cables between switches, cables to hosts.
+/// Compares a generated fabric with the expected numbers of switches, hosts, cables between switches and cables to
+/// hosts.
 fn check(spec: &str, want: [usize; 4]) {
     let summary = Summary::of(&fabric(spec));
     let found = [

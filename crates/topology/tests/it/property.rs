@@ -120,7 +120,7 @@ fn read_everything(bytes: &[u8]) {
     }
 }
 
-/// What the others damage comes back as it is, if it is whole.
+/// The files that other tests damage are read without an error, and survive a round trip, as long as they are whole.
 #[test]
 fn whole_files_come_back() {
     for bytes in [UP, NET] {

@@ -138,7 +138,8 @@ impl Tree {
         }
     }
 
-    /// Ancestors and descendants directly; between the upper levels of different planes through a leaf.
+    /// Returns the egress from a switch to another switch: straight up or down if one is above the other; between upper
+    /// levels of different planes through a leaf.
     fn to_switch(&self, at: (usize, usize, usize), to: (usize, usize, usize)) -> u8 {
         let (down, up) = (|n: usize| (1 + n) as u8, |n: usize| (self.k + 1 + n) as u8);
         let ((level, a, b), (to_level, to_a, to_b)) = (at, to);

@@ -1,10 +1,11 @@
 //! Computes how long packets in flight must be considered after a change, even if the entries on their path have
 //! changed again.
 //!
-//! At some time, each packet that was in flight during the change is at a place where a later packet could be too, and
-//! may have come there in the same way. From then on the change need not be considered, because the proof for later
-//! packets covers these packets. Such a packet leaves its switch within one packet lifetime, by any entry. It leaves
-//! the next switch within another lifetime, by an entry that was in force after the change.
+//! Consider a packet that was in flight during the change. In the end it is at a place to which a packet sent later
+//! could have come in the same way. From then on the proof for later packets covers it, so the change need not be
+//! considered any more. How long does that take? The packet leaves its present switch within one packet lifetime, by an
+//! old or a new entry. It leaves the next switch within another lifetime, by an entry that was in force after the
+//! change.
 //!
 //! The agents of all switches send to hosts, so towards hosts two lifetimes are enough. Only hosts send to switches. At
 //! a switch where no packet of a host passes under any entry in force, the old packet is followed further, for one

@@ -300,7 +300,8 @@ struct Known {
     joins: Option<usize>,
 }
 
-/// Proves steps with waits that are compared with the drain bound of these lifetimes.
+/// Proves the steps of a proposal. A wait counts only if it is at least as long as the drain bound that follows from
+/// `lifetimes` (LifeTimeValues of switches).
 fn of_proposal(
     subject: Subject<'_>,
     standing: Option<&StandingTurns>,
@@ -363,7 +364,8 @@ struct Counted<'a> {
 }
 
 impl Counted<'_> {
-    /// Removes the waits that are too short, on the trial of the proposal.
+    /// Removes the waits that are too short, one after another, shortest first. After each removal the trial shows how
+    /// long the others must be.
     fn look(&mut self, trial: &Trial<'_>, lifetimes: &[u8], options: &PhaseOptions) {
         loop {
             let needed = lifetimes_of_waits(trial, &self.proposal.steps, options);

@@ -177,7 +177,7 @@ impl<'a> Trial<'a> {
         bad.collect()
     }
 
-    /// Returns these steps for the segments of the given waits.
+    /// Does the same as [`Self::audit_segments`], for the segments that these waits give.
     pub fn audit(&self, waits: &[bool], upto: Traffic) -> Vec<Bad> {
         self.audit_segments(&self.segments(waits), waits, upto)
     }

@@ -41,7 +41,7 @@ pub fn is_asleep(fabric: &Fabric, at: PortRef) -> bool {
 }
 
 impl Wake {
-    /// Returns all such links of a fabric.
+    /// Returns the links of a fabric that are trained but carry no packets yet.
     #[must_use]
     pub fn of(fabric: &Fabric) -> Self {
         let sleeps = |at: &PortRef| is_asleep(fabric, *at);
@@ -74,7 +74,7 @@ impl Wake {
         wake
     }
 
-    /// Returns only the links.
+    /// Does the same as [`Self::of_changes`], but returns only the links, not the entries.
     fn of_links(fabric: &Fabric, changes: &ChangeSet) -> Self {
         let of_all = Self::of(fabric);
         let is_asleep = |end| of_all.asleep.contains(&end);

@@ -94,7 +94,8 @@ struct Rest<'a> {
     round: u32,
     /// By channel: the round in which packets of current sources reach it.
     marked: Vec<u32>,
-    /// By channel: the round, and the number of unknown dependencies that packets on it still make.
+    /// By channel: the round, and the number of dependencies that packets on it still make and that the entries in
+    /// force do not make.
     known: Vec<(u32, u32)>,
     path: Vec<u32>,
 }
@@ -172,7 +173,8 @@ impl<'a> Rest<'a> {
         most
     }
 
-    /// Returns the number of unknown dependencies that packets on a channel still make from there on.
+    /// Returns the number of dependencies that packets on a channel still make from there on, and that the entries in
+    /// force do not make.
     fn behind(&mut self, channel: u32) -> u32 {
         let mut at = channel;
         self.path.clear();
@@ -203,7 +205,8 @@ impl<'a> Rest<'a> {
     }
 }
 
-/// Arrays for the longest path of one window, reused for the next. Known dependencies are not considered.
+/// Arrays for the longest path of one window, reused for the next. Dependencies that the entries in force make do not
+/// count.
 struct Ways<'a> {
     net: &'a Net,
     /// Channels in turns.

@@ -15,7 +15,8 @@ use crate::standing::shape::{Goal, NOWHERE, Shape};
 pub struct Count {
     /// Number of LIDs to which packets from hosts make this turn.
     pub from_hosts: u16,
-    /// LIDs of hosts (and LIDs without a live owner) with packets from any switch or host that make it.
+    /// Number of LIDs of hosts, and of LIDs without a live owner, to which packets from any switch or host make this
+    /// turn.
     pub to_hosts: u16,
     /// Number of LIDs of switches to which packets from any switch or host make this turn.
     pub to_switches: u16,
@@ -43,7 +44,7 @@ impl Count {
     }
 }
 
-/// The greatest load, and the number of channels that have it. 0: only an upper bound is known.
+/// The greatest load, and the number of channels that have it. If that number is 0, the load is only an upper bound.
 #[derive(Clone, Copy, Debug, Default)]
 struct Greatest {
     load: u32,
@@ -106,7 +107,7 @@ pub struct Sums {
     pub host_pairs: u64,
     /// Packets from hosts that are not delivered, one to each LID.
     pub lost: u64,
-    /// Pairs (switch, LID) where packets end that should not.
+    /// Number of pairs (switch, LID) for which packets at the switch are dropped or delivered to a wrong port.
     pub dead_ends: u64,
 }
 
@@ -300,7 +301,7 @@ impl Coming {
     pub const MANY: u32 = 3;
 }
 
-/// One LID at one switch.
+/// A LID: where its entries and counts are stored.
 #[derive(Clone, Copy, Debug)]
 struct Spot {
     /// Index of the first row of the LID's block.

@@ -348,7 +348,8 @@ impl Standing {
         )
     }
 
-    /// Returns the address ranges of its largest parts, so that the caller can ask for larger memory pages.
+    /// Returns the address ranges of the largest parts of the proof, so that the caller can ask for larger memory
+    /// pages.
     #[must_use]
     pub fn memory(&self) -> [Range<usize>; 3] {
         let Flows { rows, pairs, sums, .. } = &self.flows;

@@ -169,7 +169,8 @@ impl Standing {
         })
     }
 
-    /// Does the same with the precomputed dependencies of packets in flight. May fail although the transition is safe.
+    /// Does the same as [`Self::safe_way`], with the precomputed dependencies of packets in flight. May fail although
+    /// the transition is safe.
     fn prepared_way(
         &mut self,
         flips: &[(usize, bool)],

@@ -29,7 +29,7 @@ fn between_waits<'a>(fabric: &Fabric, changes: &ChangeSet, steps: &'a [Vec<Entry
     parts
 }
 
-/// Returns the entries after some steps.
+/// Returns the last value of each entry that these steps write.
 pub(super) fn last(steps: &[Vec<Entry>]) -> Vec<Entry> {
     let mut entries = steps.concat();
     // The last of several changes of one entry counts.

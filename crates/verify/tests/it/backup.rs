@@ -11,7 +11,7 @@ use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
 /// The switch at the top.
 const ROOT: u32 = 2;
 
-/// Two leaves, two spines, and what leads around a link between a leaf and a spine.
+/// Two leaves and two spines, and a change set that routes around a link between a leaf and a spine.
 struct Bench {
     fabric: Fabric,
     plan: Plan,

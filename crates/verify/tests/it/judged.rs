@@ -102,7 +102,8 @@ fn compare(fabric: &Fabric, plan: &Plan, what: &str) -> Vec<Class> {
     classes
 }
 
-/// True if assigned and planned LIDs differ, if a live end port has none, or if a switch would not look up all of them.
+/// True if assigned and planned LIDs differ, if a live end port has none, or if LinearFDBTop of a switch is below the
+/// highest LID.
 fn mismatched(fabric: &Fabric, plan: &Plan) -> bool {
     let is_used = |at: PortRef| at.port == PortNum::MANAGEMENT || fabric.link_is_up(at);
     let mut ends = fabric.end_ports().filter(|(at, _)| is_used(*at));
@@ -338,7 +339,7 @@ fn wrong_lids() {
     assert!(clean > 100, "{clean}");
 }
 
-/// Not one entry but all of a few LIDs, from shortest ways.
+/// Replaces all entries of a few LIDs by shortest paths, instead of a single entry.
 #[test]
 fn detours_of_whole_lids() {
     let (seen, clean) = run("detour", None, |fabric, plan, rng| {
@@ -354,7 +355,7 @@ fn detours_of_whole_lids() {
     assert!(clean > 300, "{clean}");
 }
 
-/// Not one entry: everything in one service level.
+/// Puts everything in one service level, instead of a change of one entry.
 #[test]
 fn another_service_level() {
     let (seen, clean) = run("sl", None, |_, plan, rng| {
@@ -364,7 +365,7 @@ fn another_service_level() {
     assert!(clean > 300, "{clean}");
 }
 
-/// Two ports have changed LIDs, the tables do not know.
+/// Swaps the LIDs of two ports, but leaves the tables as they are.
 #[test]
 fn swapped_lids() {
     let (seen, _) = run("swap", None, |_, plan, rng| {

@@ -165,7 +165,8 @@ fn check(name: &str, fabric: &Fabric, tables: impl Fn(&Fabric, &Lids) -> Tables,
     }
 }
 
-/// Entries that all legal plans change, and the fewest switches that one changes entries of.
+/// Returns the entries that all legal plans change, and the smallest number of switches with changed entries in any
+/// legal plan.
 fn tried(fabric: &Fabric, lids: &Lids, tables: &Tables, lost: &[PortRef]) -> (BTreeSet<(u32, Lid)>, u64) {
     let is_lost = |at: PortRef| lost.contains(&at) || fabric.peer(at).is_some_and(|peer| lost.contains(&peer));
     let switches: Vec<SwitchIdx> = fabric.switches().indices().collect();

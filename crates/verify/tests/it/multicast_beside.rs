@@ -140,7 +140,7 @@ impl World {
             && far.is_some_and(|far| self.fabric.switch_index(far.node).is_some())
     }
 
-    /// Follows a packet of each end port to each LID, but for those between switches.
+    /// Follows a packet from each end port to each LID, except from switch to switch.
     fn routes(&self, tables: &Tables, (levels, map): OnLanes<'_>) -> Waits {
         let mut waits = Waits::new();
         for (from, _) in self.lids.iter() {

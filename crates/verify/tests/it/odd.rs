@@ -21,7 +21,7 @@ fn cyclic(verdict: &Verdict) -> Option<Traffic> {
     })
 }
 
-/// Returns the same from the transition that changes nothing.
+/// Returns the traffic of the cycle that the proof of a transition without changes reports, if any.
 fn cyclic_at_rest(subject: Subject<'_>) -> Option<Traffic> {
     let options = PhaseOptions {
         switch_pairs: Severity::Error,
@@ -38,8 +38,8 @@ fn cyclic_at_rest(subject: Subject<'_>) -> Option<Traffic> {
     }
 }
 
-/// Judges a fabric with up-then-down paths and, for checks that need no good plan, shortest paths. Returns the kinds of
-/// findings.
+/// Judges a fabric with up-then-down paths and, for checks that need no good plan, shortest paths. Compares the kinds
+/// of findings with `want`, and returns a verdict.
 fn check(fabric: &Fabric, want: &[&str]) -> Verdict {
     for lmc in [0, 3] {
         let lids = support::lids(fabric, lmc);

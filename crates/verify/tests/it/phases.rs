@@ -110,7 +110,8 @@ fn random_case(rng: &mut Rng) -> Case {
     }
 }
 
-/// Mostly one level for all; else two, which some LIDs change.
+/// Returns the service levels before and after: mostly one level for all LIDs; else two levels, and some LIDs change
+/// between them.
 fn random_levels(lids: &Lids, draw: &mut impl FnMut(usize) -> usize) -> [ServiceLevels; 2] {
     if draw(4) > 0 {
         return [ServiceLevels::default(), ServiceLevels::default()];
@@ -209,7 +210,8 @@ fn lids_of(lids: &Lids) -> Vec<Lid> {
     lids.by_lid().map(|(lid, _)| lid).collect()
 }
 
-/// From one wait to the next, the first step of each traffic, smaller than those before.
+/// Returns, for each stretch between two waits, the first step with a cycle, and each later step with a cycle in a
+/// smaller class of traffic.
 fn firsts(verdicts: &[Option<Traffic>], steps: &[(bool, Vec<Write>)]) -> Vec<(u32, Traffic)> {
     let mut found = Vec::new();
     let mut worst = None;
@@ -516,7 +518,7 @@ fn pairs_that_lose_packets() {
     );
 }
 
-/// Tables with some of the writes and not the others; with all of them last.
+/// Returns the tables with each subset of these writes; the last tables have all of them.
 fn mixes(tables: &Tables, writes: &[Write]) -> Vec<Tables> {
     let mix = |mix: u32| {
         let mut mixed = tables.clone();
@@ -527,7 +529,8 @@ fn mixes(tables: &Tables, writes: &[Write]) -> Vec<Tables> {
     (0..1_u32 << writes.len()).map(mix).collect()
 }
 
-/// Sources (by switch) and LIDs of others.
+/// Returns each pair of a source and a LID of another port: the switch where the source's packets enter, the LID's
+/// owner, the LID, and whether the source is a host.
 fn pairs(case: &Case) -> Vec<(NodeIdx, PortRef, Lid, bool)> {
     let fabric = &case.fabric;
     let enters = |at: PortRef| match fabric.switch_index(at.node) {
@@ -570,7 +573,7 @@ fn arrives(fabric: &Fabric, tables: &Tables, from: NodeIdx, to: PortRef, lid: Li
     switches_to(fabric, tables, from, to, lid).is_some()
 }
 
-/// Switches on the way, if it leads there.
+/// Returns the number of switches on the path from `from` to the port `to`; `None` if packets do not arrive there.
 fn switches_to(fabric: &Fabric, tables: &Tables, from: NodeIdx, to: PortRef, lid: Lid) -> Option<u32> {
     let mut node = from;
     for passed in 1..=fabric.switches().len() as u32 + 1 {

@@ -143,7 +143,7 @@ fn change(rng: &mut Rng, fabric: &mut Fabric, plan: &mut Plan) -> Change {
     change
 }
 
-/// Some turn, of which some ports lead nowhere.
+/// Returns a random turn; some of its ports lead nowhere.
 fn any_turn(rng: &mut Rng, fabric: &Fabric) -> Turn {
     let mut port = || PortNum::new(rng.below(8) as u8).unwrap();
     Turn {

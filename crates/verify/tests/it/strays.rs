@@ -23,7 +23,7 @@ fn take_down(fabric: &mut Fabric, at: PortRef) {
     }
 }
 
-/// Where two tables differ: the place, and the second's entry.
+/// Returns the entries of the second tables that differ from the first.
 fn differ(one: &Tables, other: &Tables, lids: &Lids) -> Vec<Entry> {
     let places = one
         .switch_indices()

@@ -65,11 +65,11 @@ pub struct PortBer {
     pub port_select: u8,
     /// Ratio before error correction.
     pub raw: Ber,
-    /// Ratio after it.
+    /// Ratio after error correction.
     pub effective: Ber,
     /// Bits in error before correction.
     pub raw_errors: u64,
-    /// Bits in error after it; SymbolErrorCounter counts them.
+    /// Bits in error after error correction; SymbolErrorCounter counts them.
     pub effective_errors: u64,
 }
 

@@ -39,7 +39,7 @@ pub enum Matching {
 pub struct Field {
     /// Name of the field in the standard.
     pub name: &'static str,
-    /// Offset of its first bit from the beginning of the record; bit 0 is the highest of byte 0.
+    /// Offset of the field's first bit from the beginning of the record; bit 0 is the highest of byte 0.
     pub at: u16,
     /// Number of bits: at most 64, or a multiple of 8 that starts at a byte boundary.
     pub bits: u16,
@@ -111,7 +111,7 @@ impl Field {
         (self.at as usize / 8, (self.at + self.bits).div_ceil(8) as usize)
     }
 
-    /// Returns its value. For a field of more than 64 bits (a GID, a text), returns the first 64.
+    /// Returns the value of the field. For a field of more than 64 bits (a GID, a text), returns the first 64.
     #[must_use]
     #[inline]
     pub const fn get(self, data: &SaData) -> u64 {
@@ -134,7 +134,8 @@ impl Field {
         }
     }
 
-    /// Changes its value. Bits that do not fit are dropped. For a field of more than 64 bits, changes the first 64.
+    /// Changes the value of the field. Bits that do not fit are dropped. For a field of more than 64 bits, changes the
+    /// first 64.
     #[inline]
     pub const fn set(self, data: &mut SaData, value: u64) {
         let (first, mut end) = self.bytes();

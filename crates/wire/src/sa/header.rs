@@ -140,7 +140,7 @@ pub struct Rmpp {
     pub response_time: u8,
     /// Flags.
     pub flags: RmppFlags,
-    /// Reason of the end.
+    /// Reason for which the transfer ends early; [`RmppStatus::OK`] in data segments and acknowledgements.
     pub status: RmppStatus,
     /// Number of the segment, from 1. In an acknowledgement: the last segment received in order.
     pub segment: u32,

@@ -140,7 +140,7 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// `SELVEDGE_BLESS=1` writes the seeds; what a fuzzer found is added by hand and stays.
+/// Runs the stored corpus. `SELVEDGE_BLESS=1` writes the seeds; inputs that a fuzzer found are added by hand and stay.
 #[test]
 fn the_stored_corpus_holds() {
     if std::env::var_os("SELVEDGE_BLESS").is_some() {
@@ -159,7 +159,8 @@ fn the_stored_corpus_holds() {
     assert!(count >= seeds().len(), "{count} files");
 }
 
-/// What the corpus does not contain, a fuzzer finds late and `cargo test` never.
+/// The corpus has an input for every attribute and trap: code that no input reaches is tested late by a fuzzer, and
+/// never by `cargo test`.
 #[test]
 fn the_corpus_has_every_attribute_and_trap() {
     let (mut attributes, mut traps) = (BTreeSet::new(), BTreeSet::new());

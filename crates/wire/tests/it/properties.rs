@@ -7,17 +7,17 @@ use selvedge_wire::*;
 /// Bits of an attribute that mean nothing: (byte, mask).
 type Reserved = &'static [(usize, u8)];
 
-/// Reserved bytes from `from` on are given as a range because there are many.
+/// Clears the reserved bits: those in `reserved`, and all bytes from `from` on.
 fn cleared<const N: usize>(mut data: [u8; N], reserved: Reserved, from: usize) -> [u8; N] {
     reserved.iter().for_each(|&(at, mask)| data[at] &= !mask);
     data[from..].fill(0);
     data
 }
 
-/// Every bit that is not reserved survives, and every value that bytes can mean is encoded to bytes that mean it.
+/// Decoding and encoding keep every bit that is not reserved, and the result decodes to the same value.
 ///
-/// As fields are types that hold no more than their bits, the values that bytes can mean are all values there are,
-/// fields of 24 and 20 bits excepted (they are cut, and say so).
+/// A field has a type that holds no more than its bits. So the values decoded from random bytes are all possible
+/// values. Exceptions are fields of 24 and 20 bits: higher bits are not sent, as their comments say.
 fn check<A: Attribute + PartialEq + std::fmt::Debug>(data: [u8; 64], reserved: Reserved, from: usize) {
     let value = A::parse(&data).expect("legal bytes");
     assert_eq!(value.emit(), cleared(data, reserved, from));
@@ -162,7 +162,7 @@ proptest! {
         }
     }
 
-    /// Details of known traps survive; what the standard reserves in them is not kept.
+    /// Decoding and encoding keep the details of known traps, except for their reserved bits.
     #[test]
     fn traps(data in smp_data(), number in prop::sample::select(vec![
         64_u16, 65, 66, 67, 128, 129, 130, 131, 144, 145, 256, 257, 258, 259,

@@ -26,7 +26,7 @@ const MISSING_SHARE: u64 = 10;
 pub struct Side {
     /// Switches in a line.
     pub length: u32,
-    /// True if the last is joined to the first.
+    /// True if the last switch of a line has a link to the first.
     pub wraps: bool,
 }
 
@@ -36,9 +36,9 @@ pub struct Grid {
     /// The dimensions of the grid, longest first. A ring of four that crosses another dimension is reported as two
     /// dimensions of length two, because the graph is the same.
     pub sides: Vec<Side>,
-    /// Places without a switch.
+    /// Number of places without a switch.
     pub switches_missing: u64,
-    /// Missing links between switches that are present. Parallel links count once.
+    /// Number of missing links between switches that are present. Parallel links count once.
     pub links_missing: u64,
 }
 
@@ -109,7 +109,8 @@ impl Edges {
         Self { of, count }
     }
 
-    /// Returns the number of a link, and whether the step begins at its higher end.
+    /// Returns the number of the link between two switches, and true if the step begins at the switch with the higher
+    /// index.
     fn step(&self, from: u32, to: u32) -> (usize, bool) {
         let at = self.of.get(&(from.min(to), from.max(to)));
         // Both are neighbours, or the caller would not ask.
@@ -218,7 +219,8 @@ fn join_lines(edges: &Edges, straight: &Straight, parallel: &mut Parallel) -> Op
     Some(())
 }
 
-/// The dimension of each link and whether it is taken against it; `None` of stray links.
+/// The number of dimensions; and for each link its dimension, and whether the link runs against the direction of that
+/// dimension. `None` for a stray link, which belongs to no dimension.
 type Dimensions = (usize, Vec<Option<(usize, bool)>>);
 
 fn dimensions(edges: &Edges, parallel: &mut Parallel) -> Option<Dimensions> {
@@ -399,7 +401,7 @@ impl Places {
     }
 }
 
-/// Joins pairs of sides of length two to rings of four, if there is no other side, or if there are other rings.
+/// Joins pairs of sides of length two into rings of four, if there is no other side, or if there are other rings.
 fn pair_up(sides: &mut Vec<Side>) {
     let two = Side {
         length: 2,

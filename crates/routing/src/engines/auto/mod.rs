@@ -41,11 +41,11 @@ pub struct Irregular {
     pub neighbours_min: usize,
     /// Largest number of neighbours of a switch.
     pub neighbours_max: usize,
-    /// Most links on a shortest path; of paths from up to 64 switches.
+    /// Number of links on the longest of the shortest paths from up to 64 sampled switches.
     pub hops_max: u32,
     /// Number of links on all these paths together.
     pub hops_sum: u64,
-    /// Number of shortest paths.
+    /// Number of these paths.
     pub ways: u64,
 }
 
@@ -89,7 +89,7 @@ pub enum Reason {
     },
     /// `fat-tree` accepts it, but hosts would have no route to the agents of some switches.
     Stranded {
-        /// Pairs of switches.
+        /// Number of pairs of a switch with hosts and a switch that those hosts cannot reach.
         pairs: usize,
     },
 }

@@ -77,7 +77,7 @@ impl BitSets {
     }
 }
 
-/// Places of all bits that are 1, ascending.
+/// Returns the positions of all bits that are 1, ascending.
 pub(super) fn ones(words: impl Iterator<Item = u64>) -> impl Iterator<Item = usize> {
     words.enumerate().flat_map(|(w, mut word)| {
         core::iter::from_fn(move || {

@@ -14,7 +14,8 @@ use crate::error::EngineError;
 enum Run {
     /// No port has these LIDs.
     Unused,
-    /// LIDs at leaves: their numbers follow each other, and no LID is at an earlier leaf than the one before it.
+    /// LIDs at leaves: their numbers are consecutive, and each LID is at the same leaf as the LID before it, or at a
+    /// later one.
     Leaves { number: u32 },
     /// Consecutive destinations at upper switches.
     Uppers { first: u32 },
@@ -26,9 +27,9 @@ struct Span {
     from: usize,
     to: usize,
     run: Run,
-    /// By class: the number of the first LID modulo the period.
+    /// By class of period: the number of the first LID, modulo the period.
     offset: Vec<u32>,
-    /// By leaf, from the leaf of the first LID on: the index at which its LIDs start.
+    /// By leaf, from the leaf of the first LID on: the index in the block at which the LIDs of that leaf start.
     starts: Vec<u8>,
 }
 
@@ -76,7 +77,8 @@ fn chunk(bytes: &[u8], at: usize) -> Option<&[u8; BLOCK_LIDS]> {
 }
 
 impl FatTree {
-    /// Writes every byte of `tiles`, which are all tiles of the tables of this fabric, in order.
+    /// Writes every byte of `tiles`: all tiles of this fabric's tables, in order. A tile has one LFT block of every
+    /// switch.
     pub(super) fn write(
         &self,
         lids: &Lids,

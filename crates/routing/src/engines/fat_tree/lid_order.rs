@@ -189,7 +189,7 @@ impl Places<'_> {
         scaled(plane, self.groups.planes, self.positions_above(0))
     }
 
-    /// Positions above the switches of a level.
+    /// Returns the number of positions above the switches of a level.
     fn positions_above(&self, level: usize) -> u32 {
         let power = &self.tree.rule.shape.power;
         (power[level + 1] / power[level].max(1)).max(1)

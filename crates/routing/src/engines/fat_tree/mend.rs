@@ -43,7 +43,7 @@ use turns::{Arrow, Care, Turns};
 #[derive(Clone, Debug)]
 pub struct TreeMender {
     tree: FatTree,
-    /// Switches of the lowest level first.
+    /// All switches, lowest level first.
     order: Vec<usize>,
     /// The neighbour behind each port, whether its link is live or not, at index switch × `stride` + port. [`NONE`] if
     /// the port leads to no switch.
@@ -465,7 +465,7 @@ impl Repair<'_> {
         }
     }
 
-    /// Gives a switch the entry of the rule.
+    /// Gives a switch the entry that the tree's rule gives for the target. `None` if the rule gives none.
     fn take_way(&mut self, s: usize, lid: Lid, target: Target) -> Option<()> {
         let new = self.entry(s, target);
         if new == NO_PATH {

@@ -30,7 +30,8 @@ pub(super) struct Host {
     pub compute: bool,
 }
 
-/// Switches `0..real` are those of the fabric. The remaining ones are known from earlier, but missing.
+/// The switches of a tree. The first `real` ones are those of the fabric; the others exist only in the nominal fabric,
+/// so they are missing now.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Net {
     pub real: usize,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::net::Net;
 use super::shape::by_level;
 
-/// Sets that grow together.
+/// Disjoint sets that can be merged.
 pub(super) struct Union(Vec<usize>);
 
 impl Union {
@@ -33,15 +33,15 @@ impl Union {
 /// The positions above every switch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Joined {
-    /// Piece a switch belongs to as a lower switch.
+    /// By switch: the piece in which it is a lower switch.
     pub piece: Vec<usize>,
-    /// Positions above a switch, holes counted.
+    /// By switch: the number of positions above it, holes included.
     pub positions: Vec<u32>,
-    /// Parallel links to each upper neighbour.
+    /// By switch: the number of parallel links to each upper neighbour.
     pub width: Vec<u32>,
-    /// True if the positions of the piece are used; else a switch counts only the neighbours it has.
+    /// By switch: true if the positions of its piece are used; false if only the neighbours that it has are counted.
     complete: Vec<bool>,
-    /// Position of an upper switch in the piece below it.
+    /// By switch: its position as an upper switch in the piece below it.
     slot: Vec<u32>,
 }
 

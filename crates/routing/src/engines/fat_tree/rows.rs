@@ -50,7 +50,7 @@ type Pattern = (u32, Vec<u8>);
 impl Rows {
     /// Works out the patterns.
     pub fn new(rule: &Rule, targets: &Targets, par: Par) -> Self {
-        /// Switches that share working memory.
+        /// Number of switches of one job, which share its working memory.
         const AT_ONCE: usize = 64;
         let real = rule.net.real;
         let drafts = par.map(real.div_ceil(AT_ONCE), |job| {

@@ -26,11 +26,11 @@ pub(super) type Lost = Option<u8>;
 pub(super) struct Rule {
     pub net: Net,
     pub shape: Shape,
-    /// Switches below each switch, and itself, over live links.
+    /// By switch: the switches below it over live links, and the switch itself.
     pub below: BitSets,
     /// By switch: the switches that it can reach by a path up, then down.
     pub reach: BitSets,
-    /// Switches below each switch behind bundles that have lost a link.
+    /// By switch: the switches below it that it reaches over bundles with a lost link.
     pub frayed: BitSets,
     /// By switch: the meeting leaf, through which the switch reaches destinations to which it has no path up, then
     /// down. [`NONE`] if there is none.
@@ -367,7 +367,8 @@ impl Rule {
         self.any_link(s, self.climb[s], lost)
     }
 
-    /// Egress on the tree towards another switch that is reached on it, always by the first route.
+    /// Returns the egress on a path up, then down, towards a switch that has such a path; of several paths always the
+    /// first.
     pub fn towards_meeting(&self, s: usize, to: usize, lost: Lost) -> u8 {
         if self.below.has(s, to) {
             return self.down(s, to, 0, lost);

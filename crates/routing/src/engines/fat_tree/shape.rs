@@ -148,7 +148,8 @@ impl Shape {
     }
 }
 
-/// Links of a switch by neighbour: (port, alive) by port. Neighbours by number.
+/// Returns the links of a switch, grouped by neighbour in ascending order: for each link its port and whether it is
+/// live, by ascending port.
 fn groups(net: &Net, s: usize, wanted: impl Fn(usize) -> bool) -> Vec<(u32, Vec<(u8, bool)>)> {
     let mut groups: BTreeMap<u32, Vec<(u8, bool)>> = BTreeMap::new();
     for link in net.links.get(s).iter().filter(|l| wanted(l.peer as usize)) {
@@ -178,7 +179,7 @@ fn residue(groups: &[(u32, Vec<(u8, bool)>)], width: u32) -> Option<u32> {
     (regular && distinct).then_some(first)
 }
 
-/// Places of all switches in order of GUIDs.
+/// Returns the place of each switch in the order of GUIDs.
 fn ranks(net: &Net) -> Vec<u32> {
     let mut order: Vec<usize> = (0..net.total()).collect();
     order.sort_by_key(|&s| net.guid[s]);

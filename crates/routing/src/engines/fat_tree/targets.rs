@@ -136,7 +136,7 @@ struct Numbering {
     /// numbered consecutively, because the leaves differ so much that with numbers by port a few planes would carry
     /// most of the load.
     by_port: Option<(Vec<u32>, u32)>,
-    /// Number of hosts of the leaves before.
+    /// Number of hosts on the leaves before this one.
     before: u32,
 }
 

@@ -147,7 +147,8 @@ impl Climb {
         Some(self::step(to, Some(step.at), hops))
     }
 
-    /// Lets the paths of everything below, and of switches beside it, come up; returns true if that reaches a host.
+    /// Gives paths to all switches below the switch of `step`, and to switches beside it and below those, so that their
+    /// packets come up through it. Only links that lead to a host are counted as used; returns true if any does.
     fn gather(&mut self, step: Step) -> bool {
         let mut made = self.tree.hosts_of(step.at).next().is_some();
         if step.hops >= HOPS_MAX || (self.tree.down[step.at].is_empty() && !made) {

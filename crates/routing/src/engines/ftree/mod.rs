@@ -155,7 +155,8 @@ pub(crate) fn route(
     Ok(tables)
 }
 
-/// Routes to compute nodes, leaf by leaf; each leaf counts as if it had as many as the fullest one.
+/// Routes to compute nodes, leaf by leaf. A leaf with fewer compute nodes than the fullest leaf also gets dummy
+/// destinations, which change only the counters, so that all leaves count alike.
 fn compute_nodes(climb: &mut Climb, tables: &mut Tables) {
     let leaves = climb.tree().leaves.clone();
     let most = climb.tree().compute_per_leaf_max();

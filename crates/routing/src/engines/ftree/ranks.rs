@@ -29,7 +29,7 @@ pub(crate) fn below(graph: &Graph, starts: impl IntoIterator<Item = usize>) -> V
     rank
 }
 
-/// Ranks from the roots, the roots being the switches farthest from all hosts.
+/// Returns the ranks that switches have if the roots are the switches farthest from all hosts.
 pub(crate) fn above_hosts(graph: &Graph, bearing: impl IntoIterator<Item = usize>) -> Vec<u32> {
     let height = below(graph, bearing);
     let top = height.iter().copied().filter(|&h| h != UNRANKED).max();

@@ -72,9 +72,9 @@ pub(crate) struct Tree {
     pub groups: Vec<Group>,
     /// By switch: the groups that lead up.
     pub up: Vec<Vec<usize>>,
-    /// Groups that lead down.
+    /// By switch: the groups that lead down.
     pub down: Vec<Vec<usize>>,
-    /// Groups that stay in the rank.
+    /// By switch: the groups that stay in the rank.
     pub level: Vec<Vec<usize>>,
     /// Places of switches.
     pub place: Vec<Place>,

@@ -13,7 +13,7 @@ pub(crate) struct Order {
     pub at: Vec<u32>,
     /// Place of each switch.
     pub position: Vec<u32>,
-    /// Links inside a rank.
+    /// Number of links inside a rank.
     pub equal_rank_links: usize,
     /// Switches between the roots that were raised to the roots' level, ascending.
     pub raised: Vec<u32>,

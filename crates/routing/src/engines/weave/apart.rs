@@ -22,7 +22,7 @@ const ROUNDS: usize = 3;
 /// third (1 / `FEW`) of the switches behind it.
 const FEW: usize = 3;
 
-/// One of the two trees.
+/// One of the two trees to a port: the tree of its first LID, or of a further one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     First = 0,
@@ -45,7 +45,8 @@ pub(super) struct Room<'a> {
     pub first: &'a mut [u64],
     /// Host pairs of all LIDs so far, by channel.
     pub all: &'a mut [u64],
-    /// Largest number of host pairs of first LIDs that a channel may get, weighted by price.
+    /// Largest load by first LIDs that a channel may get: host pairs × price of the channel (slower links have a higher
+    /// one).
     pub peak: u64,
 }
 
@@ -54,7 +55,8 @@ pub(super) struct Room<'a> {
 pub(super) struct Apart {
     /// The channel by which each switch sends: in the tree of the first LID, and in that of a further one.
     pub next: [Vec<u32>; 2],
-    /// Sources that already have a path apart from the first by another LID; none if empty.
+    /// True for sources for which another LID of the port already has a path without a common link with the path to the
+    /// first LID. An empty list: no source has one.
     pub parted: Vec<bool>,
     /// Cost of each source.
     cost: Vec<u64>,
@@ -255,7 +257,8 @@ impl Apart {
         self.parted.get(u as usize).copied().unwrap_or(false)
     }
 
-    /// True if the two paths of a source share a link or a switch, and no others do not.
+    /// True if the two paths of a source share a link or a switch, and no other LID gives the source a path apart from
+    /// the first.
     fn is_sharing(&self, net: &Net, u: u32) -> bool {
         !self.is_parted(u) && self.cost[u as usize] >= SWITCH * importance(net, u)
     }
@@ -268,7 +271,7 @@ impl Apart {
         }
     }
 
-    /// Hosts behind the current switch.
+    /// Returns the number of hosts at the switches behind the current switch, and at this switch.
     fn sources(&self, net: &Net) -> u64 {
         self.behind.iter().map(|&x| u64::from(net.hosts[x as usize])).sum()
     }

@@ -1,4 +1,5 @@
-//! Decides to which lane each destination switch belongs, and the root of each lane's base.
+//! Decides to which lane each destination switch belongs, and which switch is the root of each lane's base (the
+//! up*/down* turns that are legal from the start).
 
 use core::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -76,7 +76,7 @@ pub struct WeaveMender {
     alive: Vec<bool>,
     /// Switches without a live channel.
     gone: Vec<bool>,
-    /// The data of each LID, by LID.
+    /// The destination of each LID, by LID.
     trips: Vec<Trip>,
     orders: Vec<Order>,
     /// Host pairs on each channel, by first LIDs; not exact after several links were lost at once.
@@ -102,7 +102,7 @@ struct Trip {
 const LATE: u16 = 1 << 15;
 
 impl Rehung {
-    /// True if it must be written only after the packets by entries that earlier steps replaced are gone.
+    /// True if the entry must wait until the packets are gone that entries replaced by earlier steps have forwarded.
     #[must_use]
     pub const fn waits(&self) -> bool {
         self.step >= LATE
@@ -235,7 +235,7 @@ impl WeaveMender {
         Some(loss.moved)
     }
 
-    /// Packets that were in flight by replaced entries are gone.
+    /// Records that no packet is in flight any more that a replaced entry has forwarded.
     fn drain(&mut self) {
         for (lane, from, to) in std::mem::take(&mut self.lingering) {
             // Those of lost links are out of the graph already.
@@ -315,7 +315,8 @@ impl Loss<'_> {
         late
     }
 
-    /// Routes a LID around the loss at all switches that lost it; returns those without a path.
+    /// Routes a LID around the loss at all switches that lost their path. Returns the switches that still have none,
+    /// with the LID; `None` if all have one.
     fn rehang_all(&mut self, (lid, mut roots): Victim) -> Option<Victim> {
         let first = self.moved.len();
         loop {
@@ -366,7 +367,8 @@ impl Loss<'_> {
         }
     }
 
-    /// Counts the turns of the new entries of a LID, and notes which of the turns in the graph will go.
+    /// Counts the turns of the new entries of a LID, and notes which turns in the graph only packets in flight still
+    /// use.
     fn settle(&mut self, lid: Lid, first: usize) {
         let lane = self.mender.trips[lid.index()].lane;
         // All turns added on the way are transitional, except those counted here.

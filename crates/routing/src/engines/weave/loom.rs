@@ -1,4 +1,5 @@
-//! The trees of all errands, the load they put on every channel, and how both are made better.
+//! Makes the trees of all errands (an errand is one LID with its tree), counts the load that they put on every channel,
+//! and improves both.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ pub(super) struct Variant {
     pub hop: u32,
     /// How far back in the order a turn may lead, in percent of the order.
     pub window: u32,
-    /// Which top of the base to use.
+    /// Index of the order in [`Work::tops`] from which the base is made.
     pub top: usize,
 }
 
@@ -33,11 +34,11 @@ pub(super) struct Work<'a> {
     pub net: &'a Net,
     /// End ports.
     pub goals: &'a [Goal],
-    /// Trees to make.
+    /// LIDs for which trees are made.
     pub errands: &'a [Errand],
     /// Orders of the base, best first: for each lane the position of each switch from top to bottom.
     pub tops: &'a [Vec<Arc<Vec<u32>>>],
-    /// Switches of each part.
+    /// Number of switches of each part.
     pub part_size: &'a [usize],
     /// Host pairs on a channel, weighted by price, if all routes were shortest and all channels equally loaded.
     pub ideal: u64,
@@ -51,7 +52,7 @@ pub(super) struct Loom<'a> {
     orders: Vec<Order>,
     /// Host pairs on each channel.
     load: Vec<u64>,
-    /// The tree of each errand: the position of the next hop among the switch's channels.
+    /// By errand and switch: the position of the next hop among the switch's channels.
     trees: Vec<u8>,
     search: Search,
     /// Weight of each channel in the next search.
@@ -69,7 +70,8 @@ pub(super) struct Loom<'a> {
     /// By channel: host pairs of first LIDs on it, weighted by price. Filled when further LIDs are routed.
     first_load: Vec<u64>,
     first_peak: u64,
-    /// Trees that only the base could make.
+    /// Number of trees that the search did not find, so that they follow the base (the turns that are legal from the
+    /// start).
     pub by_base: usize,
 }
 

@@ -226,8 +226,8 @@ const BEST_STEPS: usize = 12_000_000;
 /// If a variant has at least this number of steps, it does not search for turns beyond its base. In a large fabric
 /// searches take most of the time, and turns that they add early block later ones.
 const LARGE_STEPS: usize = 20_000_000;
-/// How far back in the order a turn may lead at first, in percent of the length of the order, for orders by line.
-/// [`RINGS`] is the same for orders by rings. The best value comes first (measured).
+/// How far back in the order a turn may lead at first, in percent of the length of the order, for orders by
+/// `Layout::Line`. [`RINGS`] has the values for `Layout::Rings`. The best value comes first (measured).
 const LINE: [u32; 2] = [0, 10];
 const RINGS: [u32; 3] = [60, 50, 70];
 /// Largest number of variants: more are not worth their time, even in a small fabric.
@@ -240,11 +240,11 @@ const ROUNDS: [u32; 3] = [2, 3, 4];
 #[derive(Debug)]
 struct Plan {
     variants: Vec<Variant>,
-    /// Number of tops per lane, by line and by rings.
+    /// Number of orders for each lane: by `Layout::Line`, and by `Layout::Rings`.
     tops: [usize; 2],
     /// Number of variants in each round of improvement, the best first.
     finalists: Vec<usize>,
-    /// Errands that carry the load which is judged: the first LIDs of hosts.
+    /// Number of errands for first LIDs of hosts. They come first, and only their load is judged.
     first: usize,
 }
 

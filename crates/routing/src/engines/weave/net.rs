@@ -16,7 +16,7 @@ const UNIT: u32 = 16;
 pub(super) struct Net {
     /// Number of switches.
     pub switches: usize,
-    /// First channel that leaves each switch, and the number of channels at the end.
+    /// By switch: the first channel that leaves it. The last element is the number of channels.
     pub first: Vec<u32>,
     /// By channel: the switch at its beginning.
     pub src: Vec<u32>,
@@ -26,7 +26,7 @@ pub(super) struct Net {
     pub egress: Vec<u8>,
     /// By channel: the channel in the other direction of the same cable.
     pub rev: Vec<u32>,
-    /// The first turn out of each channel, and the number of turns at the end: see [`Net::turn`].
+    /// By channel: the number of the first turn out of it. The last element is the number of turns: see [`Net::turn`].
     pub turn_first: Vec<u32>,
     /// Weight of a host pair on this channel: [`UNIT`] on the fastest link, more on slower ones.
     pub price: Vec<u32>,

@@ -37,7 +37,8 @@ pub(super) struct Order {
     place: Vec<u32>,
     /// The channel at each place.
     at: Vec<u32>,
-    /// Trees that take each turn, one more for turns of the base; [`BLOCKED`] if it cannot be added now.
+    /// By turn: the number of trees that take it, plus one if it is a turn of the base; [`BLOCKED`] if it cannot be
+    /// added now.
     count: Vec<u32>,
     /// Turns in the graph out of each channel, and into it: a bit for each channel of the switch between.
     onward: Bits,
@@ -242,7 +243,8 @@ impl Order {
         fits
     }
 
-    /// True if the turn is in the graph or can be added; the order has room for it then.
+    /// True if the turn is in the graph or can be added. If it can, the order is changed so that the turn agrees with
+    /// it.
     pub fn makes_room(&mut self, net: &Net, from: u32, to: u32) -> bool {
         if self.agrees(from, to) {
             return true;

@@ -51,9 +51,9 @@ pub(super) struct Mended {
     pub tables: Tables,
     /// Service levels.
     pub levels: ServiceLevels,
-    /// LIDs with lost switches that got new paths.
+    /// Number of LIDs with new paths only for the switches that had lost theirs.
     pub extended: usize,
-    /// LIDs that were routed again.
+    /// Number of LIDs that were routed again as a whole.
     pub rerouted: usize,
     /// Number of lanes that were routed again as a whole.
     pub rewoven: usize,
@@ -61,7 +61,7 @@ pub(super) struct Mended {
     pub entries: usize,
 }
 
-/// One LID.
+/// A LID with its lane, to be checked and repaired.
 #[derive(Clone, Copy, Debug)]
 struct Job {
     lid: Lid,
@@ -81,8 +81,8 @@ struct Mender<'a> {
     weight: Vec<u32>,
     gain: Vec<f64>,
     part_size: Vec<usize>,
-    /// The column of the current LID, and those of its switches that reach the goal, each after the switch that it
-    /// sends to.
+    /// The column of the current LID: the egress channel of each switch. The next field has the switches that reach the
+    /// goal, each after the switch that it sends to.
     next: Vec<u32>,
     settled: Vec<u32>,
     state: Vec<u32>,

@@ -27,7 +27,8 @@ pub(super) struct Search {
 
 /// Weight of links shared with the first path of the same switch: more than any detour.
 const SHARED_FIRST: u32 = 3_000;
-/// Weight of each link shared with another path, or with the first if a third shares none: little more than a hop.
+/// Weight of each link that the path shares with another path of the switch. It also holds for links shared with the
+/// first path, if one of the other paths shares none with the first. It is little more than a hop.
 const SHARED: u32 = 300;
 
 /// How a tree was found.
@@ -198,7 +199,8 @@ impl Search {
         }
     }
 
-    /// Returns the cost of links that other paths of a switch share with a channel and the marked path.
+    /// Returns the cost of sharing for a path of a switch that begins with channel `first` and continues on the marked
+    /// path: the cost of the links that it shares with the other paths of the switch.
     fn price_of_sharing(&self, net: &Net, switch: u32, first: u32) -> u32 {
         let mut price = 0;
         for (i, next) in self.others.iter().enumerate() {

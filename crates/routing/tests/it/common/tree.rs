@@ -50,7 +50,8 @@ pub fn with_nominal(fabric: &Fabric) -> Options {
     }
 }
 
-/// What a manager knows that saw the fabric whole.
+/// Returns the options of a manager that has seen the fabric whole: these tables in force, and `whole` as nominal
+/// fabric.
 pub fn with_both(whole: &Fabric, in_force: &Tables) -> Options {
     Options {
         previous: Some(Arc::new(in_force.clone())),
@@ -114,7 +115,7 @@ impl Truth {
     }
 }
 
-/// Entries towards hosts that differ.
+/// Returns the entries towards hosts that differ.
 pub fn moved(fabric: &Fabric, lids: &Lids, before: &Tables, after: &Tables) -> Entries {
     let to_hosts = lids.by_lid().filter(|(_, o)| is_host(fabric, *o));
     let all = to_hosts.flat_map(|(lid, _)| before.switch_indices().map(move |s| (s, lid)));

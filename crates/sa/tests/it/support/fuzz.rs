@@ -19,7 +19,7 @@ const OUTPUTS_MAX: usize = 10_000;
 /// Methods of requests: all that exist, and one that does not.
 pub const METHODS: [u8; 8] = [0x01, 0x02, 0x12, 0x14, 0x15, 0x81, 0x05, 0x7B];
 
-/// Both are made once: the whole fabric, and the same without two hosts.
+/// Returns two snapshots, which are made once: of the whole fabric, and of the fabric without two hosts.
 fn snapshots() -> &'static [Arc<Snapshot>; 2] {
     static MADE: OnceLock<[Arc<Snapshot>; 2]> = OnceLock::new();
     MADE.get_or_init(|| {

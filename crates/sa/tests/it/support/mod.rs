@@ -52,10 +52,10 @@ pub struct Wish {
     pub lmc: u8,
     /// P_Keys of the host with this number, counted from 0; others have the default one.
     pub keys: BTreeMap<usize, Vec<PKey>>,
-    /// Hosts with such a slow link, by number.
+    /// Hosts with a slow link, by number: the rate and MTU of the link.
     pub slow: BTreeMap<usize, (Rate, Mtu)>,
     pub levels: ServiceLevels,
-    /// Lanes that routes use with these levels.
+    /// Number of lanes that routes use with `levels`.
     pub relied_on: u8,
     /// Lane tables; links have four lanes.
     pub lanes: Option<LaneTables>,

@@ -36,7 +36,7 @@ pub fn write_subnet(fabric: &Fabric, sink: Sink<'_>) {
     }
 }
 
-/// End of a line; the two ends differ in the digits of two numbers.
+/// The position of a link's end in a line. The second end has more digits in two of its numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Which {
     First,

@@ -27,7 +27,7 @@ struct Case {
     lid: Lid,
     senders: Vec<usize>,
     first: Vec<u8>,
-    /// Tick, switch, entry; one a step.
+    /// Changes of entries, one for each step: tick, switch, entry.
     changes: Vec<(usize, usize, u8)>,
 }
 
@@ -130,7 +130,7 @@ impl Case {
         waits
     }
 
-    /// Lifetimes that a change matters for, from its number.
+    /// Returns the number of lifetimes for which the change with this number must be considered.
     fn asked(&self, number: usize) -> Option<u32> {
         let now = |switch: SwitchIdx| self.entry(switch.to_usize(), TICKS);
         let mut replaced = Vec::new();

@@ -1,4 +1,4 @@
-//! What is measured changes no answer, and leaves out no more than it says.
+//! The choice of measured figures changes no answer, and leaves out only the figures that it names.
 
 use selvedge_sim::Seed;
 use selvedge_verify::phases::{Measured, PhaseOptions, TransitionFigures, prove};

@@ -8,15 +8,15 @@ use selvedge_types::{Lid, PortNum, PortState, Sl, Vl};
 use selvedge_verify::Traffic;
 use selvedge_verify::phases::Write;
 
-/// What is tried.
+/// A transition to try, and the state before it.
 pub struct Case<'a> {
     pub fabric: &'a Fabric,
     pub lids: &'a Lids,
     pub tables: &'a Tables,
-    /// Before and after.
+    /// Service levels before and after the transition.
     pub levels: [&'a ServiceLevels; 2],
     pub maps: [&'a SlToVl; 2],
-    /// With a long enough wait before, or not.
+    /// The writes of each step, and whether a wait that is long enough comes before it.
     pub steps: Vec<(bool, Vec<Write>)>,
 }
 

@@ -7,14 +7,15 @@
 use super::Spread;
 use super::relief::{ENTRIES_MAX, Source, Way};
 
-/// Most sources that may be found for exchanges, and no more than the tree has entries. 1,000 take 0.3 to 0.6 ms.
-/// Measured on ten shapes with 3 % and 10 % of the links missing: where the least load was reached, exchanges needed
-/// 18,386 and 0.4 of the entries at most. More work helps tapered trees only: a hundred times as much makes the fullest
-/// link of `xgft:m=8x8x6,w=1x4x4` 0.3 % less full.
+/// Largest number of sources that exchanges may find; in a tree with fewer entries, as many as it has entries. To find
+/// 1,000 sources takes 0.3 to 0.6 ms. Measured on ten shapes with 3 % and 10 % of the links missing: trees that reached
+/// the least load needed at most 18,386 sources, and at most 0.4 sources for each entry. More work helps tapered trees
+/// only: a hundred times as much makes the fullest link of `xgft:m=8x8x6,w=1x4x4` 0.3 % less full.
 const WORK_MAX: usize = 20_000;
 
 impl Spread<'_> {
-    /// Returns the number of found sources at which exchanges end. Large trees get none.
+    /// Returns the value of `work` (the sources found so far) at which exchanges end. In large trees it is the present
+    /// value, so they get no exchanges.
     pub(super) fn end_of_exchanges(&self) -> usize {
         let entries = self.entries();
         let work = if entries > ENTRIES_MAX {
@@ -100,8 +101,9 @@ impl Attempt {
         false
     }
 
-    /// Returns a legal egress of a switch that leads around `channel` over channels with room except for one, and that
-    /// crowded channel. Channels that were crowded as much in vain do not count.
+    /// Returns a legal egress of a switch, and a channel. The route by this egress avoids `channel`; exactly one
+    /// channel on it would carry more than the limit, which is the returned one. A channel that was tried in vain with
+    /// the same or a smaller excess does not count.
     fn crowded_way(
         &self,
         spread: &Spread<'_>,

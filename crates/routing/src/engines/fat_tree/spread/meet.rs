@@ -18,7 +18,7 @@
 //! changes gained nothing more. OpenSM's ftree sends the whole load of a lost link over the link beside it. With more
 //! than 27 destinations on a link, the fullest link would carry more than that of OpenSM's nue (486 to 558 host pairs).
 //!
-//! | most that a link may carry | fullest link, 1 % and 3 % lost | bandwidth less ftree's, 1 % and 3 % |
+//! | most that a link may carry | fullest link, 1 % and 3 % lost | bandwidth − that of ftree, 1 % and 3 % |
 //! |---|---|---|
 //! | 1.15 × whole | 344, 367 | −0.0010, −0.0016 |
 //! | 1.5 × | 450, 450 | −0.0002, +0.0001 |
@@ -41,7 +41,7 @@ const SPARE: (u64, u64) = (23, 20);
 /// link with other packets on their way down. Of the 306 destinations of a leaf this parallel link then carries 27
 /// instead of 17. If it carried more, it would be fuller than the fullest link of another engine (nue).
 const SPARE_BESIDE: (u64, u64) = (8, 5);
-/// Largest number of entries of leaves for which this is done; in larger fabrics it would take minutes.
+/// Largest number of leaves' entries with which a tree is spread in this way; in larger fabrics it would take minutes.
 const ENTRIES_MAX: usize = 300_000;
 /// Number of changes that are tried for each entry that a change may improve. The total is at most [`TRIES_MAX`], but
 /// at least [`TRIES_LEAST`] are tried for each such entry.
@@ -113,7 +113,7 @@ struct Change {
     leaf: usize,
     destination: usize,
     partner: Option<usize>,
-    /// Links up.
+    /// The link up that the entry uses now, and the one that it would use (next field).
     from: usize,
     to: usize,
 }

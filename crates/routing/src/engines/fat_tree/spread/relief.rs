@@ -18,9 +18,9 @@ pub(super) const ENTRIES_MAX: usize = 1_000_000;
 #[derive(Clone, Copy)]
 pub(super) struct Source {
     pub(super) switch: u32,
-    /// Place in the list of the next switch on the route to the channel; the first switch has its own.
+    /// Index in the list of the next switch on the route to the channel; for the first switch, its own index.
     next: u32,
-    /// Number of host pairs that pass it.
+    /// Number of host pairs with packets to the destination that pass this switch on their way to the channel.
     pub(super) pairs: u64,
     /// True if the packets now take another route.
     is_gone: bool,
@@ -46,7 +46,7 @@ impl Spread<'_> {
         self.find_least(floor, |this, limit| this.exchange_all(limit, end));
     }
 
-    /// Finds the least limit from `floor` on that `reach` reaches, by bisection.
+    /// Finds by bisection the least limit, not below `floor`, for which `reach` returns true.
     fn find_least(&mut self, floor: u64, reach: impl Fn(&mut Self, u64) -> bool) {
         let mut reached = self.fullest();
         if reached <= floor || reach(self, floor) {
@@ -94,7 +94,7 @@ impl Spread<'_> {
         false
     }
 
-    /// Entries of all switches for all destinations.
+    /// Returns the number of entries: all switches × all destinations.
     pub(super) fn entries(&self) -> usize {
         self.hosts.len() * self.layer.to.len()
     }

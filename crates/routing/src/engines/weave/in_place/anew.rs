@@ -75,7 +75,7 @@ impl Loss<'_> {
         out.is_empty()
     }
 
-    /// Undoes all new entries of a lane, and removes the turns of the parts that lost links have cut off from the
+    /// Undoes all new entries of a lane. Of the parts that lost links have cut off, removes the turns from the
     /// dependency graph. Returns the LIDs, each with the switches that have an entry over a lost link.
     fn take_back(&mut self, lane: u8) -> Vec<Victim> {
         let is_here = |m: &Rehung| self.mender.trips[m.lid.index()].lane == lane;

@@ -54,7 +54,8 @@ impl Loss<'_> {
         late
     }
 
-    /// Examines one LID and its switch.
+    /// Collects, for a LID and the switch that has lost its next hop to it, the host pairs and the channels of
+    /// [`Hang`].
     fn look(&mut self, lid: Lid, root: u32, hangs: &mut Hangs) -> Hang {
         let trip = self.mender.trips[lid.index()];
         let mut into = std::mem::take(&mut self.mender.scratch.into);

@@ -78,7 +78,7 @@ impl Loss<'_> {
         self.cut_off(lid, &roots);
     }
 
-    /// Takes the turns of switches that are cut off out of the graph.
+    /// Removes the turns that cut-off switches cause from the dependency graph.
     pub(super) fn uncount(&mut self, lid: Lid) -> Vec<(u32, u32)> {
         let part = self.mender.scratch.part.iter();
         let turns: Vec<(u32, u32)> = part.filter_map(|&(s, _)| self.turn_from(s, lid)).collect();

@@ -10,7 +10,8 @@ use crate::engines::weave::net::{NONE, Net};
 const HOP: u64 = 256;
 /// The cost that the mean load of all channels adds; twice the load adds four times as much.
 const MEAN_LOAD: u64 = 64;
-/// Additional cost of a load above the largest of any channel before, for each mean load that it is above.
+/// Additional cost of a load above the largest load of any channel before the repair: this much for each mean load
+/// above it.
 const OVER: u64 = 16 * HOP;
 
 /// Loads of channels.

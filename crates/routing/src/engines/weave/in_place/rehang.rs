@@ -35,7 +35,7 @@ pub(super) struct Scratch {
     pub(super) into: Vec<u32>,
     /// By switch of the cut-off part: its distance from the lost link.
     pub(super) depth: Vec<u32>,
-    /// Mean host pairs on a channel, and the most.
+    /// Mean number of host pairs on a channel; the next field is the largest number on any channel.
     pub(super) mean: u64,
     pub(super) most: u64,
     pub(super) sums: Sums,
