@@ -72,7 +72,7 @@ enum LastPlan {
     /// The plan gave the port nothing, because the port was absent or left out.
     #[default]
     Omitted,
-    /// LIDs.
+    /// The plan gave the port LIDs.
     Included,
     /// The plan gave the port LIDs. The port held none then, and these had been assigned to it before.
     InPlaceOf(LidRange),
@@ -471,7 +471,7 @@ impl LidBook {
 }
 
 impl Claim {
-    /// Called when a plan assigns LIDs to the port, which holds some, or none.
+    /// Called when a plan assigns the LIDs of `range` to the port, which now holds those of `held`, or none.
     fn plan(&mut self, range: LidRange, held: LidRange) {
         let known = self.assigned.replace(range);
         let is_stored = self.evidence.is_of_earlier_run();

@@ -105,7 +105,7 @@ pub struct MftWork {
 }
 
 impl MftWork {
-    /// Blocks are read or written.
+    /// Returns the work of reading or writing these blocks, with no plan to apply afterwards.
     pub fn of(blocks: Apply<Blocks>) -> Self {
         Self {
             blocks: Some(Box::new(blocks)),

@@ -17,7 +17,8 @@ const TAKEN: &str = "SLV-SM-0084";
 const ALIAS: Guid = Guid(0xa1);
 const OTHER: Guid = Guid(0xa2);
 
-/// Alias GUIDs of a master with the row as its fabric; each host has room for two blocks.
+/// Alias GUIDs of a master. Its fabric is the row of `selvedge_planner::made` (host, two switches, host); each host has
+/// room for two blocks.
 struct Bench {
     aliases: AliasGuids,
     mode: Mode,
@@ -42,7 +43,7 @@ impl Bench {
         }
     }
 
-    /// The near host holds its wanted alias.
+    /// Returns a bench in which the host of the manager holds its wanted alias.
     fn named() -> Self {
         let mut bench = Self::new();
         bench.hand(0, In::Changed(vec![shall(NEAR, &[ALIAS])]));

@@ -11,7 +11,7 @@ use super::{Ctx, Effect, InForce};
 use crate::lane_smp;
 
 impl InForce {
-    /// Returns the lane tables for a change.
+    /// Returns the known lane tables of switches, to be changed.
     fn lanes(&mut self) -> &mut HeldLanes {
         Arc::make_mut(&mut Arc::make_mut(&mut self.installed).lanes)
     }

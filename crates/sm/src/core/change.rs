@@ -76,7 +76,8 @@ impl Sm {
     }
 
     /// Returns the policy as the operator wants it: the proposed one, if there is one, else the one in force, with the
-    /// M_Key that ports get when it is stored. A change of one setting begins with it.
+    /// M_Key that ports get when it is stored. If the operator changes one setting, the new proposal is made from this
+    /// policy.
     #[must_use]
     pub fn wanted_policy(&self) -> Arc<Policy> {
         match self.changes.wanted() {

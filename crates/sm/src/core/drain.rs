@@ -67,8 +67,8 @@ impl Sm {
         self.drain.handle(self.now, input, &mut Vec::new());
     }
 
-    /// Hands out a job that computes how long packets in flight must be considered, and which entries they may use, if
-    /// unknown.
+    /// Hands out a job that computes how long packets may still be in flight, and which entries they may use. Does
+    /// nothing if that is known.
     pub(crate) fn settle(&mut self, now: Time, out: &mut Vec<Output>) {
         let Some(inventory) = self.inventory.clone() else {
             return;

@@ -120,7 +120,8 @@ impl Sm {
         self.drop_plans();
     }
 
-    /// Packets may be in flight by entries that another master wrote.
+    /// Records that packets may be in flight which entries of another master have forwarded. That master may have sent
+    /// Sets until `last`.
     fn await_foreign_packets(&mut self, last: Time) {
         if let Some(inventory) = self.inventory.clone().filter(|inventory| is_live(&inventory.fabric)) {
             self.tell_drain(drain::In::Stranger(last, &inventory.fabric));
@@ -182,7 +183,8 @@ impl Sm {
         }
     }
 
-    /// Returns when the manager offers the subnet again to a better manager that had to wait, as this one becomes idle.
+    /// Called when this manager becomes idle. Returns the time of the next offer of the subnet to a better manager that
+    /// had to wait; `None` if no manager waits.
     pub(crate) fn next_offer(&mut self) -> Option<Time> {
         // This has no effects.
         self.run_election(In::Resting, &mut Vec::new());

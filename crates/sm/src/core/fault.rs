@@ -345,7 +345,8 @@ impl Sm {
         damage.held = ends.flatten().filter(|at| held.contains(at)).collect();
     }
 
-    /// Records that packets that had waited for a returned link are gone. The link was asked about after `began`.
+    /// Records that packets which had waited for a returned link are gone: its ports were read after `began`, and were
+    /// not ACTIVE.
     fn note_emptied(&mut self, fabric: &Fabric, returned: &Returned, began: Time) {
         for (at, info) in [returned.near, returned.far] {
             let is_switch = fabric.switch_index(at.node).is_some();
@@ -400,7 +401,8 @@ impl Sm {
         self.repair(In::Applied { has_switches }, out);
     }
 
-    /// Completes the preparation with the dependencies of packets in flight, once it is known how long that is so.
+    /// Completes the preparation with the dependencies of packets in flight, once it is known how long these packets
+    /// may be in flight.
     pub(crate) fn prepare_for_what_is_under_way(&mut self, out: &mut Vec<Output>) {
         let is_free = matches!(
             self.stage,

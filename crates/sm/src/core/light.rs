@@ -64,7 +64,7 @@ impl Sm {
         self.sweep().light().has_changed()
     }
 
-    /// Everything that a light sweep or the check asked is answered.
+    /// Called when every Get of a light sweep or of the check has ended.
     pub(super) fn light_sweep_settled(&mut self, now: Time) {
         let (changed, is_check) = (self.has_light_sweep_found(), self.sweep().check().is_alone());
         if !is_check {

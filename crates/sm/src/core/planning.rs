@@ -91,7 +91,8 @@ impl Sm {
         in_force.flatten().map(Arc::new)
     }
 
-    /// Adds to tables which packets may be in flight by entries that were replaced. Returns these packets as well.
+    /// Adds a record to the known tables: the packets that may be in flight because entries that are now replaced
+    /// forwarded them. Returns these packets as well.
     pub(super) fn with_what_is_under_way(
         &mut self,
         fabric: &Fabric,

@@ -22,16 +22,16 @@ mod registration;
 mod standing_by;
 mod storing;
 
-/// The far host, as its agent holds it; the near one is number 0.
+/// A host, as its agent holds it: the near host, where the manager runs, is number 0; the far host is number 1.
 #[derive(Clone, Copy, Debug)]
 struct Host {
     guid: u64,
     info: PortInfo,
-    /// Answers every Set with an error.
+    /// True if the agent answers every Set with an error.
     refuses: bool,
     /// The manager at that host, and whether it accepts a handover.
     manager: Option<(SmInfo, bool)>,
-    /// It does not answer.
+    /// True if the host does not answer.
     is_mute: bool,
 }
 
@@ -119,11 +119,11 @@ struct Bench {
     is_sm: Vec<bool>,
     jobs: Vec<Job>,
     sets: u32,
-    /// Requests to a manager that does not answer.
+    /// Number of requests to a manager that does not answer.
     unheard: u32,
     /// Stored states, with the number of Sets sent before each.
     stored: Vec<(PersistentState, u32)>,
-    /// The disk takes nothing.
+    /// True if every attempt to store the state fails.
     is_full: bool,
     /// The newest request to store something.
     asked: u64,
@@ -157,7 +157,8 @@ impl Bench {
         }
     }
 
-    /// Hands in one input and answers every request until there is none; jobs are kept. A microsecond each.
+    /// Hands in one input and answers every request until there is none; jobs are kept. Each answer takes a
+    /// microsecond.
     fn hand(&mut self, input: Input) {
         let mut inputs = vec![input];
         while let Some(input) = inputs.pop() {

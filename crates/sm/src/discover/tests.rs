@@ -1,4 +1,4 @@
-//! Walks over hand-made answers.
+//! Discovery of hand-made fabrics.
 
 use std::collections::VecDeque;
 
@@ -139,7 +139,7 @@ fn walk_and_count(nodes: &[Made]) -> (Discovery, Vec<Event>, usize) {
     (discovery, events, gets)
 }
 
-/// GUIDs that were found, those left out, and the codes of the events.
+/// Checks a discovery: the GUIDs that it found, those that it left out, and the codes of its events.
 fn check(nodes: &[Made], found: &[u64], left_out: &[u64], codes: &[&str]) -> Discovery {
     let (discovery, events) = walk(nodes);
     let guids = |left_out: bool| {

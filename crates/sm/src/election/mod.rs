@@ -115,7 +115,7 @@ struct ForeignWrites {
 /// How often other managers requested SMInfo of this one.
 #[derive(Debug, Default)]
 struct Asked {
-    /// Until now.
+    /// Number of requests until now.
     count: u32,
     /// Number of requests until the last heavy sweep began.
     before_sweep: u32,

@@ -19,7 +19,7 @@ fn route(hops: u8) -> DirectedRoute {
     (0..hops).fold(DirectedRoute::LOCAL, |route, _| route.then(port).unwrap())
 }
 
-/// A ring, and the effects of an input.
+/// Hands an input to a ring. Returns the effects.
 fn give(ring: &mut KeyRing, input: In<'_>) -> Vec<Effect> {
     let mut effects = Vec::new();
     ring.handle(Time::from_secs(100), input, &mut effects);
@@ -201,7 +201,8 @@ fn a_key_is_stored_before_a_port_gets_it() {
     assert_eq!(give(&mut ring, In::Wanted { key: new, stores }), [Effect::Use(new)]);
 }
 
-/// The key of the policy, the stored keys; the key given to ports at first, and the former ones.
+/// Each case has the key of the policy and the stored keys, then what is expected: the key that ports get at first, and
+/// the former keys.
 #[test]
 fn a_restart_opens_every_port_with_either_configuration() {
     let check = |wanted: u64, stored: &[u64], present: u64, former: &[u64], store: Option<&[u64]>| {

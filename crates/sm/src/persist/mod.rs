@@ -329,7 +329,8 @@ impl Persist {
     }
 }
 
-/// Returns the generation to store for a plan: not every plan needs the disk.
+/// Returns the generation to store for a plan: higher than that of the plan, so that not every plan needs a write of
+/// its own.
 const fn ahead_of(generation: Generation) -> Generation {
     Generation(generation.0 + GENERATIONS_AHEAD)
 }

@@ -38,7 +38,7 @@ impl Turns {
         blocks
     }
 
-    /// Returns the lane tables of the next turn, all of them known, the last first.
+    /// Returns the lane tables of the next turn, in reverse order. Tables with unknown contents are left out.
     pub(super) fn lanes(&mut self, ctx: &Ctx<'_>, fabric: &Fabric) -> Vec<Table> {
         let (mut tables, held) = (Vec::new(), &ctx.installed.lanes);
         let is_of_it = |(_, of): &(_, &Fabric)| std::ptr::eq(*of, fabric);

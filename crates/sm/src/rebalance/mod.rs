@@ -137,7 +137,7 @@ pub struct BalanceView {
     pub steps: u32,
     /// Number of LFT blocks left to write, once rebalancing has begun.
     pub blocks_left: usize,
-    /// Host pairs on the busiest link: when it began, after the last step, in the end.
+    /// Host pairs on the busiest link: when rebalancing began, after the last step, and with the tables of the goal.
     pub load_max: Option<(u64, u64, u64)>,
 }
 

@@ -57,7 +57,7 @@ pub struct PlanSets {
 pub struct Traffic {
     /// Tables that have changed since the last wait, and the steps since.
     pub taken: Taken,
-    /// Tables that were sent, and may be taken at any time to come.
+    /// Tables that were sent and not acknowledged: a switch may still execute such a Set at any time.
     pub unanswered: Unanswered,
     /// True if a wait for packets in flight has ended: no packet from before the wait is left.
     pub has_drained: bool,
@@ -257,7 +257,7 @@ impl Work for PlanSets {
         false
     }
 
-    /// Called when a request was left out: the contents of its agent stay as they are known.
+    /// Called when a request was left out: the record of its agent's contents stays unchanged.
     fn left_out(&mut self, id: SetId) {
         let outcome = Arc::clone(&self.outcome);
         self.note_failed(&outcome.changes.value().phases[id.phase].ops[id.op], false);

@@ -1,4 +1,5 @@
-//! A plan for the row is applied, without a manager: each Set is acknowledged, or ends as the test requires.
+//! Applies a plan without a manager: each Set is acknowledged, or ends as the test requires. The fabric is the row of
+//! `selvedge_planner::made`: host, two switches, host.
 
 use selvedge_planner::{Basis, Job, JobId, PlanFabric, Task};
 use selvedge_sim::Par;
@@ -16,7 +17,7 @@ enum Fate {
     Refused,
     NotAnswered,
     LeftOut,
-    /// The port answers as asked, but that it is in this state.
+    /// The port acknowledges the settings, but reports this state.
     In(PortState),
 }
 
@@ -51,7 +52,7 @@ fn give(apply: &mut Apply, input: In<'_>) -> (Vec<Effect>, Option<(SetId, Reques
     (effects, request)
 }
 
-/// Asks for a request when none can be sent: there is no effect either.
+/// Offers room for a request when none can be sent. Returns true if there is neither a request nor an effect.
 fn gives_nothing(apply: &mut Apply) -> bool {
     let (effects, request) = give(apply, In::Room);
     effects.is_empty() && request.is_none()

@@ -117,7 +117,8 @@ fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
     check(false, true, &[], (1, [1, 1]));
 }
 
-/// What a sweep finds if nothing has changed: tables reach as far as the plan's, and their manager is this one.
+/// Returns the inventory of a sweep if nothing has changed since the plan: LinearFDBTop of each switch is that of the
+/// plan.
 fn as_planned(sm: &Sm, inventory: &Inventory) -> Arc<Inventory> {
     let mut found = inventory.clone();
     let top = sm.in_force.plan().unwrap().tables.top().0;

@@ -7,7 +7,8 @@ pub(super) fn standing_by() -> Bench {
     standing_by_of([0, 0], PersistentState::default())
 }
 
-/// The same, where the hosts hold these LIDs and an earlier process has stored this state.
+/// Returns the bench of `standing_by`, with hosts that hold these LIDs and with the state that an earlier process has
+/// stored.
 fn standing_by_of(lids: [u16; 2], state: PersistentState) -> Bench {
     let mut bench = Bench::with_state(Mode::Manage, state);
     for (host, lid) in bench.hosts.iter_mut().zip(lids) {
