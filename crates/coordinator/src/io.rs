@@ -146,7 +146,7 @@ pub enum Out {
 /// What the sampler found, for those that keep it, show it or judge it.
 #[derive(Clone, Debug)]
 pub enum Sampled {
-    /// The ports from now on; none while this manager is not master.
+    /// The ports that the sampler reads from now on; none while this manager is not master.
     Inventory(Arc<Inventory>),
     /// The counters of a port.
     Sample(Box<Sample>),

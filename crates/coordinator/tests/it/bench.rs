@@ -43,12 +43,12 @@ pub struct Bench {
     /// Datagrams of the administrator and the copier.
     pub sent: Vec<Datagram>,
     pub did: Vec<Did>,
-    /// Plans that are in force, while nothing indexes them.
+    /// Plans in force that wait to be indexed, if indexing is not done at once.
     pub sources: Vec<Sources>,
     pub indexes: bool,
     /// The mark cannot be removed.
     pub mark_is_stuck: bool,
-    /// What the sampler found.
+    /// The outputs of the sampler.
     pub sampled: Vec<Sampled>,
     transaction: u64,
 }
