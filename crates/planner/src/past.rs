@@ -59,8 +59,8 @@ pub struct Past {
     at: Time,
     /// When the last block was acknowledged, even if it changes no forwarding of its switch.
     sent_at: Time,
-    /// Number of packet lifetimes after the last step for which its packets must be considered; of the last change with
-    /// a known number.
+    /// For how many packet lifetimes after the last step packets in flight must be considered. If that is not computed
+    /// yet, this is the number of an earlier change.
     lifetimes: u32,
     /// End of the fog: until then packets of unknown entries may be in flight.
     fog_until: Time,
@@ -103,7 +103,7 @@ enum Matter {
     Unknown(After),
     /// The number of lifetimes is known.
     Lifetimes,
-    /// As above, and the changed blocks are known too, for exactly this snapshot of the fabric.
+    /// The number of lifetimes is known, and so are the changed blocks, for exactly this snapshot of the fabric.
     Prepared(Arc<Fabric>, UnderWay),
 }
 
@@ -214,7 +214,7 @@ impl Past {
         self.fog_from(now, fabric);
     }
 
-    /// Packets in flight at that time may have been forwarded by unknown entries.
+    /// Records that packets in flight at this time may have been forwarded by unknown entries.
     fn fog_from(&mut self, at: Time, fabric: &Fabric) {
         self.revision += 1;
         self.know_lifetimes();
@@ -228,7 +228,7 @@ impl Past {
         self.fog_until.since(now)
     }
 
-    /// Blocks were written at this time or before, and not by a change of this manager.
+    /// Records that blocks were written at this time or before, and not by a change of this manager.
     fn note_written(&mut self, at: Time) {
         self.know_lifetimes();
         self.at = self.at.max(at);

@@ -125,7 +125,7 @@ impl Repair {
         self.damage.returned.is_empty() && self.warm.as_ref().is_some_and(|warm| warm.spare.is_some())
     }
 
-    /// True if the prepared data search the dependency graph.
+    /// True if a repair from the prepared data searches the dependency graph (engine `weave`), instead of using a rule.
     #[must_use]
     pub(crate) fn searches(&self) -> bool {
         self.warm.as_ref().is_some_and(|warm| warm.searches())

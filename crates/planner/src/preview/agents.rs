@@ -72,7 +72,7 @@ impl Agents {
         });
     }
 
-    /// A plan or a step of rebalancing is applied.
+    /// Applies a plan or a step of rebalancing: all its Sets are acknowledged.
     pub(super) fn apply(&mut self, outcome: &Arc<Outcome>) {
         let changes = outcome.changes.value();
         if !changes.is_empty() {
@@ -96,14 +96,14 @@ impl Agents {
         self.aliases.plan_in_force(&fabric, changes);
     }
 
-    /// Groups are taken apart.
+    /// Takes multicast groups apart: each switch then copies only to its own members.
     pub(super) fn take_apart(&mut self, first: Option<&TakenApart>) {
         if let Some(first) = first {
             self.copy(first.change.value());
         }
     }
 
-    /// Trees are written.
+    /// Writes planned multicast trees.
     pub(super) fn take_trees(&mut self, planned: MulticastPlan) {
         self.copy(planned.change.value());
         (self.trees.roots, self.trees.apart) = (planned.roots, planned.apart);
@@ -123,7 +123,7 @@ impl Agents {
         }
     }
 
-    /// Alias GUIDs are written.
+    /// Writes a change of alias GUIDs.
     pub(super) fn take_aliases(&mut self, change: &AliasChange) {
         self.step(StepSets::Aliases(change.clone()));
         let fabric = &self.inventory.fabric;

@@ -128,7 +128,8 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
 /// A function that finds steps.
 type Find = fn(&Way<'_>, &BTreeMap<Lid, Vec<Write>>) -> Option<(Vec<Step>, Word)>;
 
-/// Does the same, provided that no unwanted entry leads over a link that is about to be activated.
+/// Does the same as [`propose`], for `installed` tables in which no unwanted entry leads over a link that is about to
+/// be activated. `find` gives the steps.
 fn way_to(
     fabric: &Fabric,
     installed: &Installed,
@@ -190,7 +191,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// Returns the subject with the tables in force, or with those before the recent steps.
+    /// Returns the subject of a proof with these tables: those in force, or those before the recent steps.
     fn subject<'s>(&'s self, tables: &'s Tables) -> Subject<'s> {
         let (levels, map) = self.lanes();
         Subject::tables(self.fabric, &self.plan.lids, tables, levels, map)

@@ -9,11 +9,12 @@ use super::net::Net;
 /// A channel on a lane: lane × channels + channel. Lanes are numbered among those in use.
 pub type Vertex = u32;
 
-/// The graph.
+/// The acyclic graph of channel dependencies.
 #[derive(Clone, Debug)]
 pub struct Order {
     rows: Rows,
-    /// Turns that the graph refuses for good, as it only grows: as the bits of [`Rows`].
+    /// Dependencies that the graph has refused and will always refuse, because it only grows; stored as bits, as in
+    /// [`Rows`].
     refused: Vec<Vec<u64>>,
     places: Places,
     /// Bits set since the last [`Self::keep`].

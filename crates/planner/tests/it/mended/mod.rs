@@ -96,7 +96,7 @@ impl Bench {
         }
     }
 
-    /// What tasks start from.
+    /// Returns the state that tasks start from.
     pub fn basis(&self) -> Basis {
         Basis {
             under_way: self.past.clone(),
@@ -104,7 +104,7 @@ impl Bench {
         }
     }
 
-    /// From now on packets of all earlier repairs may still be in flight.
+    /// Records the old entries of a repair: from now on packets of all earlier repairs may still be in flight.
     pub fn remember(&mut self, before: &Installed, changes: &ChangeSet) {
         let mut past = self.past.as_deref().cloned().unwrap_or_default();
         let fabric = &self.inventory.fabric;
@@ -195,7 +195,7 @@ fn apply(fabric: &mut Fabric, installed: &mut Installed, changes: &ChangeSet) {
     }
 }
 
-/// Agents without routes: nothing is sent.
+/// Returns an inventory without directed routes to its agents: nothing is sent to them.
 pub fn inventory(fabric: Fabric) -> Arc<Inventory> {
     let agent = |_| Agent {
         route: DirectedRoute::LOCAL,
