@@ -199,7 +199,8 @@ pub struct Policy {
     /// True if every sender uses the service levels in its path records. Default false: no proof depends on service
     /// levels, and packets may have any level.
     pub assume_sl_aware: bool,
-    /// Whether multicast copies have a lane of their own in that case. Default: if that costs the routes little.
+    /// Whether multicast copies have a lane of their own if routes use several lanes. Default: if that costs the routes
+    /// little.
     pub multicast_lane: MulticastLane,
     /// Number of times that a link between switches may go down within [`Self::flap_window_s`]. After that it is left
     /// out of routing, even if it is up, until [`Self::flap_hold_s`] after it last went down. Default 10; 0: links are
@@ -280,7 +281,7 @@ impl Policy {
         self.lanes.max(used).min(15)
     }
 
-    /// Returns the partitions, with groups on that service level.
+    /// Returns the partitions, with their groups on the service level of [`Self::copies_level`], if there is one.
     #[must_use]
     pub fn partitions_told(&self) -> Arc<Partitions> {
         let mut told = Arc::clone(&self.partitions);
