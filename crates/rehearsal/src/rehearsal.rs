@@ -40,7 +40,7 @@ use crate::{RehearsalError, Violation};
 /// Parameters of a rehearsal.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Agents and wires.
+    /// The settings of the emulator: its agents and links.
     pub emulator: EmulatorConfig,
     /// The seed of everything that is drawn.
     pub seed: Seed,
@@ -97,14 +97,14 @@ struct Queues {
     outputs: Vec<Output>,
 }
 
-/// The counters.
+/// Counts of what has happened in the rehearsal so far.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Number of processes of managers so far.
     lives_begun: u64,
     /// How often a manager has become master.
     pub led: u64,
-    /// Repairs that were planned before the fault.
+    /// Number of repairs that were planned before the fault: backups.
     pub known_repairs: u64,
     /// SMPs that ask a host to register again.
     pub asks: u64,
@@ -265,8 +265,8 @@ impl Rehearsal {
         }
     }
 
-    /// Returns what finds the Sets of a policy, as a dry run of it does. `None` if the manager does not run, or knows
-    /// too little of the fabric.
+    /// Returns the computation that finds the Sets of a policy, as a dry run uses it. `None` if the manager does not
+    /// run, or knows too little of the fabric.
     pub fn preview(&mut self, id: ManagerId, policy: Arc<Policy>) -> Option<Preview> {
         let life = self.managers.get_mut(id.0)?.life.as_mut()?;
         life.sm.preview(policy)

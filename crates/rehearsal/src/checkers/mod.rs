@@ -112,7 +112,8 @@ impl Checkers {
         self.watched.is_some()
     }
 
-    /// Records that managers are programs from now on, and counts violations instead of ending the run.
+    /// Records that managers are programs of their own from now on. A violation is then counted, and does not end the
+    /// run.
     pub fn count_all(&mut self) {
         if self.watched.is_some() {
             self.ledger.count_all();

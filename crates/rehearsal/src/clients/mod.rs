@@ -369,8 +369,8 @@ impl Clients {
     }
 }
 
-/// The number of a host's question, in the question and in its answer.
-/// What hosts have registered with each administrator: a line for each record, that of a member after its group's.
+/// What hosts have registered with each administrator: a pair of lines for each record. For a member of a group these
+/// are the line of the group and its own line.
 pub(crate) type Registered = Vec<(ManagerId, Vec<[String; 2]>)>;
 
 /// Returns the registrations in this text, in order.

@@ -11,7 +11,7 @@ use selvedge_wire::LocalPort;
 
 use super::schedule::Schedule;
 
-/// Schedules have no long idle time.
+/// How long the fabric must be unchanged before backups are computed: short, because schedules have no long idle time.
 const BACKUPS_AFTER: Duration = Duration::from_millis(20);
 
 /// Returns the configuration of a manager, as far as it does not depend on the manager's port.

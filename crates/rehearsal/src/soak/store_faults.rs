@@ -115,7 +115,7 @@ impl StoreFaults {
         Some(Due::Fails(which, Ratio { numerator, denominator }))
     }
 
-    /// Number of the next failure.
+    /// Counts the next failure of a disk, and returns its number.
     pub const fn count(&mut self) -> u64 {
         self.troubles += 1;
         self.troubles

@@ -62,7 +62,7 @@ fn a_replayed_schedule_gives_the_digests_of_the_run_that_resolved_it() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What makes one output of a manager another one.
+/// A way to change one output of a manager.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Nothing,

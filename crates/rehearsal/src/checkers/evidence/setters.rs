@@ -1,5 +1,5 @@
-//! Managers with Sets that agents executed, and the times. A manager that has not swept since does not know the other's
-//! Sets.
+//! Managers with Sets that agents executed, and the times. A manager that has not swept since does not know the Sets of
+//! the other manager.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::manager::ManagerId;
 pub(in crate::checkers) struct Setters {
     /// When an agent last executed a Set of each manager.
     last_set: BTreeMap<ManagerId, Time>,
-    /// The manager that sent the last taken Set, and when that last changed to another manager.
+    /// The manager that sent the last Set which an agent executed, and the time when this last became another manager.
     master: Option<ManagerId>,
     master_changed: Option<Time>,
     /// When an agent last executed a Set that an earlier process of its manager had sent.

@@ -207,7 +207,8 @@ impl LidBook {
         !moved.kept && others.any(|(guid, range)| overlaps(range) && had_it(guid))
     }
 
-    /// Returns the rule that excuses other LIDs of a port, if there is one.
+    /// Returns the rule that excuses other LIDs of a port, if there is one. `knew`: the manager could know the port's
+    /// former LIDs.
     pub fn excuse(&mut self, chassis: &Chassis, moved: &Moved, knew: bool) -> Option<Rule> {
         if self.cloned.contains(&moved.guid) {
             return Some(Rule::ClonedGuid);
@@ -256,7 +257,7 @@ mod tests {
     #[derive(Clone, Copy)]
     enum Step {
         Gets(u64, u16),
-        /// A block of LIDs, by its LMC.
+        /// The port with a GUID gets as many LIDs as an LMC says, from a base LID on.
         GetsBlock(u64, u16, u8),
         /// The node shows the GUID of another node.
         Shows(u64, u64),

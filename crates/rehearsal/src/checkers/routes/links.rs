@@ -28,7 +28,7 @@ pub(super) struct Relinked {
     pub is_elsewhere: bool,
 }
 
-/// Ports by number.
+/// The peers of switch ports, by port number.
 #[derive(Clone, Debug)]
 pub(super) struct Links {
     far: Vec<Far>,

@@ -164,7 +164,7 @@ impl Stage {
         }
     }
 
-    /// The links to other switches of the switch of some host, where no manager sits.
+    /// Returns the links that lead from a leaf switch to other switches. The leaf has hosts, but none with a manager.
     pub fn uplinks_of_a_leaf(&self) -> Vec<String> {
         let leaf_of = |host: NodeIdx| {
             let (port, _) = self.fabric.node(host).external_ports().next().unwrap();
