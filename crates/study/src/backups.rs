@@ -29,7 +29,7 @@ pub struct Question {
     pub sample: Option<usize>,
     /// Seed of the sample.
     pub seed: u64,
-    /// Also lose links in a row.
+    /// If set, links are also lost one after another without being restored, in this way.
     pub in_place: Option<failures::How>,
     /// Threads to use.
     pub threads: Threads,

@@ -34,7 +34,7 @@ pub struct Question {
     pub lids: Arc<Lids>,
     /// The tables of the plan.
     pub tables: Tables,
-    /// Load of the links.
+    /// Load of the links with the tables of the plan.
     pub load: Load,
     /// Engines that would plan, in order of preference.
     pub engines: Vec<Engine>,

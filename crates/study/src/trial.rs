@@ -97,7 +97,7 @@ pub(crate) struct Trial<'a> {
     tables: Tables,
     /// The judge's proof of the tables in force; `None` if they cannot have a standing proof.
     standing: Option<Standing>,
-    /// While nothing is lost.
+    /// The judge's figures while nothing is lost.
     pub(crate) whole: Judged,
 }
 
