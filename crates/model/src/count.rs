@@ -117,7 +117,7 @@ pub enum Population {
     LinkedSwitchPort,
     /// External ports of switches with a link, without the port by which discovery entered the switch.
     OnwardSwitchPort,
-    /// Every port of another node by which discovery entered it.
+    /// Every port by which discovery entered a node that is not a switch.
     HostPort,
     /// Every port with a LID: port 0 of a switch, and host ports.
     EndPort,

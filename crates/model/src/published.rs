@@ -1,10 +1,14 @@
-//! The published model: equations 1 to 10 for m-port n-trees, as printed.
+//! The published model of Vishnu et al. (`docs/reference/published-model.md`): equations 1 to 10 for m-port n-trees, as
+//! printed.
 //!
-//! Nothing here is corrected; the corrected model is [`crate::RULES`]. These statements of the paper do not agree with
-//! each other or with real fabrics:
+//! Nothing here is corrected; the corrected model is [`crate::RULES`]. In the list below, t(1,1) is the time of one
+//! MAD; t_TD(m, n) and t_PD(m, n) are the times of topology discovery and of path distribution on an m-port n-tree; S
+//! is the number of LFT Sets for each switch, and N the number of end nodes. These statements of the paper do not agree
+//! with each other or with real fabrics:
 //!
-//! - With t(1,1) = 10.6 / 41 ms from Table 1 the equations give 20.17 ms for t_TD(4, 2) and 2.16 for t_PD; the paper's
-//!   model has 21.60 and 2.24, its experiment 22.40 and 2.32. From the experiment's 10.82, t_TD(4, 2) would be 20.6.
+//! - The model column of Table 1 has 10.6 ms for 41 MADs. With t(1,1) = 10.6 ms ÷ 41 the equations give t_TD(4, 2) =
+//!   20.17 ms and t_PD(4, 2) = 2.16 ms. The paper's model has 21.60 and 2.24 ms, its experiment 22.40 and 2.32 ms. With
+//!   the 10.82 ms of the experiment in Table 1, t_TD(4, 2) would be 20.6 ms.
 //! - At 8,192 nodes the equations make 16-port switches cheaper than 8-port ones by 47 % (discovery) and 68 %
 //!   (distribution); the text says 22 % and 24 %.
 //! - S is 1 + ⌊3N / MTU⌋ under equation 7 and ⌈3N / MTU⌉ under equation 10: 13 and 12 at 8,192 nodes.
