@@ -79,7 +79,7 @@ impl Out {
         self.is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
     }
 
-    /// The format.
+    /// Returns the format of the output.
     pub const fn format(&self) -> Format {
         self.format
     }
@@ -108,7 +108,7 @@ impl Out {
         self.write("\n")
     }
 
-    /// A table.
+    /// Prints a table.
     pub fn grid(&mut self, grid: &Grid) -> Result<(), CliError> {
         if self.format.csv {
             return self.write(&grid.csv());
