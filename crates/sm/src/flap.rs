@@ -51,7 +51,7 @@ pub struct Ctx<'a> {
 pub enum In {
     /// Links of a fabric went down. The set has one or both ports of each.
     Lost(Arc<Fabric>, BTreeSet<PortRef>),
-    /// [`Flaps::due`] has come.
+    /// The time of [`Flaps::due`] has come.
     ReleaseDue,
     /// The operator wants to end all quarantines.
     Cleared,
@@ -175,7 +175,8 @@ mod tests {
 
     use super::*;
 
-    /// A switch with two ports; its second is cabled to the first port of another switch, or of a host.
+    /// Returns a fabric, and the second port of a switch in it. This port is cabled to the first port of another switch
+    /// or of a host, with this GUID.
     fn cabled_to(kind: NodeKind, guid: u64) -> (Fabric, PortRef) {
         let [one, two] = [1, 2].map(|n| PortNum::new(n).unwrap());
         let mut builder = FabricBuilder::new();

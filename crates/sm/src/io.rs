@@ -25,7 +25,7 @@ pub enum Input {
     Received(Datagram),
     /// A request of this manager that the layer below returned without an answer.
     Returned(Datagram),
-    /// [`crate::Sm::next_wake`] has come.
+    /// The time of [`crate::Sm::next_wake`] has come.
     Wake,
     /// A job is done. The result of a job that the manager no longer waits for is dropped.
     Computed {

@@ -38,7 +38,7 @@ struct Claim {
     /// LIDs that an earlier run has stored for this port, and that another port was read to hold. The other port may
     /// give these LIDs up again. If this port has other LIDs by the next heavy sweep, the record is dropped.
     yielded: Option<LidRange>,
-    /// The port in the last plan.
+    /// What the last plan gave the port.
     last_plan: LastPlan,
     /// True if the last sweep read LIDs from the port that are not its known ones.
     is_stranger: bool,
@@ -66,7 +66,7 @@ enum Evidence {
     Read,
 }
 
-/// The port in the last plan.
+/// What the last plan gave a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LastPlan {
     /// The plan gave the port nothing, because the port was absent or left out.
@@ -162,7 +162,7 @@ impl LidBook {
         self.assigned().next().is_none()
     }
 
-    /// Ports with known LIDs.
+    /// Returns the GUIDs of ports with known LIDs.
     pub fn guids(&self) -> impl Iterator<Item = Guid> + '_ {
         self.assigned().map(|(guid, _)| guid)
     }

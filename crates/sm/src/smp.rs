@@ -75,7 +75,7 @@ impl Smp {
         self.method == Method::Set
     }
 
-    /// Returns true for a request to another manager: SMInfo.
+    /// Returns true if the request is for SMInfo, which another manager answers.
     pub fn is_to_manager(&self) -> bool {
         self.attribute == AttributeId::SM_INFO
     }

@@ -1,4 +1,4 @@
-//! The stage of a manager: one value, so that impossible combinations cannot be written down.
+//! The stage of a manager: one value of an enum, so that the code cannot represent impossible combinations.
 
 use std::sync::Arc;
 

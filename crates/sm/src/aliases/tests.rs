@@ -94,12 +94,12 @@ const fn at(second: u64) -> Time {
     Time(second * 1_000_000_000)
 }
 
-/// The GUID of a host's port.
+/// Returns the own GUID of the port of the host at this position in the row.
 fn own(host: usize) -> Guid {
     Guid(guid(host).0 + 1)
 }
 
-/// A host shall have these aliases, from entry 1 on.
+/// Returns the wanted aliases of a host: these GUIDs, from entry 1 on.
 fn shall(host: usize, guids: &[Guid]) -> PortAliases {
     PortAliases {
         port: own(host),
@@ -107,7 +107,7 @@ fn shall(host: usize, guids: &[Guid]) -> PortAliases {
     }
 }
 
-/// The first block of a host that has these aliases.
+/// Returns the first GUIDInfo block of a host with these aliases: its own GUID, then the aliases.
 fn block(host: usize, guids: &[Guid]) -> GuidBlock {
     shall(host, guids).block(0)
 }

@@ -1,4 +1,4 @@
-//! What becomes of a proposal, input by input.
+//! Tests the state of a proposed policy after each input.
 
 use selvedge_plan::{EngineName, OutOfService};
 
@@ -57,7 +57,7 @@ impl Bench {
         &self.in_force.engines[0].0
     }
 
-    /// The engine that the next plan is made with.
+    /// Returns the engine in the policy with which the next plan is made.
     fn wanted(&self) -> Option<&str> {
         self.changes.wanted().map(|policy| policy.engines[0].0.as_str())
     }
@@ -78,7 +78,7 @@ fn refused() -> In {
     }
 }
 
-/// A change of the M_Key.
+/// Returns a proposal that changes the M_Key.
 fn rotates(m_key: u64) -> In {
     In::Proposed(Arc::new(Policy {
         m_key,

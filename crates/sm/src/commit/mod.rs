@@ -57,7 +57,7 @@ pub struct InForce {
 pub enum Held {
     /// No plan is in force.
     No,
-    /// Sets have failed, or a sweep has interrupted the plan after it: agents hold entries of it and of another one.
+    /// Sets have failed, or a sweep has interrupted the plan that followed: agents hold entries of two plans.
     InPart,
     /// Every agent holds it.
     Whole,

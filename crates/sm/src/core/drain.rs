@@ -49,7 +49,7 @@ impl Sm {
     }
 
     /// Compares the tables that a heavy sweep has read with those that this manager has written. Records tables that
-    /// differ, because packets may be in flight by their entries.
+    /// differ, because packets that their entries forwarded may be in flight.
     pub(crate) fn note_what_was_done_unseen(
         &mut self,
         inventory: &Inventory,

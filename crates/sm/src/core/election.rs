@@ -102,7 +102,7 @@ impl Sm {
         }
     }
 
-    /// The role has changed: drops the state of the former role, and reports the change.
+    /// Handles a change of the role: drops the state of the former role, and reports the change.
     fn role_changed(&mut self, role: Role, other: Option<Guid>, out: &mut Vec<Output>) {
         self.update_registration(registration::In::RoleChanged);
         match role {
@@ -128,8 +128,8 @@ impl Sm {
         }
     }
 
-    /// True if packets are in flight by entries that changed a moment ago, or to LIDs that were given up. Also true if
-    /// an earlier copy of a Set may still arrive: it could undo a Set of the next master.
+    /// True if packets are in flight that were forwarded by entries which have changed since, or that go to LIDs which
+    /// were given up. Also true if an earlier copy of a Set may still arrive: it could undo a Set of the next master.
     fn is_draining(&mut self) -> bool {
         let inventory = self.inventory.clone();
         let is_under_way = inventory.is_some_and(|inventory| self.under_way(&inventory.fabric).is_some());

@@ -133,7 +133,7 @@ impl Sm {
         self.repairs.has_repeated(self.exchange.counters().repeats)
     }
 
-    /// Called when the first Set of a plan is about to be sent.
+    /// Records how many requests have been repeated so far. Called when the first Set of a plan is about to be sent.
     pub(crate) fn note_repeats(&mut self) {
         let repeats = self.exchange.counters().repeats;
         self.tell_repairs(In::SetsBegin { repeats });

@@ -12,7 +12,7 @@ use crate::io::Command;
 /// Number of inputs of one run: enough for several sweeps, so that a false answer can meet a state which earlier false
 /// answers have made.
 const INPUTS: usize = 4_000;
-/// Runs, each with a seed of its own.
+/// Number of runs, each with a seed of its own.
 const SEEDS: u64 = 40;
 
 struct Liars {

@@ -92,8 +92,8 @@ impl Sm {
             .submit(AgentId(at.node.0), (Token::Look(Ask::Held(at)), get));
     }
 
-    /// Returns when the check after a plan is due, if the manager is idle. While packets may be in flight by unknown
-    /// entries, the check waits until those packets are gone.
+    /// Returns when the check after a plan is due, if the manager is idle. While packets may be in flight that unknown
+    /// entries forwarded, the check waits.
     pub(crate) fn second_look_due(&self) -> Option<Time> {
         let fog = self.drain.fog(self.now);
         let due = self.sweep().check().due()?;

@@ -211,7 +211,7 @@ impl Sm {
         self.end_without_plan();
     }
 
-    /// No plan with the proposed policy was accepted: plans the same fabric with the policy in force.
+    /// Called when no plan with the proposed policy was accepted: plans the same fabric with the policy in force.
     fn roll_back(
         &mut self,
         result: PlanResult,

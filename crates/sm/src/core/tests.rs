@@ -58,7 +58,7 @@ impl Host {
         }
     }
 
-    /// Its answer to a request; it acknowledges every Set.
+    /// Returns the host's answer to a request; every Set is acknowledged.
     fn answer(&mut self, request: &Mad) -> Mad {
         let mut answer = *request;
         answer.set_method(Method::GetResp);
@@ -254,7 +254,8 @@ fn two_hosts_come_up() {
     assert!(bench.sm.view().is_up() && bench.sm.is_resting());
 }
 
-/// Milestones carry the values of their moment: the view of the manager is not needed.
+/// The milestones of a bring-up come in this order. Each carries the values of its moment, so no test needs the view of
+/// the manager for them.
 #[test]
 fn a_bring_up_passes_its_milestones_in_order() {
     let mut bench = Bench::up(Mode::Manage);
@@ -480,7 +481,8 @@ fn what_failed_is_not_activated_and_tried_again() {
 
 #[test]
 fn a_better_manager_is_offered_the_subnet() {
-    /// The effects on a master that finds this manager: its role, and the codes of its events.
+    /// Checks a master that finds another manager (SMInfo state, priority, SM_Key) on the far host: the role of the
+    /// master afterwards, and the codes of its events. `takes`: the other manager accepts HANDOVER.
     fn check(other: (SmState, u8, u64), takes: bool, role: Role, codes: &[&str]) {
         let mut bench = Bench::up(Mode::Manage);
         let (state, priority, sm_key) = other;

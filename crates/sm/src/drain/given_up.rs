@@ -1,4 +1,4 @@
-//! LIDs that ports gave up. No other port gets such a LID while packets to it may be in flight.
+//! LIDs that ports gave up. No other port gets such a LID while packets to this LID may be in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

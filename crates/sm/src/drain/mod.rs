@@ -160,18 +160,18 @@ impl Drain {
         self.past.add(step.taken, step.has_drained, step.at, step.after);
     }
 
-    /// Returns for how much longer packets may be in flight by unknown entries.
+    /// Returns for how much longer packets may be in flight that unknown entries forwarded.
     pub fn fog(&self, now: Time) -> Duration {
         self.past.fog(now)
     }
 
     /// Returns true if links between switches that the last sweep did not find carried packets until recently. Then
-    /// packets may be in flight by the entries that the remaining switches held at that time.
+    /// packets may be in flight that the remaining switches forwarded by the entries of that time.
     pub fn has_carried(&self, fabric: &Fabric, now: Time) -> bool {
         self.past.has_carried(fabric, now)
     }
 
-    /// Returns true if packets may be in flight, and it is known for how long that is so.
+    /// Returns true if packets may be in flight, and it is known for how long they may be.
     pub fn is_settled_with_some(&self) -> bool {
         self.past.is_settled_with_some()
     }

@@ -49,7 +49,7 @@ impl Bench {
         }
     }
 
-    /// A master.
+    /// Returns a manager that is master.
     pub fn master() -> Self {
         let mut bench = Self::new();
         bench.hand(In::Lead);
@@ -64,7 +64,7 @@ impl Bench {
         bench
     }
 
-    /// Port of the far host.
+    /// Returns the port of the far host.
     pub fn far(&self) -> PortRef {
         place(&self.inventory, FAR, 1)
     }

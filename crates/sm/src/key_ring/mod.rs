@@ -221,7 +221,7 @@ impl KeyRing {
         }
     }
 
-    /// Returns the key that is most likely the one of the agent at the end of a directed route.
+    /// Returns the M_Key that the agent at the end of a directed route most likely has.
     pub fn of_route(&self, route: &DirectedRoute) -> SecretKey {
         match self.former.is_empty() {
             true => self.present,
@@ -445,7 +445,7 @@ impl KeyRing {
     }
 }
 
-/// Ports are about to get the present key.
+/// Returns the state in which ports are about to get the present key.
 const fn changing() -> Rotation {
     Rotation::Changing {
         is_reported: false,

@@ -331,7 +331,8 @@ impl ReadBack {
         Effect::Doubt(asked.map(|&(switch, block, _)| (switch, block)).collect())
     }
 
-    /// The heavy sweep has read all blocks that answered: a block without an answer keeps its believed contents.
+    /// Called when the heavy sweep has read all blocks that answered. A block without an answer keeps its last known
+    /// contents.
     fn end_doubt(&mut self, now: Time, fabric: &Fabric, installed: &Installed) -> Effect {
         let is_unread = |table: &Table| {
             let place = lft_place(table, fabric);

@@ -56,7 +56,7 @@ pub struct Ctx<'a> {
 pub enum In {
     /// A trap came.
     Received(Box<Datagram>),
-    /// [`Traps::due`] has come.
+    /// The time of [`Traps::due`] has come.
     RepressDue,
     /// A source of traps babbles.
     Babbles {

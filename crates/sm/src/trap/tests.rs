@@ -29,7 +29,7 @@ fn datagram(notice: &Notice) -> Box<Datagram> {
     Box::new(Datagram { address, mad })
 }
 
-/// Trap 144 from the far host, with `changes` as its change bits.
+/// Returns trap 144 from the far host, with `changes` as its change bits.
 fn local_change(changes: u16) -> Notice {
     let change = LocalChange {
         lid: LID,

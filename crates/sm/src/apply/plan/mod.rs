@@ -52,10 +52,10 @@ pub struct PlanSets {
     declined: BTreeMap<PortRef, Declined>,
 }
 
-/// Packets that may be in flight by replaced entries.
+/// Packets that may be in flight after replaced entries have forwarded them.
 #[derive(Debug)]
 pub struct Traffic {
-    /// Tables that have changed since the last wait, and the steps since.
+    /// The tables that were changed since the last wait, step by step.
     pub taken: Taken,
     /// Tables that were sent and not acknowledged: a switch may still execute such a Set at any time.
     pub unanswered: Unanswered,
@@ -86,7 +86,7 @@ pub struct Applied {
     pub declined: BTreeMap<PortRef, Declined>,
     /// The pause during which the plan was interrupted, if any.
     pub wait: Option<Wait>,
-    /// Packets that may be in flight by replaced entries.
+    /// Packets that may be in flight after replaced entries have forwarded them.
     pub traffic: Traffic,
 }
 

@@ -21,7 +21,8 @@ enum Fate {
     In(PortState),
 }
 
-/// The row with all links in a state. All switches send all packets by port 1.
+/// Begins to apply a plan to the row, with all links in this state. Before the plan, the switches forward all packets
+/// by port 1.
 fn begun(state: PortState) -> Apply {
     let mut found = row();
     let ports = found.iter_mut().flat_map(|node| &mut node.ports);

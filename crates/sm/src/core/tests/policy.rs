@@ -6,7 +6,7 @@ use selvedge_types::Lmc;
 use super::*;
 use crate::milestone::Committed;
 
-/// A policy that no plan can be made with.
+/// Returns a policy with which no plan can be made.
 fn hopeless(lmc: u8) -> Arc<Policy> {
     Arc::new(Policy {
         engines: vec![EngineName("none".to_owned())],
@@ -43,7 +43,7 @@ impl Bench {
         }
     }
 
-    /// Why changes were rolled back, with the engine in force then.
+    /// Returns the reason of each rollback, with the engine that was in force after it.
     fn rolled_back(&self) -> Vec<(&str, &str)> {
         let mut all = Vec::new();
         for milestone in &self.milestones {

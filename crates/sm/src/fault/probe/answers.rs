@@ -33,7 +33,7 @@ impl Answers {
         self.open.insert(at, now);
     }
 
-    /// The request to a port has ended. Returns true if it is the first one.
+    /// Handles the end of a request to a port. Returns true if no earlier request to this port has ended.
     pub(super) fn end(&mut self, at: PortRef, is_answered: bool, now: Time) -> bool {
         let asked = self.open.remove(&at);
         if let Some(asked) = asked.filter(|_| is_answered) {
@@ -47,7 +47,7 @@ impl Answers {
         self.silent += 1;
     }
 
-    /// Records an answer of a switch. Returns true if it is the first one.
+    /// Records an answer of a switch. Returns true if the switch had not answered before.
     pub(super) fn hear(&mut self, node: NodeIdx) -> bool {
         self.heard.insert(node)
     }
