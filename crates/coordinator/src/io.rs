@@ -100,7 +100,7 @@ pub enum Out {
     /// Index a plan that is in force, then hand in [`In::Indexed`]. A newer plan supersedes this one.
     Index(Sources),
     /// Make the inventory of the sampler from a plan in force with [`crate::survey`], then hand in [`In::Surveyed`]. A
-    /// newer one supersedes this one.
+    /// newer request supersedes this one.
     Survey(Arc<Fabric>, Arc<Plan>),
     /// Send a request of the sampler, after everything else that waits to be sent. The number of requests without an
     /// answer is bounded by [`selvedge_telemetry::Config::window`].

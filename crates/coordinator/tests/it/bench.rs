@@ -101,7 +101,7 @@ impl Bench {
         bench
     }
 
-    /// A master with a plan in force.
+    /// Returns a bench with a master that has a plan in force.
     pub fn up(policy: Policy) -> Self {
         let mut bench = Self::new(policy);
         bench.hand(In::Start);
@@ -213,7 +213,7 @@ impl Bench {
         }
     }
 
-    /// The LID of a host that is not the manager's, counted from 0.
+    /// Returns LID and GID of a host, by its number from 0. The host of the manager is not counted.
     pub fn host(&self, number: usize) -> (Lid, u128) {
         let view = self.sm.view();
         let (fabric, plan) = (view.fabric.unwrap(), view.plan.unwrap());
