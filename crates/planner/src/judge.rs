@@ -1,4 +1,4 @@
-//! The interface of the judge for planning.
+//! The interface through which planning asks the judge.
 
 use std::collections::BTreeMap;
 use std::fmt;

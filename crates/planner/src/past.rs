@@ -42,7 +42,7 @@ const ASSUMED_GONE: Duration = Duration::from_secs(60);
 /// The fabric, LIDs and tables after a change.
 #[derive(Clone, Debug)]
 pub struct After {
-    /// The state of the agents.
+    /// The fabric, with the settings of its agents.
     pub fabric: Arc<Fabric>,
     /// The plan, with the owners of LIDs.
     pub plan: Arc<Plan>,
@@ -84,7 +84,7 @@ struct Recent {
     seen: Option<Seen>,
 }
 
-/// A fabric after the last change.
+/// The fabric after the last change, with what follows from it for packets in flight.
 #[derive(Clone, Debug)]
 struct Seen {
     fabric: Arc<Fabric>,
@@ -96,7 +96,7 @@ struct Seen {
     matter: Matter,
 }
 
-/// How long packets in flight must be considered.
+/// What is known of the time for which packets in flight must be considered.
 #[derive(Clone, Debug)]
 enum Matter {
     /// The time is not known; it must be computed from this state.
@@ -151,7 +151,7 @@ impl Past {
         seen.is_some_and(|seen| seen.prepared_for(&seen.fabric).is_none())
     }
 
-    /// True if packets may be in flight, and it is known how long that is so.
+    /// True if packets may be in flight, and it is known for how long they may be.
     pub fn is_settled_with_some(&self) -> bool {
         !self.recent.written.is_empty() && !self.is_unsettled()
     }

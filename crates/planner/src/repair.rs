@@ -1,4 +1,4 @@
-//! Plans around lost and returned links: the plan in force with as few changed entries as possible.
+//! Plans repairs for lost and returned links: the plan in force, changed in as few entries as possible.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -430,7 +430,8 @@ impl Repair {
     }
 }
 
-/// Adds the links that the repair is for to the packets in flight.
+/// Adds the lost links that the repair handles to the record of packets in flight: packets that crossed them may still
+/// be in flight.
 fn with_lost(past: &UnderWay, before: &Inventory, now: &Inventory) -> Arc<UnderWay> {
     let mut past = past.clone();
     past.lost.extend(past::lost(&before.fabric, &now.fabric));

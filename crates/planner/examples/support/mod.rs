@@ -15,7 +15,7 @@ use selvedge_types::{IdxVec, PhysState, PortState};
 use selvedge_verify::Verdict;
 use selvedge_wire::DirectedRoute;
 
-/// A generated fabric.
+/// Returns a generated fabric.
 pub fn fabric(spec: &str) -> Fabric {
     match spec.parse().unwrap() {
         Spec::Generated(recipe) => recipe.fabric().unwrap(),
@@ -31,7 +31,7 @@ pub struct State {
     pub installed: Arc<Installed>,
     /// The plan.
     pub plan: Arc<Plan>,
-    /// Its verdict.
+    /// The judge's verdict on the plan.
     pub verdict: Arc<Verdict>,
 }
 
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// The task to plan around a link that is lost.
+    /// Returns the task to plan around the loss of the link at a port.
     pub fn lose(&self, basis: Basis, at: PortRef, warm: Option<Box<Warm>>, backups: Vec<Arc<Backups>>) -> Repair {
         let damage = Damage {
             lost: BTreeSet::from([at]),
@@ -78,7 +78,7 @@ impl State {
     }
 }
 
-/// A job of some task.
+/// Returns a job with this task.
 pub fn job(task: Task) -> Job {
     let id = JobId::default();
     Job { id, task }

@@ -26,7 +26,7 @@ pub(super) struct Agents {
     pub(super) inventory: Arc<Inventory>,
     /// LFT blocks and lane tables.
     installed: Arc<Installed>,
-    /// Packets that may be in flight by entries that the last plan replaced.
+    /// Packets that may be in flight after entries forwarded them which the last plan has replaced.
     pub(super) under_way: Option<Arc<UnderWay>>,
     /// Switches that set PortStateChange: a link went down at a port that was not set itself. A sweep finds that.
     /// Source: IBA vol 1 §14.2.5.4 (changes that a SubnSet made do not count).
@@ -144,7 +144,8 @@ impl Agents {
         lids
     }
 
-    /// A heavy sweep finds what is left in reach, and leaves out links that are out of service and carry nothing.
+    /// Changes the inventory as a heavy sweep would: nodes out of reach are gone, and links that are out of service and
+    /// carry no packets are left out.
     pub(super) fn sweep(&mut self, list: &OutOfService) {
         let before = Arc::clone(&self.inventory);
         let mut found = before.as_found();
@@ -334,7 +335,8 @@ fn within_reach(found: &Inventory) -> Option<Inventory> {
     })
 }
 
-/// Returns the tables of the switches of a fabric that has some of the nodes of another one.
+/// Returns the known tables of the switches in the fabric `now`, which has some of the switches of the fabric `before`.
+/// `installed` are the tables of the latter.
 fn carried(installed: &Installed, before: &Fabric, now: &Fabric) -> Installed {
     let mut carried = Installed::unknown(now.switches().len());
     for switch in now.switches().indices() {

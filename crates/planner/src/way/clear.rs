@@ -1,4 +1,4 @@
-//! Waits for packets that no proof can consider.
+//! Adds waits to a change set for packets that unknown entries forwarded: no proof can consider such packets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

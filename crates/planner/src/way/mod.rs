@@ -158,7 +158,7 @@ const CLEARED: &str = "clear tables that are not in force yet";
 const LANES: &str = "put service levels on their lanes";
 const TABLES: &str = "configure tables";
 
-/// Inputs of a proposal.
+/// The inputs from which a transition is proposed.
 struct Way<'a> {
     fabric: &'a Fabric,
     in_force: &'a Tables,

@@ -36,7 +36,7 @@ struct Rows {
     bits: Vec<Vec<u64>>,
 }
 
-/// The edges, with an index of the backward ones.
+/// The edges of the graph, together with the channels, so that edges can also be followed backwards.
 struct On<'a> {
     rows: &'a Rows,
     net: &'a Net,

@@ -124,7 +124,7 @@ impl Taken {
     }
 }
 
-/// Choices that suit some changes better than others.
+/// Choices in planning the steps. Each suits some changes better than others, so several combinations are tried.
 #[derive(Clone, Copy, Debug)]
 pub struct Mode {
     /// A LID may stay half changed during a wait.

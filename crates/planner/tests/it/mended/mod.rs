@@ -26,7 +26,7 @@ pub struct Bench {
     pub warm: Option<Box<Warm>>,
     /// Backups computed before.
     pub backups: Vec<Arc<Backups>>,
-    /// Packets that may be in flight by earlier tables.
+    /// Packets that may be in flight after earlier tables forwarded them.
     pub past: Option<Arc<UnderWay>>,
 }
 
@@ -166,7 +166,7 @@ impl Bench {
     }
 }
 
-/// A job of some task.
+/// Returns a job with this task.
 pub fn job(task: Task) -> Job {
     let id = JobId::default();
     Job { id, task }
@@ -215,7 +215,7 @@ pub fn inventory(fabric: Fabric) -> Arc<Inventory> {
     })
 }
 
-/// Links between switches that are up, by one end.
+/// Returns the links between switches that are up, each by one end.
 pub fn between_switches(fabric: &Fabric) -> Vec<PortRef> {
     let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
     let links = fabric.links().filter(|link| fabric.link_is_up(link.a));
