@@ -1,4 +1,4 @@
-//! The whole plan.
+//! The complete plan of a subnet, and its generation.
 
 use std::collections::BTreeMap;
 
