@@ -201,7 +201,7 @@ pub(crate) fn open_folder(disk: &Arc<MemoryDisk>) -> Result<StateDir, StoreError
     StateDir::on(Path::new(FOLDER), disk)
 }
 
-/// A plan that the judge let pass.
+/// A plan that the judge has accepted.
 #[derive(Clone, Debug)]
 pub(crate) struct AcceptedPlan {
     /// When the plan was accepted.

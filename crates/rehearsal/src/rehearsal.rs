@@ -1,4 +1,4 @@
-//! The clock: steps emulator and managers by the earliest wake-up.
+//! The clock: goes from one wake-up of the emulator or a manager to the next, always to the earliest.
 
 mod coordination;
 mod digests;
@@ -116,7 +116,7 @@ pub(crate) struct Counts {
 
 /// How long storing takes, as an fsync on a common disk.
 const PERSIST_COST: Duration = Duration::from_millis(1);
-/// How long an answer takes that a tamper invented.
+/// How long an answer takes that a `Tamper` has invented in place of an agent.
 const FAKED_COST: Duration = Duration::from_micros(10);
 /// A fabric counts as quiet if all managers are idle and no event is due within this time. Training of links takes
 /// less; the intervals of repeated traps, polls of standbys and sweeps are longer.
@@ -282,7 +282,7 @@ impl Rehearsal {
         }
     }
 
-    /// Lets something go wrong now.
+    /// Lets a fault strike now.
     pub fn fault(&mut self, fault: &Fault) -> Result<(), RehearsalError> {
         self.observe(&Seen::Fault(fault))?;
         Ok(self.emulator.apply(self.now, fault)?)
@@ -298,13 +298,13 @@ impl Rehearsal {
         self.costs.are_free = true;
     }
 
-    /// Virtual time.
+    /// Returns the present virtual time.
     #[must_use]
     pub const fn now(&self) -> Time {
         self.now
     }
 
-    /// The fabric.
+    /// Returns the emulator, which has the fabric's hardware.
     #[must_use]
     pub const fn emulator(&self) -> &Emulator {
         &self.emulator

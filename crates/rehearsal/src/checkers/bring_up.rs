@@ -1,4 +1,4 @@
-//! While a subnet is brought up for the first time, its tables hold no loop.
+//! Checks that tables contain no forwarding loop while a subnet is brought up for the first time.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -27,7 +27,7 @@ use super::taken::Taken;
 use crate::Violation;
 use crate::manager::{Life, Manager, ManagerId};
 
-/// How old a program's view of the fabric may be: its sweep and its plan take less time.
+/// How old the view of the fabric may be by which a program acts: its sweep and its plan take less time.
 const LOOKED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Events that a manager may not know of, by subject.

@@ -55,7 +55,7 @@ pub(super) struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// The hardware.
+    /// Returns the hardware: all nodes and cables of the emulator.
     pub fn chassis(&self) -> &'a Chassis {
         self.emulator.chassis()
     }

@@ -1,4 +1,4 @@
-//! A Set, in flight and as an agent has executed it.
+//! A Set: as its manager sent it, and as an agent executed it.
 
 use selvedge_chassis::PortIdx;
 use selvedge_emulator::ClientId;

@@ -97,7 +97,7 @@ impl Clients {
         }
     }
 
-    /// Hosts and administrators, as checkers see them.
+    /// Returns the hosts and administrators, as checkers see them.
     fn served(&self) -> Served<'_> {
         Served {
             hosts: &self.hosts,

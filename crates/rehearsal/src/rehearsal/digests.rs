@@ -23,7 +23,7 @@ impl Rehearsal {
         digest.0
     }
 
-    /// From now on the input of both digests is also kept as text.
+    /// Begins to keep the input of both digests also as text.
     pub(crate) fn keep_wire(&mut self) {
         self.wire.lines.get_or_insert_default();
     }

@@ -1,4 +1,4 @@
-//! Managers that are programs, in real time.
+//! Runs managers that are programs of their own, in real time.
 
 use std::time::Duration;
 

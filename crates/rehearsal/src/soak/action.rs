@@ -1,4 +1,4 @@
-//! Actions of a schedule upon a rehearsal, complete as values and as text.
+//! Actions of a schedule upon a rehearsal: as values, and as text from which the values can be read again.
 
 use std::fmt;
 use std::str::FromStr;

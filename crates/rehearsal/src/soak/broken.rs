@@ -234,7 +234,7 @@ impl Refused {
     }
 }
 
-/// Route and block.
+/// A block of a table: the directed route to its switch, and its number.
 type Place = (Vec<u8>, u32);
 
 impl Tamper for Defect {

@@ -19,7 +19,7 @@ use crate::RehearsalError;
 const PLACES: usize = 3;
 /// Places that the operator tries to take out of service, until the manager does not refuse one.
 const TRIES: usize = 6;
-/// M_Keys that are drawn.
+/// The M_Keys from which a change of the M_Key draws one; 0: none.
 const M_KEYS: [u64; 4] = [0, 0xfeed, 0xca11, 0xd00d];
 /// Engines that refuse some fabrics, or with plans that the judge refuses on some, and one that does not exist.
 const HOPELESS: [&str; 4] = ["none", "minhop", "fat-tree", "none"];

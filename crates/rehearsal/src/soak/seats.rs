@@ -33,7 +33,7 @@ pub fn config(schedule: &Schedule, policy: &Arc<Policy>, priority: u8) -> Config
     config
 }
 
-/// Ports of the managers: at the first host, and at the last port of the last host.
+/// Returns the ports of the two managers: the first port of the first host, and the last port of the last host.
 pub fn seats(fabric: &Fabric) -> [String; 2] {
     let mut hosts = fabric.nodes().iter().filter(|n| !n.is_switch());
     let seat = |node: Option<&selvedge_fabric::Node>, port: u8| {

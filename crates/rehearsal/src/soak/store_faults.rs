@@ -40,7 +40,7 @@ pub struct StoreFaults {
     sick: Option<(usize, End)>,
     /// Disks that fail.
     failing: BTreeSet<usize>,
-    /// No more failures.
+    /// True if no more failures are drawn.
     is_over: bool,
 }
 

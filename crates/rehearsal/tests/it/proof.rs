@@ -193,7 +193,7 @@ fn texts_are_read_and_printed() {
     assert!(read(&format!("{header}\nseed 1\n5 well\n4 well\n")).starts_with("SLV-REHEARSAL-0301: line 4: "));
 }
 
-/// Those in `resolved.txt`, or in the file that `SELVEDGE_RESOLVED` names.
+/// Tests the schedules in `resolved.txt`, or in the file that `SELVEDGE_RESOLVED` names.
 #[test]
 fn stored_schedules_give_their_stored_digests() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/digests");

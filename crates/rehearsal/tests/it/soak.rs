@@ -119,7 +119,7 @@ fn drawn(seed: u64, restless: &[u64]) -> Schedule {
     }
 }
 
-/// The same disasters, while hosts talk to subnet administration. `SELVEDGE_SA_SEEDS=201..1001` runs those,
+/// Runs the disasters while hosts talk to subnet administration. `SELVEDGE_SA_SEEDS=201..1001` runs those,
 /// `SELVEDGE_SEED` prints what happens in one of them.
 #[test]
 fn clients_of_subnet_administration_are_served() {
@@ -363,7 +363,7 @@ fn first_seed(broken: Broken, code: &str) -> Option<(u64, String)> {
     })
 }
 
-/// Of each defect and code: the first seed that led to it, and the violation as text.
+/// For each defect and code: the first seed in which the defect led to the code, and the violation as text.
 type Found = BTreeMap<(Broken, &'static str), Option<(u64, String)>>;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Routes: no Set closes a forwarding loop or a cycle of channels, or takes a route away.
+//! Checks that no Set closes a forwarding loop or a cycle of channels, or takes a route away.
 
 mod channels;
 mod delta;
