@@ -150,7 +150,8 @@ mod tests {
     use super::*;
     use crate::testing::{fabric, lids};
 
-    /// The answer for switches that hold the tables of an engine, and a plan that keeps them.
+    /// Returns the answer for switches that hold the tables of an engine, changed by `change`, and for a plan that
+    /// keeps them.
     fn asked(spec: &str, holds: Option<Engine>, change: impl Fn(&mut Tables)) -> Option<api::FoundTables> {
         let fabric = Arc::new(fabric(spec));
         let lids = lids(&fabric);
