@@ -69,7 +69,7 @@ pub type EndState = Option<(PortState, PhysState)>;
 /// A link that was found earlier and is missing now, although both its nodes are present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbsentLink {
-    /// Both ends.
+    /// Both ends of the link.
     pub ends: (End, End),
     /// When the link was lost.
     pub since: Since,
