@@ -54,19 +54,19 @@ impl Method {
 /// Attributes used by bring-up and fail-over, in the standard's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Attribute {
-    /// 0x0002
+    /// AttributeID 0x0002.
     Notice,
-    /// 0x0010
+    /// AttributeID 0x0010.
     NodeDescription,
-    /// 0x0011
+    /// AttributeID 0x0011.
     NodeInfo,
-    /// 0x0012
+    /// AttributeID 0x0012.
     SwitchInfo,
-    /// 0x0015
+    /// AttributeID 0x0015.
     PortInfo,
-    /// 0x0016
+    /// AttributeID 0x0016.
     PKeyTable,
-    /// 0x0019
+    /// AttributeID 0x0019.
     LinearForwardingTable,
 }
 
