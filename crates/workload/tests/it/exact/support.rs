@@ -1,4 +1,4 @@
-//! Fabrics, routes, traffic: one place where the simulator is called.
+//! Helpers for these tests: fabrics, routes and traffic. Only this file calls the simulator.
 
 use selvedge_dataplane::{
     EventLog, Host, Message, Network, Ps, Results, Settings, Simulation, Timed, Workload, header,
