@@ -38,7 +38,7 @@ pub(super) struct Pause {
     wait: Option<Wait>,
     /// When PortInfo of the local port was last requested during the pause.
     asked: Time,
-    /// The own port has not answered yet.
+    /// True while the local port has not answered the last request.
     is_open: bool,
     /// Total length of the pauses that are over.
     waited_ns: u64,

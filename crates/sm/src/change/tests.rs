@@ -23,7 +23,8 @@ impl Bench {
         }
     }
 
-    /// Hands in an input, a second after the last. Returns codes of events, and takes a policy.
+    /// Hands in an input, a second after the last. Returns the codes of events. If a policy is to be used, it becomes
+    /// the one in force.
     fn hand(&mut self, input: In) -> Vec<&'static str> {
         self.second += 1;
         let ctx = Ctx {

@@ -60,7 +60,7 @@ impl Sm {
         }
     }
 
-    /// Gives the repairs an input that has no effect.
+    /// Hands an input that has no effects to repairs.
     fn tell_repairs(&mut self, input: In<'_>) {
         self.repair(input, &mut Vec::new());
     }

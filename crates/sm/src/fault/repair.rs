@@ -24,7 +24,7 @@ pub struct Repairs {
     warm: Option<Box<Warm>>,
     /// The job that prepares repairs.
     preparing: Option<JobId>,
-    /// A repair that waits for the end of that job.
+    /// A repair that waits for the end of the job in `preparing`.
     waiting: Option<Box<Job>>,
     /// The current repair.
     current: Option<Current>,

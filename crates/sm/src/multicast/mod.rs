@@ -59,7 +59,7 @@ pub struct Multicast {
     moves: bool,
     /// When trees are planned, or the blocks that planning needs are read.
     due: Option<Time>,
-    /// Not before this time: until then packets are in flight that could deadlock with trees.
+    /// Earliest time to plan trees: until then packets are in flight that could deadlock with trees.
     until: Option<Time>,
     /// The current job, with its inputs.
     planning: Option<Planning>,

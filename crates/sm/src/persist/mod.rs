@@ -63,7 +63,7 @@ pub struct KnownLids<'a> {
     pub claims: BTreeMap<Guid, LidRange>,
     /// The former LIDs of ports.
     pub befores: BTreeMap<Guid, LidRange>,
-    /// The LIDs of ports that were taken for another fabric's.
+    /// LIDs that were taken to belong to another fabric, by port GUID.
     pub aside: &'a BTreeMap<Guid, LidRange>,
 }
 

@@ -44,7 +44,7 @@ enum State {
     /// Load is balanced, or was left as it is, and no event has come since.
     #[default]
     Even,
-    /// A sweep or a repair has begun since.
+    /// A sweep or a repair has begun. The quiet time begins when the manager is idle again.
     Disturbed,
     /// A step is planned at this time, or as soon as the manager is idle.
     Due(Time),

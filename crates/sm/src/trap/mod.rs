@@ -80,7 +80,7 @@ pub enum Effect {
     Probe {
         /// The LID of the switch.
         lid: Lid,
-        /// The trap.
+        /// The trap, as the reason of a sweep.
         reason: SweepReason,
     },
     /// Sweep.
