@@ -150,7 +150,7 @@ pub enum Sampled {
     Inventory(Arc<Inventory>),
     /// The counters of a port.
     Sample(Box<Sample>),
-    /// A slot is complete.
+    /// The samples of a time slot are complete.
     Ended(Box<SlotReport>),
     /// An event for operators.
     Event(telemetry::Event),
