@@ -334,7 +334,7 @@ struct Wanted {
     is_all: bool,
 }
 
-/// Returns the entries of a block for which a port has room.
+/// Returns how many GUIDInfo entries a port has from the beginning of a block on.
 fn room(fabric: &Fabric, at: PortRef, block: u8) -> usize {
     let entries = fabric.port(at).map_or(0, |port| usize::from(port.capability.guids));
     entries.saturating_sub(usize::from(block) * BLOCK_GUIDS)

@@ -72,7 +72,7 @@ pub struct Past {
     revision: u64,
 }
 
-/// The part that is forgotten once all packets in flight are gone.
+/// The part of the record that is forgotten once all packets in flight are gone.
 #[derive(Clone, Debug, Default)]
 struct Recent {
     /// Blocks that were written.

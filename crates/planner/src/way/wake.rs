@@ -133,7 +133,7 @@ fn into_the_dark(held: &Tables, wanted: &Tables, silent: &BTreeSet<(SwitchIdx, u
     dark
 }
 
-/// True if the tables have no cycle when all such entries except `dropped` take effect.
+/// True if the tables have no cycle when all entries of `held` except `dropped` take effect.
 fn may_wake(fabric: &Fabric, held: &Tables, plan: &Plan, dropped: &[Write], options: &WayOptions<'_>) -> bool {
     let mut tables = held.clone();
     for write in dropped {
