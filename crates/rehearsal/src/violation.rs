@@ -163,7 +163,7 @@ pub enum Violation {
     /// SLV-REHEARSAL-0114: after the end of the faults, not everything was well in time.
     #[error("SLV-REHEARSAL-0114: {seconds} s after the last fault, {when}: {what}")]
     NotConverged {
-        /// The fault.
+        /// The condition that is not met.
         what: String,
         /// The faults that had stopped.
         when: &'static str,

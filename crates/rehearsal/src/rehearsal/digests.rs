@@ -28,8 +28,8 @@ impl Rehearsal {
         self.wire.lines.get_or_insert_default();
     }
 
-    /// Adds what agents hold to that text: a line for each attribute, and one with the judge's figures for the subnet
-    /// of each manager.
+    /// Adds what agents hold to the text of [`Self::keep_wire`]: a line for each attribute, and one with the judge's
+    /// figures for the subnet of each manager.
     pub(crate) fn keep_held(&mut self) {
         let Some(lines) = &mut self.wire.lines else { return };
         let now = self.now.0;

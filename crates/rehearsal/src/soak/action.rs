@@ -46,7 +46,7 @@ pub enum Action {
     HostsChange,
     /// Checks the answers that hosts got, and each asks for a path.
     HostsCheck,
-    /// All is well: the end digest takes the state of the hardware.
+    /// All is well: the state of the hardware goes into the end digest.
     Well,
     /// The run ends.
     End,

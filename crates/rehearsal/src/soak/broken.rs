@@ -29,7 +29,7 @@ pub enum Broken {
     TablesLast,
     /// Blocks are sent in the opposite order, against their dependencies.
     ReverseTables,
-    /// The judge lets deadlock pass.
+    /// The judge accepts plans that can deadlock.
     AcceptCycles,
     /// State counts as stored and is not.
     StoreNothing,
@@ -55,7 +55,7 @@ pub enum Broken {
     Flood,
     /// Ports are not activated, and count as ACTIVE.
     NeverActivate,
-    /// A new policy is not taken.
+    /// The manager ignores a new policy.
     DeafToPolicy,
     /// Timers are not served.
     NeverWake,

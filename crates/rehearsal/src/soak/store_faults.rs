@@ -131,7 +131,7 @@ impl StoreFaults {
         self.is_over = true;
     }
 
-    /// Lets a disk fail from now on, or work again.
+    /// Lets a disk fail from now on; `None`: lets it work again.
     pub fn set_trouble(&mut self, which: usize, trouble: Option<(Ratio, u64)>) {
         match trouble {
             Some(_) => self.failing.insert(which),

@@ -20,7 +20,7 @@ pub(in crate::checkers) struct Setters {
 }
 
 impl Setters {
-    /// Called when a Set of a manager was taken.
+    /// Records that an agent executed a Set of a manager.
     pub fn note(&mut self, now: Time, manager: ManagerId) {
         self.last_set.insert(manager, now);
         let before = self.master.replace(manager);
@@ -45,7 +45,7 @@ impl Setters {
         self.bequeathed
     }
 
-    /// Returns when Sets of another manager were last taken for the first time.
+    /// Returns when the sender of the executed Sets last became another manager.
     pub const fn master_changed(&self) -> Option<Time> {
         self.master_changed
     }
