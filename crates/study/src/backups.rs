@@ -120,7 +120,7 @@ impl Question {
     }
 }
 
-/// Returns every fault, in the order given; threads take turns.
+/// Tries every fault, and returns the results in the order of `whats`. Each thread tries a part of the faults.
 fn tried(
     force: &InForce,
     whats: &[What],

@@ -91,7 +91,7 @@ impl InForce {
 pub(crate) struct Trial<'a> {
     force: &'a InForce,
     damaged: Damaged,
-    /// The mender of trees. It cannot undo a loss, so each fault has a copy.
+    /// Repairs fat trees in place. It cannot undo a loss, so each fault gets a copy of it.
     mender: Option<TreeMender>,
     /// The tables in force; each trial changes them and changes them back.
     tables: Tables,
