@@ -35,8 +35,8 @@ enum Offer {
     /// `Offers::waiting`.
     #[default]
     None,
-    /// No offer was made, because the manager must wait. This state ends when this manager becomes idle: the other
-    /// manager is then recorded as waiting.
+    /// No offer was made, because the better manager must wait. This state ends when this manager becomes idle: the
+    /// other manager is then recorded as waiting.
     PutOff(Guid),
     /// The manager refused it. Counts until the next heavy sweep: its election may offer the subnet again.
     Refused(Guid),

@@ -127,8 +127,8 @@ impl Traps {
         }
     }
 
-    /// Returns when traps are repressed: usually at once, during a repair after the requests of the repair. The repair
-    /// waits for the answers of an agent, and an agent handles one SMP after another.
+    /// Returns when traps are repressed: usually at once, but during a repair only after the requests of the repair.
+    /// The repair waits for the answers of an agent, and an agent handles one SMP after another.
     pub fn due(&self, is_repairing: bool) -> Option<Time> {
         let (first, _) = *self.represses.first()?;
         Some(if is_repairing { first + REPRESS_WITHIN } else { first })
