@@ -105,8 +105,8 @@ impl Clients {
         }
     }
 
-    /// Returns the latest time at which [`Self::after_step`] must be called next. The rehearsal serves the timers of
-    /// administrators.
+    /// Returns the latest time at which [`Self::after_step`] must be called next. Timers of administrators are not
+    /// included, because the rehearsal serves them.
     #[must_use]
     pub fn next(&self) -> Time {
         self.ticked + TICK

@@ -1,5 +1,5 @@
-//! Managers with Sets that agents executed, and the times. A manager that has not swept since does not know the Sets of
-//! the other manager.
+//! Records which managers sent the Sets that agents executed, and when. A manager that has not swept since does not
+//! know the Sets of another manager.
 
 use std::collections::BTreeMap;
 
