@@ -84,7 +84,8 @@ pub fn warn_of_old_spellings(words: impl Iterator<Item = OsString>) {
     }
 }
 
-/// Returns the definition of every command and flag, with headings: parser, help, manual and completions have this one.
+/// Returns the definition of every command and flag, with headings. Parser, help, manual pages and completions are all
+/// made from it.
 pub fn command() -> clap::Command {
     headings::under(Cli::command())
 }

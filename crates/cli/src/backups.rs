@@ -1,4 +1,5 @@
-//! `selvedge backups`: what would be done about each single fault, and how many faults a fabric stands.
+//! `selvedge backups`: the repair that would follow each single fault, and the number of faults after which a fabric is
+//! too slow.
 
 mod chart;
 

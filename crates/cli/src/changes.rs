@@ -1,5 +1,5 @@
-//! `selvedge reload`: proposes the policy of the files, and waits for what becomes of it, or lists the Sets that it
-//! would send. Also tables of changes and of Sets.
+//! `selvedge reload`: proposes the policy of the files and waits until it is kept or rolled back, or lists the Sets
+//! that it would send. Also tables of changes and of Sets.
 
 use std::collections::BTreeMap;
 use std::thread;

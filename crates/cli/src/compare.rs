@@ -150,7 +150,7 @@ impl CompareArgs {
     }
 }
 
-/// `3` is 1, 2, 3; `21-30` is 21 to 30.
+/// Reads a list of seeds: `3` is 1, 2, 3; `21-30` is 21 to 30.
 fn seeds(text: &str) -> Option<Vec<u64>> {
     /// Largest number of draws: a larger one is a typing error.
     const SEEDS_MAX: u64 = 10_000;

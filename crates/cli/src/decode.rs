@@ -127,7 +127,7 @@ fn read(place: &str, hex: &str) -> Result<Mad, CliError> {
     })
 }
 
-/// Digits may be grouped by blanks or colons and begin with 0x.
+/// Reads a MAD in hexadecimal. Digits may be grouped by blanks or colons and begin with 0x.
 fn parse(hex: &str) -> Result<Mad, String> {
     let hex = hex.strip_prefix("0x").unwrap_or(hex);
     let digits = hex.chars().filter(|c| !c.is_whitespace() && *c != ':');

@@ -97,7 +97,7 @@ fn note_dropped(events: &Events) {
     }
 }
 
-/// Prints events until the manager ends, or the reader of the output.
+/// Prints events until the manager ends, or until the reader of the output closes it.
 fn follow(client: &Client, out: &mut Out, mut query: EventQuery) -> Result<Exit, CliError> {
     if out.format().csv {
         let none = Events {

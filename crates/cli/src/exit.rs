@@ -130,7 +130,7 @@ pub enum CliError {
     OtherTopology {
         /// The file.
         path: PathBuf,
-        /// The reader's words.
+        /// The message of the reader.
         why: String,
     },
     /// SLV-CLI-0061: the manager's answers about nodes and ports disagree.
@@ -145,7 +145,7 @@ pub enum CliError {
         /// The error of the operating system.
         cause: io::Error,
     },
-    /// A kind of finding.
+    /// An unknown kind of finding.
     #[error("{cause}{meant}")]
     UnknownKind {
         /// The judge's error.
@@ -192,39 +192,39 @@ pub enum CliError {
         /// The errors.
         errors: Vec<String>,
     },
-    /// A configuration.
+    /// A mistake in a configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The manager's process.
+    /// An error of the manager's process.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
-    /// A table of forwarding entries.
+    /// A mistake in a table of forwarding entries.
     #[error(transparent)]
     Dump(#[from] DumpError),
-    /// A routing engine.
+    /// An error of a routing engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// A topology file.
+    /// A mistake in a topology file.
     #[error(transparent)]
     File(#[from] FileError),
-    /// A running process.
+    /// An error of a request to a running process.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// A metric selection file.
+    /// A mistake in a metric selection file.
     #[error("{}: {cause}", path.display())]
     Selection {
         /// The file.
         path: PathBuf,
-        /// Its mistake.
+        /// The mistake in the file.
         cause: selvedge_telemetry::selection::SelectionError,
     },
     /// Too many LIDs.
     #[error(transparent)]
     Lids(#[from] OutOfLids),
-    /// Traffic.
+    /// A mistake in a traffic pattern.
     #[error(transparent)]
     Pattern(#[from] selvedge_workload::PatternError),
-    /// A trace.
+    /// A mistake in a trace.
     #[error("{}: {cause}", path.display())]
     Goal {
         /// The file.
@@ -232,40 +232,40 @@ pub enum CliError {
         /// The problem.
         cause: selvedge_workload::GoalError,
     },
-    /// Ranks and hosts.
+    /// A mistake in the ranks or hosts of a job.
     #[error(transparent)]
     Job(#[from] selvedge_workload::JobError),
-    /// Traffic in time.
+    /// A mistake in the times of messages.
     #[error(transparent)]
     Arrivals(#[from] selvedge_workload::ArrivalsError),
     /// More traffic than any link could carry.
     #[error(transparent)]
     Load(#[from] selvedge_workload::LoadError),
-    /// An experiment's file.
+    /// A mistake in an experiment's file.
     #[error(transparent)]
     Experiment(#[from] selvedge_experiment::ExperimentError),
-    /// An experiment's results.
+    /// An error in an experiment's results.
     #[error(transparent)]
     Results(#[from] selvedge_experiment::ResultsError),
-    /// A link's rate.
+    /// A mistake in a link's rate.
     #[error(transparent)]
     LinkRate(#[from] selvedge_dataplane::LinkRateError),
-    /// A simulation.
+    /// A simulation that cannot begin.
     #[error(transparent)]
     Simulation(#[from] selvedge_dataplane::BuildError),
-    /// A port's name.
+    /// A mistake in a port's name.
     #[error(transparent)]
     PortSpec(#[from] PortSpecError),
-    /// A schedule of disasters.
+    /// A mistake in a schedule of disasters.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
     /// A port of a fabric, named as the emulator names it.
     #[error(transparent)]
     PortName(#[from] EmulatorError),
-    /// A what-if question.
+    /// An error of a what-if question.
     #[error(transparent)]
     Study(#[from] StudyError),
-    /// A fabric's name.
+    /// A mistake in a fabric's name.
     #[error(transparent)]
     Spec(#[from] SpecError),
 }

@@ -169,7 +169,7 @@ pub fn reaction(
 /// Largest number of events of one kind in a row that are printed. Further ones are only counted; `--json` has all.
 const RUN_MAX: usize = 5;
 
-/// `12.345 ms`.
+/// Returns the time since the start as text, such as `12.345 ms`.
 fn after(start_ns: u64, time_ns: u64) -> String {
     let micros = time_ns.saturating_sub(start_ns) / 1_000;
     format!("{:>5}.{:03} ms", micros / 1_000, micros % 1_000)

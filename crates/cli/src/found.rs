@@ -48,7 +48,7 @@ pub fn tables(ended: &Ended) -> Result<Option<FoundTables>, CliError> {
     Ok(found)
 }
 
-/// Returns these data in a few lines.
+/// Returns the data on the tables that the switches held, as a few lines of text.
 pub fn lines(found: &FoundTables) -> Vec<String> {
     let (entries, kept) = (thousands(found.entries), thousands(found.kept));
     let stay = match found.kept == found.entries {

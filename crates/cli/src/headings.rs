@@ -2,7 +2,8 @@
 
 use clap::{Arg, Command};
 
-/// Headings with the long names of their flags. Help shows headings in the order of a command's first flag of each.
+/// The headings, each with the long names of its flags. The help of a command shows a heading where the first flag with
+/// this heading is defined.
 const HEADINGS: [(&str, &[&str]); 23] = [
     (
         "Way to the fabric",

@@ -60,7 +60,8 @@ use crate::args::Cli;
 use crate::exit::{CliError, Exit};
 use crate::out::{Format, Out, complain, note, note_json};
 
-/// The C library's takes a twentieth of the time that planning takes (`selvedge soak`, 200 seeds).
+/// The memory allocator. With that of the C library, a twentieth of the time of planning is spent on allocation
+/// (`selvedge soak`, 200 seeds).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

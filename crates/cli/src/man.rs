@@ -68,7 +68,7 @@ fn with_all_below(command: &Command) -> Vec<Command> {
     std::iter::once(command.clone()).chain(below).collect()
 }
 
-/// `selvedge`, `selvedge-run`, `selvedge-topology-show`.
+/// Returns the title of a command's page: `selvedge`, `selvedge-run`, `selvedge-topology-show`.
 fn title(command: &Command) -> String {
     command
         .get_display_name()

@@ -1,4 +1,4 @@
-//! The services of the process to studies: threads, the clock, memory.
+//! What the process provides to studies: threads, the clock, and the figures of its memory.
 
 use std::fs;
 use std::time::Instant;

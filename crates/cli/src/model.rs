@@ -306,7 +306,7 @@ fn nanos(us: f64) -> u64 {
     (us * 1e3).round() as u64
 }
 
-/// Microseconds, up to a minute.
+/// Reads a time in microseconds, at most a minute.
 fn micros(text: &str) -> Result<f64, String> {
     let us: f64 = text.parse().map_err(|_| "want a number of microseconds".to_owned())?;
     let sane = us.is_finite() && (0.0..=6e7).contains(&us);

@@ -84,7 +84,7 @@ impl Out {
         self.width
     }
 
-    /// The format.
+    /// Returns the format of the output.
     pub const fn format(&self) -> Format {
         self.format
     }
@@ -113,7 +113,7 @@ impl Out {
         self.write("\n")
     }
 
-    /// A table.
+    /// Prints a table.
     pub fn grid(&mut self, grid: &Grid) -> Result<(), CliError> {
         if self.format.csv {
             return self.write(&grid.csv());

@@ -64,7 +64,8 @@ pub fn several(bar: &ProgressBar, things: &'static str) {
     bar.enable_steady_tick(Duration::from_secs(1));
 }
 
-/// Shows the current work on standard error while it takes longer than a moment; invisible if that is no terminal.
+/// Shows the current work on standard error while it takes longer than a moment. It is invisible if standard error is
+/// no terminal.
 pub fn spinner() -> ProgressBar {
     let bar = bar();
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {

@@ -141,7 +141,7 @@ fn only_between_switches(verdict: &Verdict) -> bool {
     })
 }
 
-/// Milliseconds as seconds.
+/// Returns milliseconds as seconds.
 pub fn seconds(ms: u64) -> String {
     format!("{}.{:03}", ms / 1_000, ms % 1_000)
 }

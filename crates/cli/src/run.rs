@@ -134,7 +134,7 @@ impl RunArgs {
 }
 
 impl RunArgs {
-    /// Access to the fabric: by flag, else by the GUID in OpenSM's file.
+    /// Returns the access to the fabric: that of the flags, otherwise the local port with the GUID in OpenSM's file.
     fn door(&self, port_guid: Option<Guid>) -> DoorArgs {
         let mut door = self.door.clone();
         if door.port.is_none() && door.fabric.is_none() {

@@ -32,7 +32,8 @@ use crate::out::{Format, Out, note};
 
 /// Seeds that one thread takes at once, and that are one line of a result file: few in a short run, more in a long one.
 const PARTS: (u64, u64) = (100, 1_000);
-/// Largest number of seeds of a run: more than a year on one processor. Their parts still fit into memory.
+/// Largest number of seeds of a run: more than a year on one processor. The results of so many seeds still fit into
+/// memory.
 const SEEDS_MAX: u64 = 1_000_000_000;
 /// From this number of seeds on, a run counts as long.
 const LONG: u64 = 20_000;
@@ -317,7 +318,7 @@ struct Beside {
 }
 
 impl Beside {
-    /// The schedule of a seed with these options.
+    /// Returns the schedule of a seed with these options.
     fn schedule(self, seed: u64) -> Schedule {
         let drawn = Schedule::draw(seed);
         let mut schedule = if self.changes { drawn.with_changes() } else { drawn };
@@ -330,7 +331,7 @@ impl Beside {
         (result.sa, result.store_faults, result.changes) = (self.sa, self.store_faults, self.changes);
     }
 
-    /// True if a result has these options.
+    /// True if a result is from a run with these options.
     const fn is_of(self, part: &Soak) -> bool {
         part.sa == self.sa && part.store_faults == self.store_faults && part.changes == self.changes
     }

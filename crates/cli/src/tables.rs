@@ -1,4 +1,4 @@
-//! Responses as tables.
+//! Shows the answers of a running manager as tables.
 
 use selvedge_api::{Events, Findings, Links, Nodes, Ports, ReasonCount};
 use selvedge_daemon::utc_text;

@@ -23,7 +23,7 @@ fn under_way(status: &Status, facts: &mut Facts) {
     }
 }
 
-/// The current step of a change, the Sets sent, and what the change waits for.
+/// Adds the current step of a change, the number of Sets sent, and what the change waits for.
 fn application_rows(application: &Application, facts: &mut Facts) {
     let steps = application.steps.len();
     let at = usize::try_from(application.step).unwrap_or(1).saturating_sub(1);
@@ -57,7 +57,7 @@ fn application_rows(application: &Application, facts: &mut Facts) {
     }
 }
 
-/// The state of rebalancing, as text; `None` if there is nothing to report.
+/// Returns the state of rebalancing, as text; `None` if there is nothing to report.
 fn rebalance_words(rebalance: &RebalanceStatus, uptime_ms: u64) -> Option<String> {
     let due = rebalance.due_ms.map(|at| at.saturating_sub(uptime_ms) / 1000);
     let state = match (rebalance.state.as_str(), due, rebalance.steps) {
@@ -196,7 +196,7 @@ const fn repairs(status: &Status) -> &'static str {
     }
 }
 
-/// MADs received, and why some were not used.
+/// Returns the number of MADs received, and why some were not used, as text.
 fn received(mads: &MadCounts) -> String {
     let received = thousands(mads.received);
     let other = mads.dropped.saturating_sub(mads.late);

@@ -31,7 +31,7 @@ enum Command {
 }
 
 impl TelemetryArgs {
-    /// The format of errors.
+    /// True if errors are printed as JSON.
     pub const fn json(&self) -> bool {
         match &self.command {
             Command::Status(args) => args.format.json,

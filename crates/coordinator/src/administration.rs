@@ -45,7 +45,7 @@ pub(crate) struct Administration {
     /// While this manager stands by, copies the registrations of hosts from the master.
     copier: Copier,
     keeper: Keeper,
-    /// Datagrams of the administrator that wait until the mark is removed.
+    /// Datagrams of the administrator that wait until the mark in the state folder is removed: see [`crate::keeper`].
     waiting: Vec<Output>,
     /// True if hosts register with this process.
     has_hosts: bool,
@@ -94,7 +94,8 @@ impl Administration {
         &self.sa
     }
 
-    /// Returns the failures of storing since the last success: those of registrations, and those of their mark.
+    /// Returns the failed attempts since the last success: to store registrations, and to write or remove the mark in
+    /// the state folder.
     pub(crate) const fn retries(&self) -> [Retry; 2] {
         self.keeper.retries()
     }

@@ -103,7 +103,7 @@ pub enum Out {
     /// Index a plan that is in force, then hand in [`In::Indexed`]. A newer plan supersedes this one.
     Index(Sources),
     /// Make the inventory of the sampler from a plan in force with [`crate::survey`], then hand in [`In::Surveyed`]. A
-    /// newer one supersedes this one.
+    /// newer request supersedes this one.
     Survey(Arc<Fabric>, Arc<Plan>),
     /// Send a request of the sampler, after everything else that waits to be sent. The number of requests without an
     /// answer is bounded by [`selvedge_telemetry::Config::window`].
@@ -149,11 +149,11 @@ pub enum Out {
 /// What the sampler found, for those that keep it, show it or judge it.
 #[derive(Clone, Debug)]
 pub enum Sampled {
-    /// The ports from now on; none while this manager is not master.
+    /// The ports that the sampler reads from now on; none while this manager is not master.
     Inventory(Arc<Inventory>),
     /// The counters of a port.
     Sample(Box<Sample>),
-    /// A slot is complete.
+    /// The samples of a time slot are complete.
     Ended(Box<SlotReport>),
     /// An event for operators.
     Event(telemetry::Event),

@@ -188,7 +188,7 @@ impl Keeper {
         is_known
     }
 
-    /// Returns the failures since the last success: of storing, and of the mark.
+    /// Returns the failed attempts since the last success: to store registrations, and to write or remove the mark.
     pub const fn retries(&self) -> [Retry; 2] {
         [self.saving, self.marking]
     }

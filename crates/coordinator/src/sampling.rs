@@ -27,9 +27,9 @@ enum Reading {
 pub(crate) struct Sampling {
     sampler: Sampler,
     reading: Reading,
-    /// The wall clock, and when it showed that.
+    /// The time of the last reading of the wall clock, and what it showed.
     clock: Option<(Time, Wall)>,
-    /// Reused between inputs.
+    /// The outputs of the sampler for one input; empty between inputs, kept for its memory.
     out: Vec<Output>,
 }
 
@@ -62,7 +62,7 @@ impl Sampling {
         datagram.mad.class() == Class::PerfMgt && datagram.mad.method().is_response()
     }
 
-    /// The only way in.
+    /// Handles one input and appends the outputs. Every input of the sampler passes here.
     pub(crate) fn handle(&mut self, now: Time, input: In, out: &mut Vec<Out>) {
         match input {
             In::Arrived(datagram) => self.sample(now, Input::Received(datagram), out),

@@ -1,4 +1,4 @@
-//! Schedules the saves of a manager's state.
+//! Decides when a manager's state is saved: one save at a time, the newest state only.
 
 use std::sync::Arc;
 

@@ -69,7 +69,7 @@ pub type EndState = Option<(PortState, PhysState)>;
 /// A link that was found earlier and is missing now, although both its nodes are present.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbsentLink {
-    /// Both ends.
+    /// Both ends of the link.
     pub ends: (End, End),
     /// When the link was lost.
     pub since: Since,
@@ -90,7 +90,7 @@ impl AbsentLink {
 }
 
 impl AbsentNode {
-    /// True if it is out of service, or was cabled only to places that are.
+    /// True if the node is out of service, or was cabled only to places that are out of service.
     #[must_use]
     pub fn is_out_of_service(&self, out: &OutOfService) -> bool {
         out.has_node(self)
@@ -212,7 +212,7 @@ pub struct Facts {
     pub own_port_down: Option<Arc<str>>,
     /// Nodes and links that are gone, and nodes that do not answer.
     pub absent: Arc<Absent>,
-    /// The plan of the last sweep was not accepted.
+    /// The plan of the last sweep, if it was not accepted.
     pub refused: Option<Arc<Refused>>,
     /// Ports that are guarded by another M_Key, in words.
     pub m_key_foreign: Option<Arc<str>>,

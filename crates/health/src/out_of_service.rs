@@ -1,4 +1,4 @@
-//! Places that the operator has taken out of service: nothing of them counts as missing.
+//! Places that the operator has taken out of service: their nodes and links do not count as missing.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ impl OutOfService {
         self.has_end(&absent.ends.0) || self.has_end(&absent.ends.1)
     }
 
-    /// True if a deviation from the expected topology is at such a place.
+    /// True if a deviation from the expected topology is at a place that is out of service.
     pub(crate) fn has_place(&self, place: &Place) -> bool {
         match place {
             Place::Node(node) => self.nodes.contains(&node.guid),

@@ -124,7 +124,7 @@ const NOTHING: Work = Work {
     switch_ports: false,
     tables: false,
 };
-/// Reads PortInfo of both ends of every link.
+/// The work of writing PortInfo of both ends of every link.
 const LINKS: Work = Work {
     host_ports: true,
     switch_ports: true,

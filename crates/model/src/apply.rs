@@ -54,7 +54,8 @@ fn apply_once(shape: &Shape, cost: &Cost, work: Work, draw: u64) -> (u64, u64) {
     (run.line.now() + rest, run.line.repeats)
 }
 
-/// Returns the time of this many Sets to each of some agents, all agents in turn.
+/// Returns the time of Sets that are sent to the agents in turn. Each agent is given by its number of Sets and by its
+/// distance in links.
 pub(crate) fn rounds(cost: &Cost, agents: &[(u64, u16)]) -> (u64, u64) {
     mean(cost, |draw| rounds_once(cost, agents, draw))
 }

@@ -54,19 +54,19 @@ impl Method {
 /// Attributes used by bring-up and fail-over, in the standard's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Attribute {
-    /// 0x0002
+    /// AttributeID 0x0002.
     Notice,
-    /// 0x0010
+    /// AttributeID 0x0010.
     NodeDescription,
-    /// 0x0011
+    /// AttributeID 0x0011.
     NodeInfo,
-    /// 0x0012
+    /// AttributeID 0x0012.
     SwitchInfo,
-    /// 0x0015
+    /// AttributeID 0x0015.
     PortInfo,
-    /// 0x0016
+    /// AttributeID 0x0016.
     PKeyTable,
-    /// 0x0019
+    /// AttributeID 0x0019.
     LinearForwardingTable,
 }
 
@@ -117,7 +117,7 @@ pub enum Population {
     LinkedSwitchPort,
     /// External ports of switches with a link, without the port by which discovery entered the switch.
     OnwardSwitchPort,
-    /// Every port of another node by which discovery entered it.
+    /// Every port by which discovery entered a node that is not a switch.
     HostPort,
     /// Every port with a LID: port 0 of a switch, and host ports.
     EndPort,

@@ -82,7 +82,8 @@ impl Event {
         Self((at as u128) << 64 | (serial as u128) << 32 | (place as u128) << 1 | lost as u128)
     }
 
-    /// Returns time, slot, lost. A slot has 31 bits, which is more than the requests in flight.
+    /// Returns the time, the slot of the request, and whether the request is lost. A slot has 31 bits, which is more
+    /// than the requests in flight.
     const fn parts(self) -> (u64, u32, bool) {
         ((self.0 >> 64) as u64, (self.0 as u32) >> 1, self.0 & 1 == 1)
     }

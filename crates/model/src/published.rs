@@ -1,10 +1,14 @@
-//! The published model: equations 1 to 10 for m-port n-trees, as printed.
+//! The published model of Vishnu et al. (`docs/reference/published-model.md`): equations 1 to 10 for m-port n-trees, as
+//! printed.
 //!
-//! Nothing here is corrected; the corrected model is [`crate::RULES`]. These statements of the paper do not agree with
-//! each other or with real fabrics:
+//! Nothing here is corrected; the corrected model is [`crate::RULES`]. In the list below, t(1,1) is the time of one
+//! MAD; t_TD(m, n) and t_PD(m, n) are the times of topology discovery and of path distribution on an m-port n-tree; S
+//! is the number of LFT Sets for each switch, and N the number of end nodes. These statements of the paper do not agree
+//! with each other or with real fabrics:
 //!
-//! - With t(1,1) = 10.6 / 41 ms from Table 1 the equations give 20.17 ms for t_TD(4, 2) and 2.16 for t_PD; the paper's
-//!   model has 21.60 and 2.24, its experiment 22.40 and 2.32. From the experiment's 10.82, t_TD(4, 2) would be 20.6.
+//! - The model column of Table 1 has 10.6 ms for 41 MADs. With t(1,1) = 10.6 ms ÷ 41 the equations give t_TD(4, 2) =
+//!   20.17 ms and t_PD(4, 2) = 2.16 ms. The paper's model has 21.60 and 2.24 ms, its experiment 22.40 and 2.32 ms. With
+//!   the 10.82 ms of the experiment in Table 1, t_TD(4, 2) would be 20.6 ms.
 //! - At 8,192 nodes the equations make 16-port switches cheaper than 8-port ones by 47 % (discovery) and 68 %
 //!   (distribution); the text says 22 % and 24 %.
 //! - S is 1 + ⌊3N / MTU⌋ under equation 7 and ⌈3N / MTU⌉ under equation 10: 13 and 12 at 8,192 nodes.
@@ -21,7 +25,7 @@ pub const MTU_BYTES: u64 = 2048;
 /// Bytes of a forwarding entry in the paper: 16 bits of LID, 8 of port. Source: section 5. (IBA has one byte.)
 const ENTRY_BYTES: u64 = 3;
 
-/// An m-port n-tree.
+/// An m-port n-tree: a fat tree of switches with m ports, in n levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
     /// Ports of a switch; even.
@@ -56,55 +60,58 @@ impl Tree {
         (2 * self.n as u64 - 1) * self.half_pow(self.n - 1)
     }
 
-    /// Equations 2 and 3: number of Get(NodeInfo), one per port of a switch and of an end node.
+    /// Returns the number of Get(NodeInfo) by equations 2 and 3: one for each port of a switch and of an end node.
     #[must_use]
     pub const fn get_node_info(self) -> u64 {
         self.switches() * self.m + self.end_nodes()
     }
 
-    /// Returns the number of Get(PortInfo), which is the same. Source: the sentence before equation 4.
+    /// Returns the number of Get(PortInfo), which equals that of Get(NodeInfo). Source: the sentence before equation 4.
     #[must_use]
     pub const fn get_port_info(self) -> u64 {
         self.get_node_info()
     }
 
-    /// Equations 1 and 4: number of all Gets, `(4n−2)·(m/2)^(n−1)·m + 4·(m/2)^n`.
+    /// Returns the number of all Gets by equations 1 and 4: `(4n−2)·(m/2)^(n−1)·m + 4·(m/2)^n`.
     #[must_use]
     pub const fn gets(self) -> u64 {
         (4 * self.n as u64 - 2) * self.half_pow(self.n - 1) * self.m + 4 * self.half_pow(self.n)
     }
 
-    /// Equation 5: number of Set(PortInfo), for end nodes only (although section 3.1 sets up every switch port).
+    /// Returns the number of Set(PortInfo) by equation 5: for end nodes only, although section 3.1 sets up every switch
+    /// port.
     #[must_use]
     pub const fn set_port_info(self) -> u64 {
         self.end_nodes()
     }
 
-    /// `S` under equation 7: `1 + ⌊2(m/2)^n·3/MTU⌋` LFT Sets per switch.
+    /// Returns `S`, the number of LFT Sets for each switch, by equation 7: `1 + ⌊2(m/2)^n·3/MTU⌋`.
     #[must_use]
     pub const fn lft_sets_per_switch(self) -> u64 {
         1 + self.end_nodes() * ENTRY_BYTES / MTU_BYTES
     }
 
-    /// `S` under equation 10: `⌈2(m/2)^n·3/MTU⌉`. It differs from equation 7 if the division has no remainder.
+    /// Returns `S`, the number of LFT Sets for each switch, by equation 10: `⌈2(m/2)^n·3/MTU⌉`. It differs from
+    /// equation 7 if the division has no remainder.
     #[must_use]
     pub const fn lft_sets_per_switch_timed(self) -> u64 {
         (self.end_nodes() * ENTRY_BYTES).div_ceil(MTU_BYTES)
     }
 
-    /// Equation 7: number of Set(LinearForwardingTable).
+    /// Returns the number of Set(LinearForwardingTable) by equation 7.
     #[must_use]
     pub const fn set_lft(self) -> u64 {
         self.switches() * self.lft_sets_per_switch()
     }
 
-    /// Equation 6: number of all Sets. (The paper leaves the number out and prints the sum above equation 5.)
+    /// Returns the number of all Sets by equation 6. (The paper leaves the number out and prints the sum above equation
+    /// 5.)
     #[must_use]
     pub const fn sets(self) -> u64 {
         self.set_port_info() + self.set_lft()
     }
 
-    /// Equations 8, 9 and 10: the times.
+    /// Returns the times of the three phases by equations 8, 9 and 10.
     #[must_use]
     pub fn times(self, unit: &Unit) -> Times {
         Times {

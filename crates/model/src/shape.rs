@@ -43,7 +43,7 @@ pub(crate) struct Sizes {
     pub switch_ports: u64,
     /// Ports of switches with a cable.
     pub linked_switch_ports: u64,
-    /// Ports by which discovery entered other nodes.
+    /// Ports by which discovery entered nodes that are not switches.
     pub host_ports: u64,
     /// Number of these ports with a cable.
     pub linked_host_ports: u64,
@@ -236,7 +236,7 @@ impl Shape {
         self.sizes.switches
     }
 
-    /// Returns the number of other reachable nodes.
+    /// Returns the number of reachable nodes that are not switches.
     #[must_use]
     pub const fn hosts(&self) -> u64 {
         self.sizes.hosts

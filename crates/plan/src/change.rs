@@ -224,7 +224,7 @@ pub struct EmptiedLink {
 /// A link into a switch that no longer carries packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LostLink {
-    /// The switch it left; `None` if that switch is gone too, or if it was a host.
+    /// The switch at the sending end; `None` if that switch is gone too, or if a host was there.
     pub from: Option<SwitchIdx>,
     /// The port of that switch.
     pub port: u8,

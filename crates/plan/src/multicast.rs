@@ -13,7 +13,7 @@ use crate::Generation;
 
 /// Multicast LIDs per block of a MulticastForwardingTable. Source: IBA vol 1 §14.2.5.12.
 pub const MFT_LIDS: usize = 32;
-/// Ports per position.
+/// Ports per position of a block: the position selects the 16 ports for which a Set carries masks.
 pub const MFT_PORTS: usize = 16;
 /// An MFT block at one position: for each LID a mask of ports.
 pub type MftBlock = [u16; MFT_LIDS];

@@ -127,7 +127,7 @@ pub struct Notice {
     pub reason: String,
 }
 
-/// The list.
+/// The list of places that are out of service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutOfService {
     places: BTreeMap<Place, Notice>,

@@ -113,7 +113,7 @@ impl std::str::FromStr for MulticastLane {
 /// Direction in which a switch drops packets with P_Keys that the host of a port does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PartEnforce {
-    /// None.
+    /// No packets are dropped.
     #[default]
     Off,
     /// Packets from the host.
@@ -177,12 +177,12 @@ pub struct Policy {
     /// Port GUIDs of compute nodes. Engines that distinguish them (fat-tree, ftree, sssp, dfsssp) balance them first
     /// and separately. Empty: all hosts except I/O nodes.
     pub compute: Vec<Guid>,
-    /// Port GUIDs of I/O nodes, which the same engines balance after compute nodes.
+    /// Port GUIDs of I/O nodes, which the engines named at [`Self::compute`] balance after compute nodes.
     pub io: Vec<Guid>,
     /// GUIDs of ports that are routed first, in this order (minhop, updn, dnup, fat-tree).
     pub guid_order: Vec<Guid>,
-    /// True if the same engines also count routes to switches when they spread load. Default false: switches receive
-    /// next to no traffic.
+    /// True if the engines named at [`Self::guid_order`] also count routes to switches when they spread load. Default
+    /// false: switches receive next to no traffic.
     pub count_switches: bool,
     /// LIDs per end port as a power of two. Default 0.
     pub lmc: Lmc,
@@ -199,15 +199,16 @@ pub struct Policy {
     /// True if every sender uses the service levels in its path records. Default false: no proof depends on service
     /// levels, and packets may have any level.
     pub assume_sl_aware: bool,
-    /// Whether multicast copies have a lane of their own in that case. Default: if that costs the routes little.
+    /// Whether multicast copies have a lane of their own if routes use several lanes. Default: if that costs the routes
+    /// little.
     pub multicast_lane: MulticastLane,
     /// Number of times that a link between switches may go down within [`Self::flap_window_s`]. After that it is left
     /// out of routing, even if it is up, until [`Self::flap_hold_s`] after it last went down. Default 10; 0: links are
     /// never left out.
     pub flap_downs: u8,
-    /// See [`Self::flap_downs`], in seconds. Default 60.
+    /// Length of the window in which [`Self::flap_downs`] are counted, in seconds. Default 60.
     pub flap_window_s: u32,
-    /// See [`Self::flap_downs`], in seconds. Default 600.
+    /// How long a link that reached [`Self::flap_downs`] is left out after it last went down, in seconds. Default 600.
     pub flap_hold_s: u32,
     /// When load is balanced again after links were lost or came back. Default: later.
     pub rebalance: RebalanceWhen,
@@ -280,7 +281,7 @@ impl Policy {
         self.lanes.max(used).min(15)
     }
 
-    /// Returns the partitions, with groups on that service level.
+    /// Returns the partitions, with their groups on the service level of [`Self::copies_level`], if there is one.
     #[must_use]
     pub fn partitions_told(&self) -> Arc<Partitions> {
         let mut told = Arc::clone(&self.partitions);

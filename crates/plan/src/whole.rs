@@ -1,4 +1,4 @@
-//! The whole plan.
+//! The complete plan of a subnet, and its generation.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the service levels for hosts.
+    /// Returns the service levels that hosts get in path records.
     #[must_use]
     pub fn told_levels(&self) -> &ServiceLevels {
         self.lane_tables

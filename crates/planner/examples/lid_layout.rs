@@ -73,7 +73,7 @@ fn measure(name: &str, state: &State, policy: &Arc<Policy>, faults: usize) {
     }
 }
 
-/// Median and range.
+/// Returns the median and the range of some numbers, as text.
 fn in_short(mut of: Vec<u64>) -> String {
     of.sort_unstable();
     match (of.first(), of.last()) {

@@ -183,7 +183,7 @@ fn worked_out(state: &State, how: &str) -> Vec<Arc<Backups>> {
     vec![Arc::new(made.found().clone())]
 }
 
-/// Loses a link. Returns the result and the time to plan around it.
+/// Runs the task that plans around a lost link. Returns the result and the time that it took.
 fn lose(task: Task) -> (RepairResult, Duration) {
     let mut job = job(task);
     let start = Instant::now();
@@ -194,20 +194,20 @@ fn lose(task: Task) -> (RepairResult, Duration) {
     (repaired(result), took)
 }
 
-/// Fills the caches with other data than a repair reads.
+/// Fills the processor's caches with data that no repair reads.
 fn fill_caches() {
     const BYTES: usize = 256 << 20;
     let other = vec![1_u8; BYTES];
     std::hint::black_box(other.iter().map(|&byte| u64::from(byte)).sum::<u64>());
 }
 
-/// Measurements of all links.
+/// Measurements of the repairs of all links.
 #[derive(Default)]
 struct Measured {
     took: Vec<Duration>,
     judged: Vec<Duration>,
     blocks: Vec<u64>,
-    /// Most host pairs on a link: before, after, and with a whole new plan.
+    /// Host pairs on the busiest link: before the repair, after it, and with a whole new plan.
     loads: Vec<(u64, u64, u64)>,
 }
 
@@ -245,7 +245,8 @@ impl Measured {
     }
 }
 
-/// Returns a plan like another, for this fabric, by `weave`, and its verdict.
+/// Returns a plan that `weave` makes for this fabric, with LIDs and number of lanes of the plan `like`, and the judge's
+/// verdict on it.
 fn woven(fabric: &Fabric, like: &Plan) -> (Plan, Verdict) {
     let options = Options {
         lanes: Some(like.lanes),
@@ -311,7 +312,8 @@ fn under_way(faults: &[UnderWay], how: &str) -> Option<Arc<UnderWay>> {
     (count > 0).then(|| Arc::new(all))
 }
 
-/// Restores a link and the plan of the whole fabric; entries stay unchanged.
+/// Lets a lost link come back: the inventory and the settings of its ports are again those of the `whole` fabric;
+/// entries stay unchanged.
 fn come_back(state: &mut State, whole: &(Arc<Inventory>, Arc<Plan>), at: PortRef) {
     let ends = [Some(at), whole.0.fabric.peer(at)].into_iter().flatten();
     let mut plan = Plan::clone(&state.plan);
@@ -320,7 +322,7 @@ fn come_back(state: &mut State, whole: &(Arc<Inventory>, Arc<Plan>), at: PortRef
     (state.plan, state.inventory) = (Arc::new(plan), Arc::clone(&whole.0));
 }
 
-/// The link of a fault was down when all its phases were over.
+/// Records that the lost link was down after all phases of its repair, so that no packet still waits for it.
 fn note_emptied(past: Option<&mut UnderWay>, fabric: &Fabric, at: PortRef) {
     let Some(past) = past else { return };
     let ends = [Some(at), fabric.peer(at)].into_iter().flatten();
@@ -334,7 +336,7 @@ fn note_emptied(past: Option<&mut UnderWay>, fabric: &Fabric, at: PortRef) {
     past.emptied = emptied.collect();
 }
 
-/// Applies all Sets as acknowledged. Returns the packets that may be in flight then.
+/// Changes the state as if all Sets of a repair were acknowledged. Returns the packets that may be in flight then.
 fn follow(state: &mut State, mended: &Mended) -> Option<UnderWay> {
     let outcome = &mended.outcome;
     let mut past = UnderWay::default();

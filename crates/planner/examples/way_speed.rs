@@ -139,7 +139,7 @@ fn shape(changes: &ChangeSet) -> String {
     changes.phases.iter().map(phase).collect::<Vec<_>>().join(" | ")
 }
 
-/// The best of some tries.
+/// Calls `f` some times. Returns the time and the result of the fastest call.
 fn best<T>(tries: usize, mut f: impl FnMut() -> T) -> (Duration, T) {
     let mut once = || {
         let start = Instant::now();

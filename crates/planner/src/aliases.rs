@@ -25,7 +25,7 @@ pub struct AliasBook {
     held: HeldGuids,
     /// Which ports hold an alias as far as known, and in how many blocks.
     holders: BTreeMap<Guid, BTreeMap<Guid, u32>>,
-    /// Blocks that may be others by now.
+    /// Blocks with contents that may have changed since they were read or written.
     unread: BTreeSet<Place>,
     /// Ports that may not hold their wanted aliases.
     stale: BTreeSet<Guid>,
@@ -64,7 +64,7 @@ impl AliasBook {
         &self.held
     }
 
-    /// Returns the blocks that may be others by now.
+    /// Returns the blocks with contents that may have changed since they were read or written.
     #[must_use]
     pub const fn unread(&self) -> &BTreeSet<Place> {
         &self.unread
@@ -91,7 +91,7 @@ impl AliasBook {
         self.stale.insert(port);
     }
 
-    /// Records that a block may be another one by now.
+    /// Records that the contents of a block may have changed.
     pub fn doubt(&mut self, place: Place) {
         self.unread.insert(place);
     }
@@ -124,8 +124,8 @@ impl AliasBook {
         }
     }
 
-    /// Handles a plan in force. A port that got a Set of PortInfo may have been off before, and may have lost its
-    /// aliases: returns these ports. At the other end of its link a switch port is set.
+    /// Handles a plan in force. If a port or the peer of its link got a Set of PortInfo, the port may have been off
+    /// before, and may have lost its aliases. Returns these ports.
     pub fn plan_in_force(&mut self, fabric: &Fabric, changes: &ChangeSet) -> BTreeSet<Guid> {
         let mut touched = BTreeSet::new();
         if self.wanted.is_empty() && self.held.is_empty() {
@@ -155,8 +155,8 @@ impl AliasBook {
         aliases.any(|guid| fabric.find_port(*guid).is_some())
     }
 
-    /// Takes aliases away that equal the own GUID of a port in the fabric, and forgets ports that are away: these are
-    /// set when they come back.
+    /// Takes aliases away that equal the own GUID of a port in the fabric. Also removes absent ports from the ports to
+    /// be written: they are written when they come back.
     pub fn yield_to(&mut self, fabric: &Fabric) -> Vec<TakenAlias> {
         let mut taken = Vec::new();
         for (&port, wanted) in &mut self.wanted {
@@ -201,8 +201,8 @@ impl AliasBook {
         unknown
     }
 
-    /// Takes blocks that would be read for what they were: a port that was never off holds its aliases. An unknown
-    /// block counts as one without aliases.
+    /// Assumes, without a Get, that the blocks that would be read have their last known contents: a port that was never
+    /// off holds its aliases. An unknown block counts as one without aliases.
     pub(crate) fn take_as_read(&mut self, fabric: &Fabric, left_out: &BTreeSet<Guid>) {
         loop {
             let unknown = self.unknown(fabric, left_out);
@@ -334,7 +334,7 @@ struct Wanted {
     is_all: bool,
 }
 
-/// Returns the entries of a block for which a port has room.
+/// Returns how many GUIDInfo entries a port has from the beginning of a block on.
 fn room(fabric: &Fabric, at: PortRef, block: u8) -> usize {
     let entries = fabric.port(at).map_or(0, |port| usize::from(port.capability.guids));
     entries.saturating_sub(usize::from(block) * BLOCK_GUIDS)

@@ -15,7 +15,7 @@ use crate::rehang;
 pub enum Changed {
     /// Entries of a fat tree.
     Tree(Vec<Moved>),
-    /// Entries that were found by the order of the dependency graph.
+    /// Entries of any other graph: a search found them that keeps the order of the dependency graph (engine `weave`).
     Woven(Vec<Rehung>),
 }
 

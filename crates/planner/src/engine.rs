@@ -43,7 +43,8 @@ pub fn options(policy: &Policy, lanes: &Arc<BTreeMap<Guid, u8>>, previous: Optio
     }
 }
 
-/// Returns the options of engines under a policy, for tables that nothing is known of and any number of lanes.
+/// Returns the engine options that the policy asks for, with no tables to start from and no limit on the number of
+/// lanes.
 #[must_use]
 pub fn of_policy(policy: &Policy) -> Options {
     Options {

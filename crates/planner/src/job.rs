@@ -50,7 +50,7 @@ pub enum Task {
     Rebalance(Box<Rebalance>),
     /// Plan multicast trees.
     Multicast(Box<MulticastTask>),
-    /// Compute how long packets of earlier entries must be considered.
+    /// Compute how long packets that earlier entries forwarded may still be in flight.
     Settle(Box<Settle>),
     /// Compute repairs of links that are up.
     BackUp(Box<BackUp>),
@@ -95,7 +95,8 @@ impl Job {
     /// Returns the cost of the job in simulations with virtual time: about the time that one core needs. A plan costs
     /// 20 µs for each switch, and 2 ns for each LID at each switch. A preparation costs 10 µs for each switch instead
     /// of 20. A repair costs 50 µs, and 2 µs for each switch. The packets in flight cost 8 µs for each switch. A job of
-    /// backups costs as much as the repairs in it; the first one costs as much as a plan in addition.
+    /// backups costs as much as its repairs. The first such job of a state also costs as much as a plan, because it
+    /// makes the copies.
     #[must_use]
     pub fn virtual_cost(&self) -> Duration {
         match &self.task {

@@ -1,4 +1,4 @@
-//! The interface of the judge for planning.
+//! The interface through which planning asks the judge.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -149,7 +149,8 @@ pub struct DefaultJudge {
 }
 
 impl DefaultJudge {
-    /// Returns the options for changes of routes: of the transition only the costs are measured.
+    /// Returns the options for judging a change of routes. Of the figures that describe its transition, only the costs
+    /// are measured.
     fn of_changes(&self, inventory: &Inventory, par: Par) -> JudgeOptions {
         JudgeOptions {
             par,

@@ -73,7 +73,7 @@ impl PlanFabric {
         attempt(tables.clone()).or_else(|| attempt(mend()?))
     }
 
-    /// Returns the result with found tables. The event about keeping them is added once.
+    /// Returns the result with found tables. If they have just been found, it adds the event that they are kept.
     pub(crate) fn keeps(&self, outcome: Outcome, mut events: Vec<PlanEvent>) -> PlanResult {
         let engine = outcome.plan.engine.0.clone();
         let entries = self.changed_entries(&outcome);
@@ -131,8 +131,8 @@ impl PlanFabric {
             ..self.accepted(outcome, events)
         }
     }
-    /// No engine's plan is accepted: the plan in force stays, if the judge accepts it on this fabric, as it is or with
-    /// new routes for the LIDs with packets that would not arrive. Otherwise nothing is sent.
+    /// Returns the result if no engine's plan is accepted. The plan in force stays if the judge accepts it on this
+    /// fabric, as it is or with new routes for LIDs to which packets would not arrive. Otherwise nothing is sent.
     pub(crate) fn without_another(&self, mut events: Vec<PlanEvent>, par: Par) -> PlanResult {
         let Some((outcome, in_force)) = self.stays(par) else {
             events.push(PlanEvent::NoPlan);

@@ -51,7 +51,7 @@ const fn mixed(lid: Lid) -> u32 {
 /// The lanes of routes and of multicast copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Use {
-    /// Number of lanes that routes may use, from 0.
+    /// Number of lanes that routes may use: lane 0 and the lanes after it.
     pub routes: u8,
     /// The lane of multicast copies, if they have a lane of their own.
     pub copies: Option<Vl>,

@@ -355,7 +355,7 @@ mod tests {
         star_of(held, 0)
     }
 
-    /// Returns the same with an LMC.
+    /// Returns the fabric of [`star`] with this LMC at the ports of hosts.
     fn star_of(held: &[u16], lmc: u8) -> Fabric {
         let mut b = FabricBuilder::new();
         let port = |n: usize| PortNum::new(u8::try_from(n).unwrap()).unwrap();

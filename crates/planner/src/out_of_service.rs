@@ -64,7 +64,7 @@ impl Inventory {
         self.in_service_of(&self.fabric)
     }
 
-    /// Returns a copy of the fabric that has been changed otherwise, without the links that are withdrawn.
+    /// Does the same as [`Self::in_service`] for `fabric`, a copy of the snapshot with other changes.
     pub(crate) fn in_service_of(&self, fabric: &Arc<Fabric>) -> Arc<Fabric> {
         match self.is_withdrawing() {
             true => without(fabric, &self.withdrawn.idle),

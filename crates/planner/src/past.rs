@@ -42,7 +42,7 @@ const ASSUMED_GONE: Duration = Duration::from_secs(60);
 /// The fabric, LIDs and tables after a change.
 #[derive(Clone, Debug)]
 pub struct After {
-    /// The state of the agents.
+    /// The fabric, with the settings of its agents.
     pub fabric: Arc<Fabric>,
     /// The plan, with the owners of LIDs.
     pub plan: Arc<Plan>,
@@ -59,8 +59,8 @@ pub struct Past {
     at: Time,
     /// When the last block was acknowledged, even if it changes no forwarding of its switch.
     sent_at: Time,
-    /// Number of packet lifetimes after the last step for which its packets must be considered; of the last change with
-    /// a known number.
+    /// For how many packet lifetimes after the last step packets in flight must be considered. If that is not computed
+    /// yet, this is the number of an earlier change.
     lifetimes: u32,
     /// End of the fog: until then packets of unknown entries may be in flight.
     fog_until: Time,
@@ -72,7 +72,7 @@ pub struct Past {
     revision: u64,
 }
 
-/// The part that is forgotten once all packets in flight are gone.
+/// The part of the record that is forgotten once all packets in flight are gone.
 #[derive(Clone, Debug, Default)]
 struct Recent {
     /// Blocks that were written.
@@ -84,7 +84,7 @@ struct Recent {
     seen: Option<Seen>,
 }
 
-/// A fabric after the last change.
+/// The fabric after the last change, with what follows from it for packets in flight.
 #[derive(Clone, Debug)]
 struct Seen {
     fabric: Arc<Fabric>,
@@ -96,14 +96,14 @@ struct Seen {
     matter: Matter,
 }
 
-/// How long packets in flight must be considered.
+/// What is known of the time for which packets in flight must be considered.
 #[derive(Clone, Debug)]
 enum Matter {
     /// The time is not known; it must be computed from this state.
     Unknown(After),
     /// The number of lifetimes is known.
     Lifetimes,
-    /// As above, and the changed blocks are known too, for exactly this snapshot of the fabric.
+    /// The number of lifetimes is known, and so are the changed blocks, for exactly this snapshot of the fabric.
     Prepared(Arc<Fabric>, UnderWay),
 }
 
@@ -151,7 +151,7 @@ impl Past {
         seen.is_some_and(|seen| seen.prepared_for(&seen.fabric).is_none())
     }
 
-    /// True if packets may be in flight, and it is known how long that is so.
+    /// True if packets may be in flight, and it is known for how long they may be.
     pub fn is_settled_with_some(&self) -> bool {
         !self.recent.written.is_empty() && !self.is_unsettled()
     }
@@ -214,7 +214,7 @@ impl Past {
         self.fog_from(now, fabric);
     }
 
-    /// Packets in flight at that time may have been forwarded by unknown entries.
+    /// Records that packets in flight at this time may have been forwarded by unknown entries.
     fn fog_from(&mut self, at: Time, fabric: &Fabric) {
         self.revision += 1;
         self.know_lifetimes();
@@ -228,7 +228,7 @@ impl Past {
         self.fog_until.since(now)
     }
 
-    /// Blocks were written at this time or before, and not by a change of this manager.
+    /// Records that blocks were written at this time or before, and not by a change of this manager.
     fn note_written(&mut self, at: Time) {
         self.know_lifetimes();
         self.at = self.at.max(at);

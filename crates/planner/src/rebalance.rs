@@ -61,7 +61,7 @@ pub struct RebalanceResult {
 pub enum Balance {
     /// No better tables were found.
     Even,
-    /// A step, accepted.
+    /// An accepted step.
     Step(Box<Step>),
     /// No step is safe.
     Held {

@@ -1,4 +1,4 @@
-//! Plans around lost and returned links: the plan in force with as few changed entries as possible.
+//! Plans repairs for lost and returned links: the plan in force, changed in as few entries as possible.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -125,7 +125,7 @@ impl Repair {
         self.damage.returned.is_empty() && self.warm.as_ref().is_some_and(|warm| warm.spare.is_some())
     }
 
-    /// True if the prepared data search the dependency graph.
+    /// True if a repair from the prepared data searches the dependency graph (engine `weave`), instead of using a rule.
     #[must_use]
     pub(crate) fn searches(&self) -> bool {
         self.warm.as_ref().is_some_and(|warm| warm.searches())
@@ -430,7 +430,8 @@ impl Repair {
     }
 }
 
-/// Adds the links that the repair is for to the packets in flight.
+/// Adds the lost links that the repair handles to the record of packets in flight: packets that crossed them may still
+/// be in flight.
 fn with_lost(past: &UnderWay, before: &Inventory, now: &Inventory) -> Arc<UnderWay> {
     let mut past = past.clone();
     past.lost.extend(past::lost(&before.fabric, &now.fabric));

@@ -1,10 +1,11 @@
-//! Computes how long packets of earlier entries must be considered, in parallel with other work.
+//! Computes how long packets that earlier entries forwarded may still be in flight, in parallel with other work.
 
 use selvedge_sim::Time;
 
 use crate::past::Past;
 
-/// Task: compute how long packets of earlier entries must be considered, and which entries they may use.
+/// Task: compute how long packets that earlier entries forwarded may still be in flight, and which entries they may
+/// use.
 #[derive(Clone, Debug)]
 pub struct Settle {
     past: Past,

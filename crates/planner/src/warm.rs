@@ -43,7 +43,7 @@ pub struct Warm {
     pub spare: Option<Spare>,
     /// Replaced entries with packets that may be in flight, precomputed.
     pub left: Option<Left>,
-    /// A backup that is in force while proof and tree are still those from before it.
+    /// A backup that is in force, but to which `standing` and `mender` have not been updated yet.
     pub known: Option<Arc<Backup>>,
 }
 

@@ -1,4 +1,4 @@
-//! The ports that a list of places out of service withdraws on a fabric: a function from values to values.
+//! The ports that a list of places out of service withdraws on a fabric, computed from the list and the fabric alone.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

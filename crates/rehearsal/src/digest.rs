@@ -6,7 +6,7 @@ use std::str::FromStr;
 use selvedge_sm::PersistentState;
 use selvedge_types::{Guid, LidRange};
 
-/// A digest in the making.
+/// A digest that is being computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digest(pub u64);
 

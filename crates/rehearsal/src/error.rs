@@ -21,7 +21,7 @@ pub enum RehearsalError {
         now: Time,
         /// How long the run had waited for the condition.
         bound: Duration,
-        /// The purpose.
+        /// What the run had waited for.
         what: String,
     },
     /// SLV-REHEARSAL-0003: virtual time does not advance: managers or the emulator do work without end at one instant.

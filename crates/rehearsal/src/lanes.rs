@@ -26,7 +26,8 @@ pub(crate) fn first_wrong(chassis: &Chassis, wanted: Wanted) -> Option<String> {
     nodes.find_map(|node| wrong_at(chassis, node, wanted, |_| true))
 }
 
-/// As [`first_wrong`], but for nodes for which `is_here` is true, at ports with settings in a plan in force.
+/// Returns the first place where lanes are not as in the accepted plan, if that plan has lane tables. Only ports for
+/// which `is_here` is true, and which the plan has settings for, are examined.
 pub(crate) fn first_unplanned(
     chassis: &Chassis,
     accepted: &AcceptedPlan,

@@ -31,18 +31,18 @@ pub(crate) struct Manager {
     pub at: String,
     pub config: Config,
     pub judge: Arc<dyn Judge>,
-    /// Change sets that its judge has accepted, if Sets are followed.
+    /// Change sets that the manager's judge has accepted, if checkers follow every Set.
     pub passed: Option<Passed>,
     /// Changes the manager's inputs and outputs, in tests of checkers.
     pub tamper: Option<Box<dyn Tamper>>,
     pub stored: PersistentState,
-    /// The nodes and links that it has found, as stored last.
+    /// The nodes and links that the manager has found, as stored last.
     pub known: Arc<Known>,
     /// The disk for its state; `None`: state is kept as a value, and storing always works.
     pub disk: Option<Arc<MemoryDisk>>,
     /// The administrator beside the manager, if there is one.
     pub administers: Option<Administers>,
-    /// What its sampler reads, if it has one.
+    /// The settings of the manager's sampler, if it has one.
     pub samples: Option<selvedge_telemetry::Config>,
     pub life: Option<Life>,
 }
@@ -83,7 +83,7 @@ pub enum DeskDefect {
     CopiesNoForgotten,
 }
 
-/// One run of the process.
+/// One process of a manager, from its start until it ends or is killed.
 #[derive(Debug)]
 pub(crate) struct Life {
     pub client: ClientId,
@@ -201,7 +201,7 @@ pub(crate) fn open_folder(disk: &Arc<MemoryDisk>) -> Result<StateDir, StoreError
     StateDir::on(Path::new(FOLDER), disk)
 }
 
-/// A plan that the judge let pass.
+/// A plan that the judge has accepted.
 #[derive(Clone, Debug)]
 pub(crate) struct AcceptedPlan {
     /// When the plan was accepted.

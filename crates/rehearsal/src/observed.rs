@@ -110,7 +110,7 @@ impl Observed {
         verify(subject, &JudgeOptions::default())
     }
 
-    /// Ports with a trained link that are not ACTIVE.
+    /// Returns the ports with a trained link that are not ACTIVE.
     pub fn not_active(&self) -> impl Iterator<Item = PortRef> + '_ {
         let nodes = self.fabric.nodes().iter_enumerated();
         let ports = nodes.flat_map(|(node, n)| n.external_ports().map(move |(port, p)| (PortRef { node, port }, p)));

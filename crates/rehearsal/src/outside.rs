@@ -28,7 +28,7 @@ pub trait Outside: fmt::Debug {
     /// Asks a manager for a sweep.
     fn sweep(&mut self, id: ManagerId) -> Result<(), String>;
 
-    /// The time.
+    /// Returns the current time.
     fn now(&self) -> Time;
 
     /// Waits until this time, or until something was sent. Appends what was sent.
@@ -50,11 +50,11 @@ pub struct Mail {
     pub datagram: Datagram,
 }
 
-/// Knowledge of managers outside.
+/// The managers that are programs of their own, as far as the rehearsal knows them.
 #[derive(Debug)]
 pub(crate) struct Outsiders {
     pub hands: Box<dyn Outside>,
-    /// Node and end port of each.
+    /// Node and end port of each manager.
     pub seats: Vec<(String, PortIdx)>,
     pub running: Vec<bool>,
     pub mail: Vec<Mail>,

@@ -80,7 +80,7 @@ impl Passed {
     }
 }
 
-/// A judge with a clerk.
+/// A judge that also records, in `passed`, the change sets that it accepts.
 #[derive(Debug)]
 pub(crate) struct Clerk {
     pub judge: Arc<dyn Judge>,

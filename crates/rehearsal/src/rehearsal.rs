@@ -1,4 +1,4 @@
-//! The clock: steps emulator and managers by the earliest wake-up.
+//! The clock: goes from one wake-up of the emulator or a manager to the next, always to the earliest.
 
 mod coordination;
 mod digests;
@@ -40,7 +40,7 @@ use crate::{RehearsalError, Violation};
 /// Parameters of a rehearsal.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Agents and wires.
+    /// The settings of the emulator: its agents and links.
     pub emulator: EmulatorConfig,
     /// The seed of everything that is drawn.
     pub seed: Seed,
@@ -97,14 +97,14 @@ struct Queues {
     outputs: Vec<Output>,
 }
 
-/// The counters.
+/// Counts of what has happened in the rehearsal so far.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Number of processes of managers so far.
     lives_begun: u64,
     /// How often a manager has become master.
     pub led: u64,
-    /// Repairs that were planned before the fault.
+    /// Number of repairs that were planned before the fault: backups.
     pub known_repairs: u64,
     /// SMPs that ask a host to register again.
     pub asks: u64,
@@ -116,7 +116,7 @@ pub(crate) struct Counts {
 
 /// How long storing takes, as an fsync on a common disk.
 const PERSIST_COST: Duration = Duration::from_millis(1);
-/// How long an answer takes that a tamper invented.
+/// How long an answer takes that a `Tamper` has invented in place of an agent.
 const FAKED_COST: Duration = Duration::from_micros(10);
 /// A fabric counts as quiet if all managers are idle and no event is due within this time. Training of links takes
 /// less; the intervals of repeated traps, polls of standbys and sweeps are longer.
@@ -265,8 +265,8 @@ impl Rehearsal {
         }
     }
 
-    /// Returns what finds the Sets of a policy, as a dry run of it does. `None` if the manager does not run, or knows
-    /// too little of the fabric.
+    /// Returns the computation that finds the Sets of a policy, as a dry run uses it. `None` if the manager does not
+    /// run, or knows too little of the fabric.
     pub fn preview(&mut self, id: ManagerId, policy: Arc<Policy>) -> Option<Preview> {
         let life = self.managers.get_mut(id.0)?.life.as_mut()?;
         life.sm.preview(policy)
@@ -282,7 +282,7 @@ impl Rehearsal {
         }
     }
 
-    /// Lets something go wrong now.
+    /// Lets a fault strike now.
     pub fn fault(&mut self, fault: &Fault) -> Result<(), RehearsalError> {
         self.observe(&Seen::Fault(fault))?;
         Ok(self.emulator.apply(self.now, fault)?)
@@ -298,13 +298,13 @@ impl Rehearsal {
         self.costs.are_free = true;
     }
 
-    /// Virtual time.
+    /// Returns the present virtual time.
     #[must_use]
     pub const fn now(&self) -> Time {
         self.now
     }
 
-    /// The fabric.
+    /// Returns the emulator, which has the fabric's hardware.
     #[must_use]
     pub const fn emulator(&self) -> &Emulator {
         &self.emulator

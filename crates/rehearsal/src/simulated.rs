@@ -8,7 +8,8 @@ use selvedge_fabric::PortRef;
 use crate::RehearsalError;
 
 /// Adds what ports counted in a packet simulation (`Simulation::port_counters`) to the counters of the same fabric's
-/// emulated ports, so that agents show it. The simulation has unicast only, and its waits become ticks of the link.
+/// emulated ports, so that agents show it. The simulation has unicast packets only. Its waiting times are converted to
+/// ticks of PortXmitWait, which depend on the rate of the link.
 ///
 /// A port that the emulated fabric does not have is refused; the ports before it in the list have counted.
 pub fn count_simulated(emulator: &mut Emulator, counts: &[(PortRef, PortCounters)]) -> Result<(), RehearsalError> {

@@ -14,7 +14,7 @@ pub(crate) struct Subnets {
 }
 
 impl Subnets {
-    /// Groups as the links are now.
+    /// Returns the groups of ports by the present links.
     pub fn of(chassis: &Chassis) -> Self {
         let ports = chassis
             .fabric()

@@ -163,7 +163,7 @@ pub enum Violation {
     /// SLV-REHEARSAL-0114: the time limit after the last fault has passed, and the fabric is not yet as it should be.
     #[error("SLV-REHEARSAL-0114: {seconds} s after the last fault, {when}: {what}")]
     NotConverged {
-        /// The fault.
+        /// The condition that is not met.
         what: String,
         /// The faults that had stopped.
         when: &'static str,

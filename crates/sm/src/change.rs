@@ -139,7 +139,7 @@ pub enum PlansWith {
 pub struct Ctx<'a> {
     /// When the input arrived.
     pub now: Time,
-    /// The policy in force, with the M_Key that the operator wants: ports get it when it is stored.
+    /// The policy in force, but with the M_Key that the operator wants: ports get this key when it is stored.
     pub in_force: &'a Arc<Policy>,
 }
 
@@ -158,7 +158,7 @@ pub enum In {
     HandedOut(JobId),
     /// The judge accepted a plan with the proposed policy.
     Accepted,
-    /// No plan was accepted where [`Changes::would_roll_back`].
+    /// No plan was accepted, and [`Changes::would_roll_back`] is true for its job.
     Refused {
         /// The reason in words.
         why: Arc<str>,
@@ -366,8 +366,8 @@ impl Changes {
         }
     }
 
-    /// The policy before the change is in force. If the change was kept for later, ports keep the M_Key that they hold.
-    /// Ports that may have been disabled by the change are enabled again.
+    /// Rolls a change back: the policy from before it is in force again. If the change was kept for later, ports keep
+    /// the M_Key that they hold. Ports that may have been disabled by the change are enabled again.
     fn roll_back(
         &mut self,
         ctx: &Ctx<'_>,
@@ -423,7 +423,7 @@ fn take(ctx: &Ctx<'_>, policy: Arc<Policy>, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Returns a change with the reason for its refusal.
+/// Describes a change and the reason for its refusal, in words.
 fn in_words(change: &PolicyChange, why: &str) -> Arc<str> {
     format!("change {} of {}: {why}", change.serial, change.changed.join(", ")).into()
 }

@@ -51,7 +51,7 @@ pub struct Request {
     pub route: DirectedRoute,
 }
 
-/// A walk in progress.
+/// A discovery in progress: the nodes that were found so far, and what must still be requested.
 #[derive(Debug)]
 pub struct Discovery {
     /// Nodes in order of discovery; the first is our own.

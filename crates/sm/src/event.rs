@@ -128,12 +128,12 @@ pub enum Event {
     },
     /// A link went down and is planned around, without a sweep.
     LinkLost {
-        /// Both ends.
+        /// Both ends of the link.
         what: String,
     },
     /// A link went down too often.
     LinkLeftOut {
-        /// Both ends.
+        /// Both ends of the link.
         what: String,
         /// How often the link went down.
         downs: usize,
@@ -242,7 +242,7 @@ pub enum Event {
     Keys(KeyEvent),
     /// A link came back and is set up, without a sweep.
     LinkReturned {
-        /// Both ends.
+        /// Both ends of the link.
         what: String,
     },
     /// A better manager (higher priority, then lower GUID) was found: it is offered the subnet.

@@ -1,8 +1,8 @@
 //! Flap quarantine: links that go down again and again are left out of routing for a while, even while they are up.
 //! Otherwise traffic would be moved twice each time such a link fails and returns.
 //!
-//! A repair counts the links that it finds lost ([`In::Lost`]). A quarantined link is left out where inventories and
-//! probes ask [`Flaps::quarantined`]. The timer `Release` ends the quarantine and has the switch of the link probed. A
+//! A repair counts the links that it finds lost ([`In::Lost`]). Inventories and probes leave out the links that
+//! [`Flaps::quarantined`] returns. The timer `Release` ends the quarantine and has the switch of the link probed. A
 //! sweep that the operator requests ends it too.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -51,7 +51,7 @@ pub struct Ctx<'a> {
 pub enum In {
     /// Links of a fabric went down. The set has one or both ports of each.
     Lost(Arc<Fabric>, BTreeSet<PortRef>),
-    /// [`Flaps::due`] has come.
+    /// The time of [`Flaps::due`] has come.
     ReleaseDue,
     /// The operator wants to end all quarantines.
     Cleared,
@@ -89,7 +89,7 @@ impl Flaps {
         self.links.values().filter_map(|record| record.until).min()
     }
 
-    /// Returns an end of every link that went down lately and is where it was.
+    /// Returns an end of every link that went down lately and still has the same two ends.
     pub fn lately_down(&self, fabric: &Fabric) -> Vec<PortRef> {
         let ends = self.links.keys().filter_map(|&((guid, port), _)| {
             let node = fabric.find(guid)?;
@@ -175,7 +175,8 @@ mod tests {
 
     use super::*;
 
-    /// A switch with two ports; its second is cabled to the first port of another switch, or of a host.
+    /// Returns a fabric, and the second port of a switch in it. This port is cabled to the first port of another switch
+    /// or of a host, with this GUID.
     fn cabled_to(kind: NodeKind, guid: u64) -> (Fabric, PortRef) {
         let [one, two] = [1, 2].map(|n| PortNum::new(n).unwrap());
         let mut builder = FabricBuilder::new();

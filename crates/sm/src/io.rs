@@ -25,7 +25,7 @@ pub enum Input {
     Received(Datagram),
     /// A request of this manager that the layer below returned without an answer.
     Returned(Datagram),
-    /// [`crate::Sm::next_wake`] has come.
+    /// The time of [`crate::Sm::next_wake`] has come.
     Wake,
     /// A job is done. The result of a job that the manager no longer waits for is dropped.
     Computed {
@@ -73,7 +73,7 @@ pub enum Command {
     /// by, by the master. A port that is present at the next plan is asked to register again. If several such commands
     /// come before this manager is master, the last one replaces the earlier ones.
     ReregisterThese(BTreeSet<Guid>),
-    /// Ports with these GUIDs in the plan in force name themselves by other GUIDs: the next light sweep reads them.
+    /// Ports that have these GUIDs in the plan in force now report other GUIDs: the next light sweep reads the ports.
     Doubt(BTreeSet<Guid>),
     /// Hosts' registrations are known after all: no host is asked.
     Registered,
@@ -152,12 +152,13 @@ pub struct ToldLevels {
 pub struct PersistentState {
     /// LIDs by port GUID (OpenSM's guid2lid).
     pub lids: BTreeMap<Guid, LidRange>,
-    /// Former LIDs of two kinds of ports. The first kind has LIDs in `lids`, but has not been read to hold them. The
-    /// second kind has no LIDs in `lids`, because another port was read to hold them.
+    /// Former LIDs of two kinds of ports: ports with LIDs in `lids` that no answer has confirmed yet, and ports without
+    /// LIDs in `lids`, because another port answered with these LIDs.
     pub lids_before: BTreeMap<Guid, LidRange>,
     /// LIDs of ports that were taken to belong to another fabric, because none of these ports was found.
     pub lids_aside: BTreeMap<Guid, LidRange>,
-    /// No plan of a generation above this one has been sent. It runs ahead, so that not every plan needs the disk.
+    /// No plan of a generation above this one has been sent. The stored number is higher than that of the last plan, so
+    /// that not every plan needs a write of its own.
     pub generation: Generation,
     /// Lane of the LIDs behind each switch, by the switch's GUID; none if there is one lane.
     pub lanes: BTreeMap<Guid, u8>,
@@ -167,7 +168,7 @@ pub struct PersistentState {
     pub engines: Vec<EngineName>,
     /// Number of lanes that the routes rely on; 1 if they rely on none, 0 if this is unknown.
     pub lane_count: u8,
-    /// Lanes that routes might rely on when the engines were named; 0 if that is not known.
+    /// Number of lanes that the policy let routes rely on when `engines` was stored; 0 if that is not known.
     pub lanes_wanted: u8,
     /// M_Keys that ports may hold, newest first: a key stands here before the first port gets it.
     pub m_keys: Vec<SecretKey>,

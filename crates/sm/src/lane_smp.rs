@@ -22,7 +22,7 @@ pub fn block_modifier(node: &Node, port: PortNum, block: u8) -> u32 {
     VlArbBlock::from_code(block.into()).map_or(0, |block| VlArbitration::modifier(block, num))
 }
 
-/// Rows as an attribute.
+/// Returns rows with these lanes as an SLtoVLMappingTable attribute.
 pub const fn row(lanes: &[Vl; Sl::COUNT]) -> SlToVl {
     SlToVl { vls: *lanes }
 }

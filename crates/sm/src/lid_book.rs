@@ -38,7 +38,7 @@ struct Claim {
     /// LIDs that an earlier run has stored for this port, and that another port was read to hold. The other port may
     /// give these LIDs up again. If this port has other LIDs by the next heavy sweep, the record is dropped.
     yielded: Option<LidRange>,
-    /// The port in the last plan.
+    /// What the last plan gave the port.
     last_plan: LastPlan,
     /// True if the last sweep read LIDs from the port that are not its known ones.
     is_stranger: bool,
@@ -66,13 +66,13 @@ enum Evidence {
     Read,
 }
 
-/// The port in the last plan.
+/// What the last plan gave a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum LastPlan {
     /// The plan gave the port nothing, because the port was absent or left out.
     #[default]
     Omitted,
-    /// LIDs.
+    /// The plan gave the port LIDs.
     Included,
     /// The plan gave the port LIDs. The port held none then, and these had been assigned to it before.
     InPlaceOf(LidRange),
@@ -162,7 +162,7 @@ impl LidBook {
         self.assigned().next().is_none()
     }
 
-    /// Ports with known LIDs.
+    /// Returns the GUIDs of ports with known LIDs.
     pub fn guids(&self) -> impl Iterator<Item = Guid> + '_ {
         self.assigned().map(|(guid, _)| guid)
     }
@@ -471,7 +471,7 @@ impl LidBook {
 }
 
 impl Claim {
-    /// Called when a plan assigns LIDs to the port, which holds some, or none.
+    /// Called when a plan assigns the LIDs of `range` to the port, which now holds those of `held`, or none.
     fn plan(&mut self, range: LidRange, held: LidRange) {
         let known = self.assigned.replace(range);
         let is_stored = self.evidence.is_of_earlier_run();

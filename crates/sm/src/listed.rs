@@ -181,7 +181,8 @@ mod tests {
         assert_eq!(said(&mut listed, &fabric, &policy).len(), 1);
     }
 
-    /// Each list of ports: a node's GUID in it is named with the node and its ports.
+    /// If a list of port GUIDs has the GUID of a node, the event names the node and the GUIDs of its ports. Tested for
+    /// each list.
     #[test]
     fn a_node_guid_in_place_of_a_port_guid_is_named() {
         let Ok(Spec::Generated(recipe)) = "mport:m=4,n=2".parse() else {

@@ -1,4 +1,5 @@
-//! Fixtures of tests: the made-up row of `planner`, and a manager on its near host.
+//! Fixtures of tests: the row of `selvedge_planner::made` (host, two switches, host), and a manager on its first host,
+//! the near one.
 
 use std::sync::Arc;
 

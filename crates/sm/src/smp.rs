@@ -19,9 +19,9 @@ pub struct Smp {
     modifier: u32,
     /// The directed route.
     pub route: DirectedRoute,
-    /// The M_Key that its port showed; 0: none was shown, so the key ring decides.
+    /// The M_Key that the port showed, for which the request is; 0: none was shown, so the key ring decides.
     shown: SecretKey,
-    /// Few requests change a key, or are sent with several.
+    /// The M_Keys of a request that changes a key or is sent with several keys; `None` for most requests.
     keys: Option<Box<Keys>>,
     /// The data of a Set.
     data: Option<Box<SmpData>>,
@@ -60,7 +60,7 @@ impl Smp {
         self.keys.as_ref().and_then(|keys| keys.gives)
     }
 
-    /// Returns the M_Keys that it was sent with so far; none are noted while there are no former keys.
+    /// Returns the M_Keys that the request was sent with so far. While there are no former keys, none are recorded.
     pub fn tried(&self) -> &[SecretKey] {
         self.keys.as_ref().map_or(&[], |keys| &keys.tried)
     }
@@ -75,7 +75,7 @@ impl Smp {
         self.method == Method::Set
     }
 
-    /// Returns true for a request to another manager: SMInfo.
+    /// Returns true if the request is for SMInfo, which another manager answers.
     pub fn is_to_manager(&self) -> bool {
         self.attribute == AttributeId::SM_INFO
     }

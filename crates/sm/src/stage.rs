@@ -1,4 +1,4 @@
-//! The stage of a manager: one value, so that impossible combinations cannot be written down.
+//! The stage of a manager: one value of an enum, so that the code cannot represent impossible combinations.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ pub struct MftWork {
 }
 
 impl MftWork {
-    /// Blocks are read or written.
+    /// Returns the work of reading or writing these blocks, with no plan to apply afterwards.
     pub fn of(blocks: Apply<Blocks>) -> Self {
         Self {
             blocks: Some(Box::new(blocks)),

@@ -33,7 +33,7 @@ pub enum In {
         /// Links that are out of service still carry packets, or are not disabled yet.
         is_pending: bool,
     },
-    /// [`Withdrawal::due`] has come.
+    /// The time of [`Withdrawal::due`] has come.
     Due {
         /// Packets of older entries may be in flight.
         has_packets: bool,

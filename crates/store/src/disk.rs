@@ -131,7 +131,7 @@ impl Files {
         }
     }
 
-    /// Opens a file, runs `f` on it and closes the file.
+    /// Opens a file, runs `act` on it and closes the file.
     fn with<T>(
         &self,
         name: &str,

@@ -38,7 +38,7 @@ pub struct PlanState {
     pub sm_keys: Vec<SecretKey>,
 }
 
-/// The file.
+/// The contents of the TOML file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {

@@ -340,7 +340,7 @@ impl StateDir {
         Ok(generation)
     }
 
-    /// Replaces a file as a whole, whatever the old one is worth.
+    /// Replaces a file as a whole, even if the old one is damaged and cannot be read.
     fn replace_any(&self, name: &str, body: &str) -> Result<(), StoreError> {
         if self.read(name).is_err() {
             self.remove("remove", name)?;

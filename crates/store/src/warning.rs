@@ -39,7 +39,7 @@ pub enum StateWarning {
     OldLids {
         /// The file.
         path: PathBuf,
-        /// Its generation.
+        /// The generation of the file.
         found: u64,
         /// The generation that plan-state.toml names.
         known: u64,

@@ -29,7 +29,7 @@ pub struct Question {
     pub sample: Option<usize>,
     /// Seed of the sample.
     pub seed: u64,
-    /// Also lose links in a row.
+    /// If set, links are also lost one after another without being restored, in this way.
     pub in_place: Option<failures::How>,
     /// Threads to use.
     pub threads: Threads,
@@ -120,7 +120,7 @@ impl Question {
     }
 }
 
-/// Returns every fault, in the order given; threads take turns.
+/// Tries every fault, and returns the results in the order of `whats`. Each thread tries a part of the faults.
 fn tried(
     force: &InForce,
     whats: &[What],

@@ -49,7 +49,7 @@ pub struct Level {
     pub removal: LinkRemoval,
 }
 
-/// Every engine on every draw.
+/// The results of every engine on every draw of lost links.
 #[derive(Debug, Default)]
 pub struct Answer {
     /// Each run, and a row for the runs that have engine, lanes and level in common.
@@ -451,7 +451,8 @@ mod tests {
         assert_eq!(watch.reports().last().unwrap().done, 20);
     }
 
-    /// One definition: the repair of a single lost link is that of the study of backups.
+    /// The load after the repair of a lost link and the load of fresh tables are two figures. The first equals that of
+    /// the study of backups: there is one definition of a repair.
     #[test]
     fn a_repair_and_fresh_tables_are_two_figures() {
         let spec = "sx6536";

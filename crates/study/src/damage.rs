@@ -1,4 +1,4 @@
-//! Single faults, and a fabric in which they are made and undone.
+//! Single faults, and a fabric in which faults can be made and undone.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! How many links can be lost, one after another and without repair, before performance falls below a share of that of
-//! the whole fabric.
+//! How many links can be lost, one after another and without being restored, before performance falls below a share of
+//! that of the whole fabric. After each loss the routes are repaired.
 
 use std::sync::Arc;
 

@@ -34,7 +34,7 @@ pub struct Question {
     pub lids: Arc<Lids>,
     /// The tables of the plan.
     pub tables: Tables,
-    /// Load of the links.
+    /// Load of the links with the tables of the plan.
     pub load: Load,
     /// Engines that would plan, in order of preference.
     pub engines: Vec<Engine>,
@@ -150,7 +150,8 @@ mod tests {
     use super::*;
     use crate::testing::{fabric, lids};
 
-    /// The answer for switches that hold the tables of an engine, and a plan that keeps them.
+    /// Returns the answer for switches that hold the tables of an engine, changed by `change`, and for a plan that
+    /// keeps them.
     fn asked(spec: &str, holds: Option<Engine>, change: impl Fn(&mut Tables)) -> Option<api::FoundTables> {
         let fabric = Arc::new(fabric(spec));
         let lids = lids(&fabric);

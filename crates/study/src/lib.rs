@@ -9,7 +9,7 @@
 //! | [`measure`] | Which tables does an engine make, what does the judge say of them, how long does it take? |
 //! | [`compare`] | How do engines compare on one fabric, whole and with links lost? |
 //! | [`backups`] | What would be done about each single fault? |
-//! | [`failures`] | How many links can be lost, one after another and without repair? |
+//! | [`failures`] | How many links can be lost, one after another and without being restored? |
 //! | [`transition`] | In which steps and with which waits would tables be changed under traffic? |
 //! | [`found`] | Which engine made the tables that switches hold, and what would an own engine make? |
 //! | [`simulate`] | What would this traffic do, packet by packet? |

@@ -18,8 +18,9 @@ use crate::watch::{Reporter, Stage, Watch};
 
 pub use crate::meter::median;
 
-/// Largest number of findings that are listed of each kind and severity. All findings are counted. Where tops of a tree
-/// do not reach each other, searching a witness for each finding would cost more than the proof.
+/// Largest number of findings that are listed of each kind and severity. All findings are counted. If the top switches
+/// of a tree do not reach each other, there are so many findings that the search for a witness of each would take
+/// longer than the proof.
 const FINDINGS_MAX: usize = 10;
 
 /// Number of random pairings, if the caller does not state one.

@@ -32,7 +32,7 @@ impl Meter for NoMeter {
     }
 }
 
-/// Milliseconds between two readings of a meter.
+/// Returns the milliseconds since an earlier reading of a meter.
 pub(crate) fn ms_since(meter: &dyn Meter, start: Time) -> f64 {
     meter.now().since(start).as_secs_f64() * 1e3
 }

@@ -1,4 +1,4 @@
-//! The parts of a fabric that no link joins.
+//! The parts into which a fabric falls because no link joins them.
 
 use selvedge_routing::Note;
 

@@ -1,4 +1,5 @@
-//! Compares the published model with its own tables: where its equations give numbers other than those of the paper.
+//! Compares the published model (`docs/reference/published-model.md`) with its own tables: where the equations of the
+//! paper give numbers other than its tables.
 
 use selvedge_api::ModelPaperRow;
 use selvedge_model::published::{TABLES, Times, Tree, Unit};

@@ -201,7 +201,7 @@ impl Planned {
     }
 }
 
-/// The blocks in which two sets of tables differ: the Sets of a manager that changes one into the other.
+/// Returns the changes that write, at this time, the blocks in which two sets of tables differ.
 fn differing(at: Ps, old: &Tables, new: &Tables) -> Vec<Timed> {
     let mut changes = Vec::new();
     for switch in new.switch_indices() {

@@ -1,4 +1,4 @@
-//! What tests of several studies need: fabrics by their names, and LIDs on them.
+//! Fixtures that the tests of several studies use: fabrics by their names, and LIDs on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

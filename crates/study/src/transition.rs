@@ -62,7 +62,7 @@ pub struct Answer {
 }
 
 impl Question {
-    /// Plans the steps and has them judged. Units of work are four: two routings, the steps, the proof.
+    /// Plans the steps and has them judged. There are four units of work: two routings, the steps, the proof.
     ///
     /// # Errors
     ///

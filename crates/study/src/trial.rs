@@ -91,13 +91,13 @@ impl InForce {
 pub(crate) struct Trial<'a> {
     force: &'a InForce,
     damaged: Damaged,
-    /// The mender of trees. It cannot undo a loss, so each fault has a copy.
+    /// Repairs fat trees in place. It cannot undo a loss, so each fault gets a copy of it.
     mender: Option<TreeMender>,
     /// The tables in force; each trial changes them and changes them back.
     tables: Tables,
     /// The judge's proof of the tables in force; `None` if they cannot have a standing proof.
     standing: Option<Standing>,
-    /// While nothing is lost.
+    /// The judge's figures while nothing is lost.
     pub(crate) whole: Judged,
 }
 

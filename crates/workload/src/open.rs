@@ -1,4 +1,4 @@
-//! Patterns with a pace, in the form of the simulator's interface.
+//! Traffic by a pattern and a pace, in the form that the simulator takes.
 
 use selvedge_dataplane::{Arrival, Host, Message, Ps, Workload};
 use selvedge_sim::{Rng, Seed};

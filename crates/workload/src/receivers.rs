@@ -22,7 +22,7 @@ enum Kind {
     Fixed(Vec<Host>),
     /// One host receives with a given probability, otherwise any other host.
     Hot(Host, Ratio),
-    /// The other hosts receive in turn; the current position of each sender.
+    /// The other hosts receive in turn. The value is the current position of each sender.
     Turn(Vec<u32>),
 }
 

@@ -12,7 +12,7 @@ const WIDTH: u32 = 960;
 const HEAD: u32 = 60;
 const PANEL: u32 = 340;
 const FONT: &str = "sans-serif";
-/// Links, switches, and faults that part hosts or leave no plan. Source: Okabe and Ito 2008.
+/// The colours of links, of switches, and of faults that part hosts or leave no plan. Source: Okabe and Ito 2008.
 const LINK: RGBColor = RGBColor(0, 114, 178);
 const SWITCH: RGBColor = RGBColor(230, 159, 0);
 const WEAK: RGBColor = RGBColor(213, 94, 0);

@@ -27,7 +27,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// One panel.
 struct Panel {
     title: &'static str,
-    /// Powers of ten up the axis.
+    /// True if the vertical axis has powers of ten.
     log: bool,
     value: fn(&ComparisonRun) -> Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! Parts of manual pages beside flags: files, examples. Tests parse every example.
+//! The parts of manual pages that do not come from the definition of flags: files, examples. Tests parse every example.
 
 use super::exits::{EXIT_STATUS, Exits, OF_NAGIOS};
 use super::files::{

@@ -11,7 +11,7 @@ const WORD_LEAST: usize = 24;
 pub struct Column {
     /// The title.
     pub title: String,
-    /// The cells.
+    /// The cells, one for each row.
     pub cells: Vec<String>,
     /// True if a cell may stand on several lines.
     pub wraps: bool,

@@ -1,4 +1,4 @@
-//! `--change` of `selvedge simulate`: what happens to the fabric while packets move.
+//! `--change` of `selvedge simulate`: changes of the fabric while packets move.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -213,7 +213,7 @@ fn number_ports(root: &Area<'_>, (left, bottom): (i32, i32), wide: u32, ports: u
     root.draw_text(&what, &style, (left, bottom + 19)).map_err(failed)
 }
 
-/// Ports by switch: nodes with more than one link, in the order of the results.
+/// Returns a row of ports for each node with more than one link, in the order of the results.
 fn rows(links: &[LinkUse]) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for link in links {

@@ -19,7 +19,7 @@ struct Replayed {
     line: DigestLine,
     /// The violation that a checker found.
     failure: Option<String>,
-    /// What the digests are of, if requested.
+    /// The text from which the digests are computed, if requested.
     wire: Vec<String>,
 }
 

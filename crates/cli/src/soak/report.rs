@@ -10,7 +10,7 @@ use crate::exit::CliError;
 use crate::out::{Cell, Facts, Grid, Out, thousands};
 use crate::soak::real::Run;
 
-/// Sums as a document.
+/// Returns the totals of a run as the document that JSON shows.
 pub fn document(totals: &Totals) -> Soak {
     let mut counts: BTreeMap<String, Vec<Vec<u64>>> = BTreeMap::new();
     let has_changes = totals.coverage.keys().any(|(kind, ..)| Kind::CHANGES.contains(kind));
@@ -158,7 +158,7 @@ pub fn page(all: &Soak, command: &str) -> String {
 /// Number of seeds of one code that a page lists.
 const SEEDS_SHOWN: usize = 40;
 
-/// The last code in a violation's text, which identifies it.
+/// Returns the last code in the text of a violation. It identifies the violation.
 fn code(what: &str) -> &str {
     let after_time = what.split("SLV-REHEARSAL-").filter(|part| !part.starts_with("0005"));
     after_time.last().and_then(|part| part.get(..4)).unwrap_or("other")
@@ -213,7 +213,7 @@ fn head(all: &Soak) -> [(&'static str, String); 6] {
     ]
 }
 
-/// Kinds by stage, and by family.
+/// Returns two tables of the kinds of events: how often each happened in each stage, and on each family of fabrics.
 fn tables(coverage: &SoakCoverage) -> (Grid, Grid) {
     let mut stages = Grid::new(&[
         "happening",

@@ -1,4 +1,4 @@
-//! `selvedge telemetry watch`: the busiest ports, again with every slot.
+//! `selvedge telemetry watch`: shows the busiest ports, and shows them again whenever a sampling slot ends.
 
 use std::time::Duration;
 

@@ -75,7 +75,7 @@ fn text(out: &mut Out, port: &TelemetryPort) -> Result<(), CliError> {
     out.line("")
 }
 
-/// Returns what a line says of a port beside its name.
+/// Returns the line about a port without its name: state, peer, rates, load, and age of the sample.
 fn heading(port: &TelemetryPort) -> String {
     let mut parts = vec![port.state.to_string()];
     parts.extend(port.rate.clone());

@@ -1,4 +1,4 @@
-//! `selvedge telemetry status`: how sampling goes.
+//! `selvedge telemetry status`: whether all ports are sampled, and which samples are missing.
 
 use clap::Args;
 use selvedge_api::{Telemetry, TelemetryClass, TelemetryState};

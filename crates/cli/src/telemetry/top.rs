@@ -1,4 +1,4 @@
-//! `selvedge telemetry top`: the ports with the most of something.
+//! `selvedge telemetry top`: the ports with the highest load, the longest waits or the most errors.
 
 use clap::Args;
 use selvedge_api::{CounterQuery, TelemetryPort, TelemetryPorts};

@@ -1,4 +1,4 @@
-//! What an operator is told when something is wrong: verdict, conditions, exit codes, events, systemd.
+//! Tests what an operator gets when something is wrong: verdict, conditions, exit codes, events, status in systemd.
 
 use std::os::unix::net::UnixDatagram;
 

@@ -86,7 +86,8 @@ fn port(lab: &Lab, name: &str) -> (String, String) {
     (found["phys_state"].to_string(), found["reason"].to_string())
 }
 
-/// A drain of this spine changes tables, an isolation disables these ports too.
+/// Checks the Sets that dry runs list for a spine: a drain changes tables, and an isolation also disables this number
+/// of ports.
 fn dry_runs_list_each_set(lab: &Lab, spine: &str, ports: usize) {
     let dry = lab.run_in_turn(&["drain", spine, "--dry-run"]).exits(0);
     dry.says("no host loses a connection")

@@ -1,4 +1,5 @@
-//! Five situations that have misled operators of other managers: `selvedge status` of the real program says what is so.
+//! Five situations that have misled operators of other managers: `selvedge status` of the real program shows the true
+//! state.
 //!
 //! Each test compares the whole text with a file in `tests/status`, with the exit code in its first line. Times, GUIDs
 //! and counts of MADs and sweeps differ from run to run, so words stand for them. `SELVEDGE_BLESS=1` writes the files.

@@ -11,7 +11,7 @@ fn packaged(file: &str) -> String {
     std::fs::read_to_string(folder.join(file)).unwrap()
 }
 
-/// `file` as it is installed, and the name of the unit it is started by.
+/// Checks a unit file as it is installed. `unit` is the name of the unit by which it is started.
 fn check(file: &str, unit: &str) {
     let lab = Lab::new(unit);
     let text = packaged(&format!("systemd/{file}"));

@@ -31,7 +31,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A manager that has asked all its hosts once.
+    /// Returns a bench after the manager has asked all hosts once to register again.
     fn settled() -> Self {
         let disk = Arc::new(MemoryDisk::default());
         assert!(asks(&disk), "nothing is known of an empty folder");

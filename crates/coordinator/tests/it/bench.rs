@@ -43,12 +43,12 @@ pub struct Bench {
     /// Datagrams of the administrator and the copier.
     pub sent: Vec<Datagram>,
     pub did: Vec<Did>,
-    /// Plans that are in force, while nothing indexes them.
+    /// Plans in force that wait to be indexed, if indexing is not done at once.
     pub sources: Vec<Sources>,
     pub indexes: bool,
     /// The mark cannot be removed.
     pub mark_is_stuck: bool,
-    /// What the sampler found.
+    /// The outputs of the sampler.
     pub sampled: Vec<Sampled>,
     transaction: u64,
 }
@@ -101,7 +101,7 @@ impl Bench {
         bench
     }
 
-    /// A master with a plan in force.
+    /// Returns a bench with a master that has a plan in force.
     pub fn up(policy: Policy) -> Self {
         let mut bench = Self::new(policy);
         bench.hand(In::Start);
@@ -213,7 +213,7 @@ impl Bench {
         }
     }
 
-    /// The LID of a host that is not the manager's, counted from 0.
+    /// Returns LID and GID of a host, by its number from 0. The host of the manager is not counted.
     pub fn host(&self, number: usize) -> (Lid, u128) {
         let view = self.sm.view();
         let (fabric, plan) = (view.fabric.unwrap(), view.plan.unwrap());

@@ -202,7 +202,8 @@ fn traps_above_the_limit_are_repressed_with_the_key_in_force() {
     assert!(!bench.did.contains(&Did::Repressed));
 }
 
-/// Indexing takes long: the manager may have lost its role meanwhile, and even have it again.
+/// Indexing takes long. If the manager was not master all the time, the index is of no use, even if the manager is
+/// master again.
 #[test]
 fn a_plan_of_an_earlier_mastership_is_not_answered_from() {
     let mut bench = Bench::new(Policy::default());

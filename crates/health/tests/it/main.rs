@@ -111,7 +111,7 @@ const TABLE: [Row; 32] = [
                                                            "F! F!    F!      F!   F!       F! F!    F! F! F!"),
 ];
 
-/// Exit codes: of `selvedge status` and `run --once`, of `selvedge health`.
+/// The exit codes of each verdict: first that of `selvedge status` and `run --once`, then that of `selvedge health`.
 const EXITS: [(&str, Verdict, u8, u8); 7] = [
     ("S", Verdict::Starting, 1, 3),
     ("H", Verdict::Healthy, 0, 0),

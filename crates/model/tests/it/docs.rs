@@ -1,8 +1,8 @@
-//! The page says what the model counts.
+//! `docs/reference/model-rules.md` has each rule by which the model counts.
 
 use selvedge_model::{Manager, RULES};
 
-/// The rules as the page's tables have them.
+/// Returns the rules of a manager as a table of that page.
 fn table(manager: Manager) -> String {
     let rows = RULES.iter().filter(|rule| rule.manager == manager).map(|rule| {
         format!(

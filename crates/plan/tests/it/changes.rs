@@ -81,7 +81,7 @@ fn into_state(fabric: &mut Fabric, plan: &Plan, state: PortState, with_settings:
     }
 }
 
-/// The fabric and what is installed when all of the plan is in force.
+/// Returns a plan, with the fabric and the tables that agents hold once all of the plan is in force.
 fn in_force() -> (Fabric, Installed, Plan) {
     let mut fabric = fabric();
     let plan = plan(&fabric);
@@ -97,7 +97,7 @@ fn in_force() -> (Fabric, Installed, Plan) {
     (fabric, installed, plan)
 }
 
-/// A line per phase: its operations, sorted.
+/// Returns the phases of the change set: a line for each, with its sorted operations.
 fn lines(fabric: &Fabric, installed: &Installed, plan: &Plan) -> Vec<String> {
     let set = changes(fabric, installed, plan);
     assert_eq!(set.generation, plan.generation);
@@ -130,7 +130,7 @@ fn lines(fabric: &Fabric, installed: &Installed, plan: &Plan) -> Vec<String> {
     set.phases.iter().map(|phase| line(&phase.ops)).collect()
 }
 
-/// What is sent after a change to what the agents hold.
+/// Checks which Sets are sent after `change` has changed the plan or what agents hold.
 fn check(change: impl Fn(&mut Fabric, &mut Installed, &mut Plan), want: &[&str]) {
     let (mut fabric, mut installed, mut plan) = in_force();
     change(&mut fabric, &mut installed, &mut plan);

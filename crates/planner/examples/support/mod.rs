@@ -15,7 +15,7 @@ use selvedge_types::{IdxVec, PhysState, PortState};
 use selvedge_verify::Verdict;
 use selvedge_wire::DirectedRoute;
 
-/// A generated fabric.
+/// Returns a generated fabric.
 pub fn fabric(spec: &str) -> Fabric {
     match spec.parse().unwrap() {
         Spec::Generated(recipe) => recipe.fabric().unwrap(),
@@ -31,7 +31,7 @@ pub struct State {
     pub installed: Arc<Installed>,
     /// The plan.
     pub plan: Arc<Plan>,
-    /// Its verdict.
+    /// The judge's verdict on the plan.
     pub verdict: Arc<Verdict>,
 }
 
@@ -41,7 +41,7 @@ impl State {
         self.prepare_with(warm, None)
     }
 
-    /// The same while packets may be in flight.
+    /// Returns the data that repairs start from while these packets may be in flight.
     pub fn prepare_with(&self, warm: Option<Box<Warm>>, under_way: Option<Arc<UnderWay>>) -> Option<Box<Warm>> {
         let prepare = Prepare {
             basis: self.basis(Arc::default(), under_way),
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// The task to plan around a link that is lost.
+    /// Returns the task to plan around the loss of the link at a port.
     pub fn lose(&self, basis: Basis, at: PortRef, warm: Option<Box<Warm>>, backups: Vec<Arc<Backups>>) -> Repair {
         let damage = Damage {
             lost: BTreeSet::from([at]),
@@ -78,7 +78,7 @@ impl State {
     }
 }
 
-/// A job of some task.
+/// Returns a job with this task.
 pub fn job(task: Task) -> Job {
     let id = JobId::default();
     Job { id, task }
@@ -92,7 +92,8 @@ pub fn repaired(result: JobResult) -> RepairResult {
     }
 }
 
-/// Links between switches: with hosts at one end (`leaf`), without (`mid`), or `any`.
+/// Returns links between switches: those with a host at one of their switches (`leaf`), those without (`mid`), or all
+/// (`any`).
 pub fn between_switches(fabric: &Fabric, kind: &str) -> Vec<PortRef> {
     let links = fabric.links();
     let both = links.filter(|l| [l.a, l.b].iter().all(|end| fabric.switch_index(end.node).is_some()));
@@ -104,7 +105,7 @@ pub fn between_switches(fabric: &Fabric, kind: &str) -> Vec<PortRef> {
     wanted.map(|link| link.a).collect()
 }
 
-/// As after a bring-up.
+/// Returns the state of a fabric after its bring-up.
 pub fn bring_up(mut fabric: Fabric, policy: &Arc<Policy>) -> State {
     let all: Vec<PortRef> = fabric.links().flat_map(|l| [l.a, l.b]).collect();
     for at in all {
@@ -147,7 +148,7 @@ pub fn bring_up(mut fabric: Fabric, policy: &Arc<Policy>) -> State {
     }
 }
 
-/// Agents without routes: nothing is sent.
+/// Returns an inventory without directed routes to its agents: nothing is sent to them.
 fn inventory(fabric: Fabric, local: PortRef) -> Arc<Inventory> {
     let agent = |_| Agent {
         route: DirectedRoute::LOCAL,

@@ -45,7 +45,7 @@ pub struct MulticastTask {
 /// Multicast groups, and the trees in force for them.
 #[derive(Clone, Debug, Default)]
 pub struct TreesInForce {
-    /// The groups, and what switches copy.
+    /// The groups, and the multicast tables that switches hold.
     pub copies: Copies,
     /// Roots of the trees, by group.
     pub roots: BTreeMap<Lid, Guid>,

@@ -197,7 +197,8 @@ impl Written {
         all
     }
 
-    /// Forgets the changes of LIDs, each up to a step, because packets in flight by the replaced entries are gone.
+    /// Forgets the changes of LIDs, each up to a step, because the packets that the replaced entries forwarded are
+    /// gone.
     pub(super) fn forget(&mut self, upto: &BTreeMap<Lid, usize>) {
         let is_forgotten = |block: u16, i: usize, step: usize| {
             let lid = u16::try_from(usize::from(block) * BLOCK_LIDS + i).map(Lid);

@@ -91,7 +91,7 @@ impl Past {
         }
     }
 
-    /// Tables have been read: an unacknowledged Set may have been carried out just before.
+    /// Handles tables that were read: an unacknowledged Set may have been carried out just before.
     pub(super) fn note_late(&mut self, fabric: &Fabric, read: &Installed, now: Time) {
         let (late, is_any_unknown) = self.unanswered.take_read(fabric, read);
         self.revision += u64::from(is_any_unknown || !late.is_empty());

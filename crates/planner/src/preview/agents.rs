@@ -26,7 +26,7 @@ pub(super) struct Agents {
     pub(super) inventory: Arc<Inventory>,
     /// LFT blocks and lane tables.
     installed: Arc<Installed>,
-    /// Packets that may be in flight by entries that the last plan replaced.
+    /// Packets that may be in flight after entries forwarded them which the last plan has replaced.
     pub(super) under_way: Option<Arc<UnderWay>>,
     /// Switches that set PortStateChange: a link went down at a port that was not set itself. A sweep finds that.
     /// Source: IBA vol 1 §14.2.5.4 (changes that a SubnSet made do not count).
@@ -72,7 +72,7 @@ impl Agents {
         });
     }
 
-    /// A plan or a step of rebalancing is applied.
+    /// Applies a plan or a step of rebalancing: all its Sets are acknowledged.
     pub(super) fn apply(&mut self, outcome: &Arc<Outcome>) {
         let changes = outcome.changes.value();
         if !changes.is_empty() {
@@ -96,14 +96,14 @@ impl Agents {
         self.aliases.plan_in_force(&fabric, changes);
     }
 
-    /// Groups are taken apart.
+    /// Takes multicast groups apart: each switch then copies only to its own members.
     pub(super) fn take_apart(&mut self, first: Option<&TakenApart>) {
         if let Some(first) = first {
             self.copy(first.change.value());
         }
     }
 
-    /// Trees are written.
+    /// Writes planned multicast trees.
     pub(super) fn take_trees(&mut self, planned: MulticastPlan) {
         self.copy(planned.change.value());
         (self.trees.roots, self.trees.apart) = (planned.roots, planned.apart);
@@ -123,7 +123,7 @@ impl Agents {
         }
     }
 
-    /// Alias GUIDs are written.
+    /// Writes a change of alias GUIDs.
     pub(super) fn take_aliases(&mut self, change: &AliasChange) {
         self.step(StepSets::Aliases(change.clone()));
         let fabric = &self.inventory.fabric;
@@ -144,7 +144,8 @@ impl Agents {
         lids
     }
 
-    /// A heavy sweep finds what is left in reach, and leaves out links that are out of service and carry nothing.
+    /// Changes the inventory as a heavy sweep would: nodes out of reach are gone, and links that are out of service and
+    /// carry no packets are left out.
     pub(super) fn sweep(&mut self, list: &OutOfService) {
         let before = Arc::clone(&self.inventory);
         let mut found = before.as_found();
@@ -334,7 +335,8 @@ fn within_reach(found: &Inventory) -> Option<Inventory> {
     })
 }
 
-/// Returns the tables of the switches of a fabric that has some of the nodes of another one.
+/// Returns the known tables of the switches in the fabric `now`, which has some of the switches of the fabric `before`.
+/// `installed` are the tables of the latter.
 fn carried(installed: &Installed, before: &Fabric, now: &Fabric) -> Installed {
     let mut carried = Installed::unknown(now.switches().len());
     for switch in now.switches().indices() {

@@ -1,9 +1,9 @@
 //! What a change of the policy would send: each Set, in the order in which a manager of an idle fabric sends them.
 //!
-//! A manager plans step by step: routes, then multicast trees beside them, then alias GUIDs. For places out of service
-//! another plan follows when no packet crosses them any more, and so does one that gives ports another M_Key when that
-//! key is stored. A preview calls the same functions, and goes on from the state in which every agent has acknowledged
-//! each Set.
+//! A manager plans step by step: routes, then multicast trees beside them, then alias GUIDs. If places are out of
+//! service, another plan follows when no packet crosses them any more. If the M_Key changes, another plan gives ports
+//! the new key when that key is stored. A preview calls the same functions, and goes on from the state in which every
+//! agent has acknowledged each Set.
 
 mod agents;
 
@@ -52,7 +52,7 @@ pub struct Preview {
     pub then: Option<Arc<Policy>>,
 }
 
-/// What a change would do.
+/// The plan and the Sets of a proposed change.
 #[derive(Clone, Debug, Default)]
 pub struct Previewed {
     /// The first plan. Without an outcome, the change would be rolled back.
@@ -61,12 +61,12 @@ pub struct Previewed {
     pub steps: Vec<Step>,
 }
 
-/// The Sets of one plan, or of one change of multicast tables or alias GUIDs.
+/// The Sets of one plan, or of one change of multicast tables or of alias GUIDs.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The fabric before it.
+    /// The fabric before the step.
     pub inventory: Arc<Inventory>,
-    /// The LFT blocks and lane tables before it.
+    /// The LFT blocks and lane tables before the step.
     pub installed: Arc<Installed>,
     /// The Sets.
     pub sets: StepSets,
@@ -75,11 +75,11 @@ pub struct Step {
 /// The Sets of a step.
 #[derive(Clone, Debug)]
 pub enum StepSets {
-    /// Of a plan.
+    /// The Sets of a plan.
     Plan(Arc<Outcome>),
-    /// Of multicast tables, with those that switches held before.
+    /// The Sets of multicast tables, with the tables that switches held before.
     Multicast(MulticastChange, TreesInForce),
-    /// Of alias GUIDs.
+    /// The Sets of alias GUIDs.
     Aliases(AliasChange),
 }
 
@@ -139,7 +139,7 @@ impl Preview {
         }
     }
 
-    /// Moves trees for which there are better ones, as a manager does when routes are as even as they get.
+    /// Replaces trees by better ones, as a manager does when rebalancing cannot make the load of routes more even.
     fn move_trees(&self, basis: &Basis, plan: &Arc<Plan>, agents: &mut Agents) {
         for _ in 0..STEPS_MAX {
             if agents.trees.copies.groups.is_empty() {

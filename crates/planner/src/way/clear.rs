@@ -1,4 +1,4 @@
-//! Waits for packets that no proof can consider.
+//! Adds waits to a change set for packets that unknown entries forwarded: no proof can consider such packets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,7 +67,8 @@ mod tests {
 
     const NODE: NodeIdx = NodeIdx(0);
 
-    /// Arguments: phases with the wait before each, and the expected waits. The switch has entry 2 for LID 5.
+    /// Checks the waits of `phases` after [`let_clear`]. Each phase is given with the wait before it. The switch has
+    /// entry 2 for LID 5.
     fn check(phases: &[(u64, Op)], fog_ns: u64, want_ns: &[u64]) {
         let mut builder = FabricBuilder::new();
         builder.add(Node::new(NodeKind::Switch, Guid(1), 2, "s"));

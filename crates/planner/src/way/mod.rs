@@ -128,7 +128,8 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
 /// A function that finds steps.
 type Find = fn(&Way<'_>, &BTreeMap<Lid, Vec<Write>>) -> Option<(Vec<Step>, Word)>;
 
-/// Does the same, provided that no unwanted entry leads over a link that is about to be activated.
+/// Does the same as [`propose`], for `installed` tables in which no unwanted entry leads over a link that is about to
+/// be activated. `find` gives the steps.
 fn way_to(
     fabric: &Fabric,
     installed: &Installed,
@@ -157,7 +158,7 @@ const CLEARED: &str = "clear tables that are not in force yet";
 const LANES: &str = "put service levels on their lanes";
 const TABLES: &str = "configure tables";
 
-/// Inputs of a proposal.
+/// The inputs from which a transition is proposed.
 struct Way<'a> {
     fabric: &'a Fabric,
     in_force: &'a Tables,
@@ -190,7 +191,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// Returns the subject with the tables in force, or with those before the recent steps.
+    /// Returns the subject of a proof with these tables: those in force, or those before the recent steps.
     fn subject<'s>(&'s self, tables: &'s Tables) -> Subject<'s> {
         let (levels, map) = self.lanes();
         Subject::tables(self.fabric, &self.plan.lids, tables, levels, map)

@@ -1,4 +1,4 @@
-//! The switches in flat arrays: the channel of each entry.
+//! The switches, channels and hosts of a fabric in flat arrays, in which the channel of an entry is found quickly.
 
 use std::collections::BTreeMap;
 

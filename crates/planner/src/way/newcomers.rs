@@ -1,4 +1,4 @@
-//! Hosts that join while packets of a recent change are in flight.
+//! Plans a change set with hosts that join while packets of a recent change are in flight.
 
 use selvedge_plan::ChangeSet;
 use selvedge_verify::phases::{self, Word};

@@ -9,11 +9,12 @@ use super::net::Net;
 /// A channel on a lane: lane × channels + channel. Lanes are numbered among those in use.
 pub type Vertex = u32;
 
-/// The graph.
+/// The acyclic graph of channel dependencies.
 #[derive(Clone, Debug)]
 pub struct Order {
     rows: Rows,
-    /// Turns that the graph refuses for good, as it only grows: as the bits of [`Rows`].
+    /// Dependencies that the graph has refused and will always refuse, because it only grows; stored as bits, as in
+    /// [`Rows`].
     refused: Vec<Vec<u64>>,
     places: Places,
     /// Bits set since the last [`Self::keep`].
@@ -35,7 +36,7 @@ struct Rows {
     bits: Vec<Vec<u64>>,
 }
 
-/// The edges, with an index of the backward ones.
+/// The edges of the graph, together with the channels, so that edges can also be followed backwards.
 struct On<'a> {
     rows: &'a Rows,
     net: &'a Net,

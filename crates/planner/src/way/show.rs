@@ -1,4 +1,4 @@
-//! Text and figures of a transition.
+//! Summarises a transition as figures and as a line of text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

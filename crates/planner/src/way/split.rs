@@ -14,7 +14,7 @@ use super::net::{NONE, Net};
 /// LID needs more steps than this, its entries are dropped first.
 pub const STEPS_MAX: usize = 64;
 
-/// Arrays for one LID, reused for the next.
+/// The search for the steps of one LID. Its arrays are reused for the next LID.
 #[derive(Debug)]
 pub struct Split<'a> {
     net: &'a Net,

@@ -9,7 +9,7 @@ use super::lanes::Lanes;
 use super::net::{NONE, Net, Senders};
 use super::order::{Order, Refused, Vertex};
 
-/// Arrays for one LID, reused for the next.
+/// The channels and entries of one LID. The arrays are reused for the next LID.
 #[derive(Debug)]
 pub struct Track<'a> {
     net: &'a Net,

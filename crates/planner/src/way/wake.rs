@@ -85,8 +85,9 @@ pub fn drop_first(
 /// Returns how long packets of entries that are dropped first may be in flight at places that no proof covers.
 ///
 /// If two switches each have a port behind which no agent answers, a cable may connect these ports. Packets that one
-/// switch has just sent over it follow the entries of the other, and no proof considers a cable that is not seen. A
-/// port is assumed to lead to a host if its entries were only for LIDs of no known port.
+/// switch has just sent over it follow the entries of the other, and no proof considers a cable that is not seen. Zero
+/// if no entry that is dropped was for a LID of a switch, or of a port with a link: then these ports are assumed to
+/// lead to hosts.
 pub fn out_of_sight(fabric: &Fabric, installed: &Installed, plan: &Plan) -> Duration {
     let silent = silent_ports(fabric);
     let switches: BTreeSet<SwitchIdx> = silent.iter().map(|(switch, _)| *switch).collect();
@@ -133,7 +134,7 @@ fn into_the_dark(held: &Tables, wanted: &Tables, silent: &BTreeSet<(SwitchIdx, u
     dark
 }
 
-/// True if the tables have no cycle when all such entries except `dropped` take effect.
+/// True if the tables have no cycle when all entries of `held` except `dropped` take effect.
 fn may_wake(fabric: &Fabric, held: &Tables, plan: &Plan, dropped: &[Write], options: &WayOptions<'_>) -> bool {
     let mut tables = held.clone();
     for write in dropped {

@@ -50,9 +50,9 @@ pub struct Ground<'a> {
 #[derive(Debug)]
 pub struct Start<'a> {
     tables: &'a Tables,
-    /// Tasks; those of pairs without a path come first.
+    /// Tasks; those of LIDs with entries that lead nowhere now come first.
     tasks: Vec<Task>,
-    /// The unchanged part.
+    /// The LIDs and dependencies that the tasks do not change.
     rest: Rest,
     /// The current dependencies; `None` if they have a cycle.
     order: Option<Order>,
@@ -124,7 +124,7 @@ impl Taken {
     }
 }
 
-/// Choices that suit some changes better than others.
+/// Choices in planning the steps. Each suits some changes better than others, so several combinations are tried.
 #[derive(Clone, Copy, Debug)]
 pub struct Mode {
     /// A LID may stay half changed during a wait.

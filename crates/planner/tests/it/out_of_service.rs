@@ -58,7 +58,7 @@ fn names(fabric: &Fabric, ports: &BTreeSet<PortRef>) -> Vec<String> {
     ports.iter().map(|&at| fabric.port_name(at)).collect()
 }
 
-/// Plans for a fabric under the traffic of an engine's tables, with a list.
+/// Plans for a fabric with a list of places out of service, while the tables of an engine carry traffic.
 fn planned(world: &Bench, engine: &str, list: OutOfService) -> (Arc<Inventory>, PlanResult) {
     let made: selvedge_routing::Engine = (&EngineName(engine.to_owned())).try_into().unwrap();
     let tables = world
@@ -67,7 +67,7 @@ fn planned(world: &Bench, engine: &str, list: OutOfService) -> (Arc<Inventory>, 
     planned_from(world, (&tables, Adopt::No), engine, list)
 }
 
-/// The same under the traffic of these tables.
+/// Plans for a fabric with a list of places out of service, while these tables carry traffic.
 fn planned_from(
     world: &Bench,
     (tables, adopt): (&Tables, Adopt),

@@ -38,7 +38,7 @@ impl Bench {
         }
     }
 
-    /// The transition, and the judge's result.
+    /// Returns the transition between two sets of tables, and the judge's result.
     fn way(&self, from: &Tables, to: Tables) -> (ChangeSet, Passage) {
         let (installed, plan) = (self.installed(from), self.plan(to));
         let changes = way::propose(&self.fabric, &installed, &plan, &WayOptions::default());
@@ -370,7 +370,7 @@ fn who_goes_as_others_closes_no_circle() {
     );
 }
 
-/// The same, and all ports have SLtoVLMappingTables.
+/// Returns this fabric with SLtoVLMappingTables at all ports.
 fn with_lane_tables(fabric: &Fabric) -> Fabric {
     let mut builder = FabricBuilder::new();
     let nodes = fabric.nodes().iter();

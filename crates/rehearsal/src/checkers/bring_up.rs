@@ -1,4 +1,4 @@
-//! While a subnet is brought up for the first time, its tables hold no loop.
+//! Checks that tables contain no forwarding loop while a subnet is brought up for the first time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ impl Check for BringUp {
 }
 
 impl BringUp {
-    /// Loops met half-way between two plans.
+    /// Returns how many loops were found half-way between two plans.
     pub const fn met(&self) -> u64 {
         self.met
     }
@@ -174,7 +174,7 @@ struct LookedAt {
 }
 
 impl LookedAt {
-    /// Ports took, lost or changed LIDs.
+    /// Called when ports took, lost or changed LIDs: the known LIDs of live ports are dropped.
     fn forget_lids(&mut self) {
         self.live.clear();
     }

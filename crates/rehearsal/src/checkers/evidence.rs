@@ -27,10 +27,10 @@ use super::taken::Taken;
 use crate::Violation;
 use crate::manager::{Life, Manager, ManagerId};
 
-/// How old a program's view of the fabric may be: its sweep and its plan take less time.
+/// How old the view of the fabric may be by which a program acts: its sweep and its plan take less time.
 const LOOKED_WITHIN: Duration = Duration::from_secs(1);
 
-/// The evidence, by subject.
+/// Events that a manager may not know of, by subject.
 #[derive(Debug)]
 pub(super) struct Evidence {
     faults: Faults,
@@ -38,7 +38,8 @@ pub(super) struct Evidence {
     blocks: Blocks,
     cables: MovedCables,
     links: Links,
-    /// Managers are programs: their plans are not known, so rules use times alone. This holds for every program.
+    /// True if managers are programs of their own, outside the rehearsal. Their plans are not known, so rules use times
+    /// alone.
     is_outside: bool,
 }
 
@@ -54,12 +55,12 @@ impl Evidence {
         }
     }
 
-    /// Records that managers are programs from now on.
+    /// Records that managers are programs of their own from now on.
     pub const fn set_outside(&mut self) {
         self.is_outside = true;
     }
 
-    /// True if managers are programs.
+    /// True if managers are programs of their own.
     pub const fn is_outside(&self) -> bool {
         self.is_outside
     }

@@ -23,7 +23,7 @@ pub type Findings = BTreeMap<Checker, Found>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ledger {
     exemptions: Exemptions,
-    /// Violations found where managers are programs. They do not end the run.
+    /// Violations found so far, if managers are programs of their own: then a violation does not end the run.
     findings: Option<Findings>,
     /// Time of the last check.
     now: Time,

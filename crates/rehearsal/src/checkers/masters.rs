@@ -1,4 +1,4 @@
-//! Which managers are masters, and of which subnets.
+//! Finds the managers that are masters, and the subnets of which they are.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::manager::{Life, Manager};
 /// light sweep (at 10 s) finds it, and the master with the lower priority hands over after one heavy sweep.
 pub(super) const TWO_MASTERS_MAX: Duration = Duration::from_secs(15);
 
-/// Managers with a process.
+/// Returns the managers with a running process, each with this process.
 pub(super) fn lives(managers: &[Manager]) -> impl Iterator<Item = (&Manager, &Life)> {
     managers.iter().filter_map(|m| Some((m, m.life.as_ref()?)))
 }
 
-/// Managers that are masters.
+/// Returns the managers that are masters, each with its process.
 pub(super) fn masters(managers: &[Manager]) -> impl Iterator<Item = (&Manager, &Life)> {
     lives(managers).filter(|(_, life)| life.sm.role() == Role::Master)
 }
@@ -35,7 +35,7 @@ pub(super) fn only_master<'a>(scene: &Scene<'a>, port: PortIdx) -> Option<&'a Li
     first.filter(|_| here.next().is_none())
 }
 
-/// True for a master with a last plan that all agents hold.
+/// True for a master if all agents hold its last plan.
 pub(super) fn is_content(life: &Life) -> bool {
     let view = life.sm.view();
     view.role == Role::Master && view.is_up()

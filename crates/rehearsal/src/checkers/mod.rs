@@ -112,7 +112,8 @@ impl Checkers {
         self.watched.is_some()
     }
 
-    /// Records that managers are programs from now on, and counts violations instead of ending the run.
+    /// Records that managers are programs of their own from now on. A violation is then counted, and does not end the
+    /// run.
     pub fn count_all(&mut self) {
         if self.watched.is_some() {
             self.ledger.count_all();
@@ -276,7 +277,8 @@ impl Checkers {
         self.keys.missing(&stage.scene(self.hardware.subnets()), id)
     }
 
-    /// How long a port may be locked after a flipped bit gave it another M_Key than these.
+    /// Returns how long a port may be locked after a flipped bit gave it an M_Key other than the `known` ones: the
+    /// longest lease. `None` if no bit was ever flipped, or if no port is locked for a limited time.
     pub fn locked_for(&self, chassis: &Chassis, known: &[u64]) -> Option<Duration> {
         let has_corrupted = self.evidence.faults().has_corrupted();
         has_corrupted.then(|| locks::longest(chassis, known)).flatten()

@@ -1,4 +1,4 @@
-//! One subnet has two masters for a short time at most.
+//! Checks that a subnet does not have two masters for longer than a short time.
 
 use selvedge_chassis::PortIdx;
 use selvedge_sim::Time;

@@ -1,4 +1,4 @@
-//! A refused change of policy takes no plan away: a master with a plan in force keeps one.
+//! Checks that a master with a plan in force does not lose it because a change of policy is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -55,7 +55,7 @@ pub(super) struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    /// The hardware.
+    /// Returns the hardware: all nodes and cables of the emulator.
     pub fn chassis(&self) -> &'a Chassis {
         self.emulator.chassis()
     }
@@ -84,7 +84,7 @@ pub(crate) enum Seen<'a> {
     Killed(ManagerId),
     /// A timer of a manager is due. `outputs` is the number of managers' outputs carried out before.
     Wakes { id: ManagerId, outputs: u64 },
-    /// The manager was woken for it. Carries the number of managers' outputs carried out by now.
+    /// The manager was woken for its timer. `outputs` is the number of managers' outputs carried out by now.
     Woken { id: ManagerId, outputs: u64 },
     /// An operator's command, or the start of a manager, changes what the managers must achieve.
     WantedChanged,
@@ -128,9 +128,9 @@ pub(crate) enum Seen<'a> {
     Set(&'a Taken),
     /// A tool, not a manager, has sent a Set.
     ForeignSet,
-    /// A master at a port has nothing left to do.
+    /// The master at this port is idle, and all agents hold its last plan.
     Content { life: &'a Life, at: PortIdx },
-    /// The master around a port is idle, so routes are complete.
+    /// The master of the subnet to which this port belongs is idle, so routes are complete.
     Rest(PortIdx),
     /// A request of a host has arrived at an administrator.
     HostAsks(Question),
@@ -140,9 +140,9 @@ pub(crate) enum Seen<'a> {
     RoleChanged(ManagerId),
     /// Hosts and administrators have done all work that was due.
     HostsDone,
-    /// A host has asked for a path.
+    /// The request of a host for a path has ended, with an answer or without one.
     PathTold(PathAsked<'a>),
-    /// A host has asked for a path while all managers are idle.
+    /// The request of a host for a path has ended, and all managers are idle.
     PathAtRest {
         path: PathAsked<'a>,
         /// True if packets of the host arrive at the other host.

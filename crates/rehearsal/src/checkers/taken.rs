@@ -1,4 +1,4 @@
-//! A Set, in flight and as an agent has executed it.
+//! A Set: as its manager sent it, and as an agent executed it.
 
 use selvedge_chassis::PortIdx;
 use selvedge_emulator::ClientId;
@@ -14,7 +14,8 @@ use crate::manager::ManagerId;
 pub(crate) struct Astray {
     /// The intended node.
     pub meant: NodeIdx,
-    /// The first port on the route with a moved cable, and the nodes at its other end before and now.
+    /// The first port on the route with a moved cable; `ends` are the nodes at the other end of its cable, before and
+    /// now.
     pub port: PortIdx,
     pub ends: [NodeIdx; 2],
 }
@@ -34,7 +35,8 @@ pub(crate) struct Sent {
     pub looked_at: Option<Time>,
     /// The intended switch, if the Set writes a block of a linear table.
     pub to: Option<NodeIdx>,
-    /// The end of its route, if it is a block of a linear table or sets a port and a cable on the route was moved.
+    /// The intended and the real end of the directed route, if a cable on the route was moved. Known only for a Set of
+    /// a linear table or of a port.
     pub astray: Option<Astray>,
 }
 
@@ -44,7 +46,7 @@ pub(crate) struct Taken {
     pub node: NodeIdx,
     pub attribute: AttributeId,
     pub modifier: u32,
-    /// The client that sent it, unless a flipped bit made its transaction id one that no client sent.
+    /// The client that sent the Set; `None` if a flipped bit made its transaction id one that no client has sent.
     pub by: Option<ClientId>,
     pub sent: Option<Sent>,
     /// True if a later Set of the same node, attribute and modifier was executed before this one.

@@ -1,4 +1,5 @@
-//! Each checker finds its violation: a tool, not the manager, changes the fabric.
+//! Tests that each checker finds its violation. A tool causes the violation: it changes the fabric, in place of the
+//! manager.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ fn add_with(world: &mut Rehearsal, at: &str, policy: Policy) -> ManagerId {
     world.add_manager(at, at, config, Arc::new(DefaultJudge::default()))
 }
 
-/// Two switches with two hosts each.
+/// Returns a rehearsal on two switches with two hosts each.
 fn two_switches() -> Rehearsal {
     let Spec::Generated(recipe) = "ring:switches=2,hosts=2".parse().unwrap() else {
         panic!("a generator")
@@ -39,7 +40,8 @@ fn two_switches() -> Rehearsal {
     Rehearsal::new(&recipe.fabric().unwrap(), Options::default())
 }
 
-/// Two switches with two hosts each, up, and swept a second time, so that the manager has read what it set.
+/// Returns a rehearsal on two switches with two hosts each, and its manager. The subnet is up, and a second sweep has
+/// read what the manager set.
 fn running() -> (Rehearsal, ManagerId) {
     let mut world = two_switches();
     let a = add(&mut world, "\"H-0\"");
@@ -50,7 +52,7 @@ fn running() -> (Rehearsal, ManagerId) {
     (world, a)
 }
 
-/// The result of a Set along `route` from H-3 that no manager sent: the violation that a checker finds, if one does.
+/// Sends a Set along `route` from H-3, in place of a manager. Fails with the violation that a checker finds.
 fn rogue_set<A: Attribute>(world: &mut Rehearsal, route: &[u8], modifier: u32, value: &A) -> Result<(), Violation> {
     let ports: Vec<PortNum> = route.iter().map(|&p| PortNum::new(p).unwrap()).collect();
     let mut mad = Mad::directed(Method::Set, A::ID, modifier, &DirectedRoute::new(&ports).unwrap());
@@ -75,7 +77,7 @@ fn violation(result: Result<(), RehearsalError>) -> Result<(), Violation> {
     }
 }
 
-/// PortInfo of a port as it is now.
+/// Returns the present PortInfo of a port.
 fn port_info(world: &Rehearsal, name: &str) -> PortInfo {
     let chassis = world.emulator.chassis();
     let name: selvedge_emulator::PortName = name.parse().unwrap();

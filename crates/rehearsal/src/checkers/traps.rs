@@ -1,4 +1,4 @@
-//! Traps: a master represses each in time.
+//! Checks that a master represses each trap in time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -58,7 +58,7 @@ pub struct Asked {
     pub meaning: Option<(What, bool)>,
 }
 
-/// A port with clients.
+/// The port of a host, with its clients of subnet administration.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The port.

@@ -97,7 +97,7 @@ impl Clients {
         }
     }
 
-    /// Hosts and administrators, as checkers see them.
+    /// Returns the hosts and administrators, as checkers see them.
     fn served(&self) -> Served<'_> {
         Served {
             hosts: &self.hosts,
@@ -105,8 +105,8 @@ impl Clients {
         }
     }
 
-    /// Returns the latest time at which [`Self::after_step`] must be called next. The rehearsal serves the timers of
-    /// administrators.
+    /// Returns the latest time at which [`Self::after_step`] must be called next. Timers of administrators are not
+    /// included, because the rehearsal serves them.
     #[must_use]
     pub fn next(&self) -> Time {
         self.ticked + TICK
@@ -369,8 +369,8 @@ impl Clients {
     }
 }
 
-/// The number of a host's question, in the question and in its answer.
-/// What hosts have registered with each administrator: a line for each record, that of a member after its group's.
+/// What hosts have registered with each administrator: a pair of lines for each record. For a member of a group these
+/// are the line of the group and its own line.
 pub(crate) type Registered = Vec<(ManagerId, Vec<[String; 2]>)>;
 
 /// Returns the registrations in this text, in order.

@@ -195,7 +195,8 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// Carries out an output of a sampler. Its requests are not in the wire digest, which has what manages the fabric.
+    /// Carries out an output of a sampler. Its requests are not part of the wire digest, which covers only datagrams
+    /// that manage the fabric.
     fn do_sampling(&mut self, id: ManagerId, wanted: Out) -> Result<(), RehearsalError> {
         match wanted {
             Out::Survey(fabric, plan) => {
@@ -214,7 +215,7 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// Sends a datagram of a manager, which the wire digest has taken in.
+    /// Sends a datagram of a manager. The wire digest already includes it.
     pub(super) fn send(&mut self, id: ManagerId, datagram: Datagram, timeout: Duration) -> Result<(), RehearsalError> {
         let now = self.now;
         let Some(life) = &self.managers[id.0].life else {

@@ -23,13 +23,13 @@ impl Rehearsal {
         digest.0
     }
 
-    /// From now on the input of both digests is also kept as text.
+    /// Begins to keep the input of both digests also as text.
     pub(crate) fn keep_wire(&mut self) {
         self.wire.lines.get_or_insert_default();
     }
 
-    /// Adds what agents hold to that text: a line for each attribute, and one with the judge's figures for the subnet
-    /// of each manager.
+    /// Adds what agents hold to the text of [`Self::keep_wire`]: a line for each attribute, and one with the judge's
+    /// figures for the subnet of each manager.
     pub(crate) fn keep_held(&mut self) {
         let Some(lines) = &mut self.wire.lines else { return };
         let now = self.now.0;

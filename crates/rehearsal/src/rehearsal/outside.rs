@@ -1,4 +1,4 @@
-//! Managers that are programs, in real time.
+//! Runs managers that are programs of their own, in real time.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::manager::ManagerId;
 use crate::outside::{Mail, Outside, Outsiders};
 use crate::subnet::ports_of;
 
-/// Requests that come later are of another stage.
+/// How long a manager counts as still busy with its last Get or Set. A later request belongs to another stage.
 const STAGE_ECHO: Duration = Duration::from_millis(20);
 
 impl Rehearsal {

@@ -37,7 +37,7 @@ impl Rehearsal {
         text
     }
 
-    /// Violations that rules excuse, counted by checker and rule.
+    /// Returns the number of violations that rules excused, by checker and rule.
     #[must_use]
     pub fn exemptions(&self) -> Exemptions {
         self.checkers.exemptions().clone()
@@ -103,7 +103,8 @@ impl Rehearsal {
         known
     }
 
-    /// M_Keys of ports in reach of a manager that neither it nor another running manager in its reach was ever given.
+    /// Returns M_Keys of ports in reach of a manager that neither this manager nor any running manager in its reach was
+    /// ever given.
     pub(crate) fn keys_never_given(&self, id: ManagerId) -> BTreeSet<u64> {
         let stage = Stage::new(self.now, &self.emulator, &self.managers);
         self.checkers.keys_never_given(&stage, id)

@@ -54,7 +54,7 @@ impl Runner<'_> {
     }
 }
 
-/// Levels of the LIDs of each end port, in order.
+/// Returns the service levels that a manager gives to senders: for each end port, those of its LIDs in order.
 fn told(view: &View) -> BTreeMap<Guid, Vec<u8>> {
     let (Some(plan), Some(fabric)) = (&view.plan, &view.fabric) else {
         return BTreeMap::new();

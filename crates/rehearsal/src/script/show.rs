@@ -58,7 +58,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Events since they were last shown, with the time to a tenth of a second.
+    /// Prints the events since they were last shown, with their time to a tenth of a second.
     fn events(&mut self, of: &[ManagerId], out: &mut Vec<String>) -> Result<(), ScriptError> {
         let world = self.world()?;
         let names: Vec<&str> = world.managers().map(|(_, name)| name).collect();
@@ -129,7 +129,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Nodes that the manager cannot reach.
+    /// Prints the nodes that the manager cannot reach.
     fn unreachable(&self, name: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let at = self.port_of(name)?;
         let chassis = self.world()?.emulator().chassis();
@@ -162,7 +162,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Sets that agents carried out since the last `mark`, by attribute.
+    /// Prints the number of Sets that agents carried out since the last `mark`, by attribute.
     fn sets(&self, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let (now, before) = (self.world()?.emulator().counts(), &self.mark.counts);
         let kinds = [
@@ -217,7 +217,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Datagrams dropped since the last `mark`, by reason.
+    /// Prints the number of datagrams dropped since the last `mark`, by reason.
     fn drops(&self, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let (now, before) = (self.world()?.emulator().counts(), &self.mark.counts);
         let all = DropReason::ALL
@@ -313,7 +313,8 @@ fn limited(mut lines: Vec<String>) -> Vec<String> {
     lines
 }
 
-/// Tenths of seconds: fine enough to read, coarse enough not to move with every saved datagram.
+/// Returns a time in tenths of seconds. With more digits, every change of the manager that saves a datagram would
+/// change the transcripts.
 fn tenths(at: Time) -> String {
     format!("{}.{}s", at.0 / 1_000_000_000, at.0 / 100_000_000 % 10)
 }

@@ -19,7 +19,7 @@ pub fn split(line: &str) -> Vec<String> {
     words
 }
 
-/// `250ns`, `10us`, `5ms`, `2s`.
+/// Reads a span of time, such as `250ns`, `10us`, `5ms` or `2s`.
 pub fn span(text: &str) -> Result<Duration, ScriptError> {
     let bad = || syntax(text, "a time span as 10us, 5ms or 2s");
     let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
@@ -43,7 +43,7 @@ pub fn number<T: TryFrom<u64>>(text: &str) -> Result<T, ScriptError> {
     value.ok_or_else(|| syntax(text, "a number that fits, decimal or 0x…"))
 }
 
-/// `key=value`.
+/// Splits a word `key=value`.
 pub fn pair(word: &str) -> Result<(&str, &str), ScriptError> {
     word.split_once('=').ok_or_else(|| syntax(word, "key=value"))
 }

@@ -1,4 +1,4 @@
-//! Actions of a schedule upon a rehearsal, complete as values and as text.
+//! Actions of a schedule upon a rehearsal: as values, and as text from which the values can be read again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -46,7 +46,7 @@ pub enum Action {
     HostsChange,
     /// Checks the answers that hosts got, and each asks for a path.
     HostsCheck,
-    /// All is well: the end digest takes the state of the hardware.
+    /// All is well: the state of the hardware goes into the end digest.
     Well,
     /// The run ends.
     End,

@@ -29,7 +29,7 @@ pub enum Broken {
     TablesLast,
     /// Blocks are sent in the opposite order, against their dependencies.
     ReverseTables,
-    /// The judge lets deadlock pass.
+    /// The judge accepts plans that can deadlock.
     AcceptCycles,
     /// State counts as stored and is not.
     StoreNothing,
@@ -55,7 +55,7 @@ pub enum Broken {
     Flood,
     /// Ports are not activated, and count as ACTIVE.
     NeverActivate,
-    /// A new policy is not taken.
+    /// The manager ignores a new policy.
     DeafToPolicy,
     /// Timers are not served.
     NeverWake,
@@ -63,10 +63,10 @@ pub enum Broken {
     OldResult,
     /// Each switch's table is emptied before it is written.
     BlankFirst,
-    /// After the last step of a change of tables, sends some blocks two more times. These are blocks that dropped
-    /// packets until that step. They are sent once with these old contents, and then again as planned.
+    /// After the last step of a change of tables, sends some blocks two more times: those with an old entry that
+    /// dropped packets until the step. Each is sent first with its old contents, then as planned.
     Stutter,
-    /// The same for blocks in which the last step of the change only changed entries, without dropping packets.
+    /// As [`Self::Stutter`], for the other blocks of the last step: those with old entries that all led packets on.
     Relapse,
     /// The manager does not wait for packets in flight.
     SkipWaits,
@@ -234,7 +234,7 @@ impl Refused {
     }
 }
 
-/// Route and block.
+/// A block of a table: the directed route to its switch, and its number.
 type Place = (Vec<u8>, u32);
 
 impl Tamper for Defect {

@@ -17,11 +17,11 @@ use crate::RehearsalError;
 
 /// Largest number of places that are out of service at one time. The fabrics of schedules are small.
 const PLACES: usize = 3;
-/// Places that the operator tries to take out of service, until the manager does not refuse one.
+/// Largest number of places that the operator tries to take out of service, until the manager accepts one.
 const TRIES: usize = 6;
-/// M_Keys that are drawn.
+/// The M_Keys from which a change of the M_Key draws one; 0: none.
 const M_KEYS: [u64; 4] = [0, 0xfeed, 0xca11, 0xd00d];
-/// Engines that refuse some fabrics, or with plans that the judge refuses on some, and one that does not exist.
+/// Engines that refuse some fabrics or make plans that the judge refuses for some, and one that does not exist.
 const HOPELESS: [&str; 4] = ["none", "minhop", "fat-tree", "none"];
 /// The single changes, two of which are made at once.
 const SINGLE: [Kind; 7] = [

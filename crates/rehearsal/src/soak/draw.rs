@@ -73,7 +73,8 @@ impl Schedule {
         schedule
     }
 
-    /// The schedule of the seed as drawn before idle times were added: it reproduces failures found then.
+    /// Returns the schedule of a seed as it was drawn before schedules had idle times. It reproduces failures that were
+    /// found then.
     #[must_use]
     pub fn draw_restless(seed: u64) -> Self {
         let root = Seed(seed).child("soak");

@@ -225,7 +225,7 @@ impl fmt::Display for Happening {
     }
 }
 
-/// An event as text.
+/// The form of an event as text, for error messages.
 pub(super) const FORM: &str = "after 120us cut 17 0 0us, or during applying 5us hang 3 0 40000us";
 
 impl FromStr for Happening {

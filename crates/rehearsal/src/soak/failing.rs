@@ -110,9 +110,9 @@ impl World<'_> {
         }
     }
 
-    /// At the end of a run the master's disk fails while hosts change their registrations, and the master is killed
-    /// before the disk works again. Because this comes last, no later event can hide that the manager lost a
-    /// registration.
+    /// Does the last part of a run with failing disks: the master's disk fails while hosts change their registrations,
+    /// and the master is killed before the disk works again. Because this comes last, no later event can hide that the
+    /// manager lost a registration.
     pub(super) fn fail_at_last(&mut self) -> Result<(), RehearsalError> {
         const WHEN: &str = "when the master had been killed on a disk that failed";
         if self.store_faults.is_none() {

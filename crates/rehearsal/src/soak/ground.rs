@@ -2,7 +2,7 @@
 
 use selvedge_fabric::{Fabric, Link, NodeIdx};
 
-/// Nodes and cables.
+/// The nodes and cables of the fabric as it was built.
 pub struct Ground<'a> {
     pub fabric: &'a Fabric,
     pub links: Vec<Link>,

@@ -43,7 +43,8 @@ impl World<'_> {
         }
     }
 
-    /// Causes a stage.
+    /// Causes a stage of the master, by a flapping link, a start or another policy. Stages that come by themselves are
+    /// not caused.
     fn bring_about(&mut self, stage: StageName, pick: u32) -> Result<(), RehearsalError> {
         match stage {
             StageName::Idle | StageName::LightSweep => Ok(()),

@@ -59,7 +59,7 @@ pub struct Outcome {
     pub sets: u64,
     /// Number of runs of the checkers.
     pub looks: u64,
-    /// Repairs that had been worked out before.
+    /// Number of repairs that were planned before the fault: backups.
     pub known: u64,
     /// Calls that disks refused.
     pub store_failures: u64,

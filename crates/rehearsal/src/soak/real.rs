@@ -1,4 +1,5 @@
-//! A schedule against managers that are programs, in real time: violations do not end the run.
+//! Runs a schedule against managers that are programs of their own, in real time. Violations are counted, and do not
+//! end the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -30,8 +30,8 @@ impl Resolved {
         self.replay_in(World::new(&self.schedule, fabric, None, observer))
     }
 
-    /// Replays the schedule. Also returns what both digests are of, a line for each output of a manager and for
-    /// each attribute that agents hold.
+    /// Replays the schedule. Also returns the text from which the two digests are computed: a line for each output of a
+    /// manager, and one for each attribute that agents hold.
     #[must_use]
     pub fn replay_wire(&self, fabric: &Fabric) -> (Outcome, Vec<String>) {
         let mut nobody = Nobody;

@@ -141,7 +141,7 @@ impl Setup {
     }
 }
 
-/// Returns an engine, and one to fall back to.
+/// Returns the engine that `pick` selects, then `updn` as the engine to fall back to.
 pub(super) fn engines(pick: u8) -> Vec<EngineName> {
     let first = ENGINES[usize::from(pick) % ENGINES.len()];
     let names = [first, "updn"];

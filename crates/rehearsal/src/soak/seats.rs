@@ -11,7 +11,7 @@ use selvedge_wire::LocalPort;
 
 use super::schedule::Schedule;
 
-/// Schedules have no long idle time.
+/// How long the fabric must be unchanged before backups are computed: short, because schedules have no long idle time.
 const BACKUPS_AFTER: Duration = Duration::from_millis(20);
 
 /// Returns the configuration of a manager, as far as it does not depend on the manager's port.
@@ -33,7 +33,7 @@ pub fn config(schedule: &Schedule, policy: &Arc<Policy>, priority: u8) -> Config
     config
 }
 
-/// Ports of the managers: at the first host, and at the last port of the last host.
+/// Returns the ports of the two managers: the first port of the first host, and the last port of the last host.
 pub fn seats(fabric: &Fabric) -> [String; 2] {
     let mut hosts = fabric.nodes().iter().filter(|n| !n.is_switch());
     let seat = |node: Option<&selvedge_fabric::Node>, port: u8| {

@@ -54,7 +54,8 @@ impl World<'_> {
         went
     }
 
-    /// Hosts no longer change their wishes: all are served within a bounded time, and their answers stay true.
+    /// Waits until all hosts are served, within a bounded time, and checks that their answers stay true. From now on
+    /// hosts do not change their wishes.
     pub(super) fn serve(&mut self, when: &'static str) -> Result<(), RehearsalError> {
         if self.clients.is_none() {
             return Ok(());

@@ -42,7 +42,7 @@ impl Keys {
         }
     }
 
-    /// The policy gets another key.
+    /// Records that the policy gets another key instead of `from`.
     pub fn changed(&mut self, from: u64) {
         self.former.insert(from);
     }
@@ -117,7 +117,7 @@ pub struct Record {
     pub actions: Option<Vec<(Time, Action)>>,
     /// Digest of the hardware at each time when all was well.
     pub end: Digest,
-    /// Kind and stage of everything that happened.
+    /// How often each kind of event happened in each stage of the master.
     pub coverage: BTreeMap<(Kind, u8), u64>,
     /// Happenings begun.
     pub begun: usize,

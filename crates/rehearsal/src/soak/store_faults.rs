@@ -40,7 +40,7 @@ pub struct StoreFaults {
     sick: Option<(usize, End)>,
     /// Disks that fail.
     failing: BTreeSet<usize>,
-    /// No more failures.
+    /// True if no more failures are drawn.
     is_over: bool,
 }
 
@@ -115,7 +115,7 @@ impl StoreFaults {
         Some(Due::Fails(which, Ratio { numerator, denominator }))
     }
 
-    /// Number of the next failure.
+    /// Counts the next failure of a disk, and returns its number.
     pub const fn count(&mut self) -> u64 {
         self.troubles += 1;
         self.troubles
@@ -131,7 +131,7 @@ impl StoreFaults {
         self.is_over = true;
     }
 
-    /// Lets a disk fail from now on, or work again.
+    /// Lets a disk fail from now on; `None`: lets it work again.
     pub fn set_trouble(&mut self, which: usize, trouble: Option<(Ratio, u64)>) {
         match trouble {
             Some(_) => self.failing.insert(which),

@@ -1,4 +1,4 @@
-//! The end of a schedule with changes: the hardware is as the operator's last wishes say.
+//! Checks the end of a schedule with changes: the hardware must agree with the last changes of the operator.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

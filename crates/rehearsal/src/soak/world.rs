@@ -1,4 +1,4 @@
-//! One schedule, carried out: its events, faults that end by themselves, and the state in which everything must end.
+//! Carries one schedule out: its events, and the end of faults that last for a time.
 
 use std::sync::Arc;
 use std::time::Duration;

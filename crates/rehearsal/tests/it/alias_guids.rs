@@ -102,7 +102,7 @@ impl World {
     }
 }
 
-/// What agents of hosts hold, beside the ports' own GUIDs.
+/// Returns the aliases that agents of hosts hold, by port GUID and entry.
 fn held(world: &Rehearsal, fabric: &Fabric) -> BTreeMap<Guid, BTreeMap<u8, Guid>> {
     let chassis = world.emulator().chassis();
     let hosts = fabric.end_ports();

@@ -1,4 +1,4 @@
-//! Counts that a manager shows can be added again from its events and from what agents got.
+//! The counts that a manager shows equal those that its events and the Sets to its agents add up to.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ struct World {
     rehearsal: Rehearsal,
     manager: ManagerId,
     checks: usize,
-    /// Those of them without an interrupted plan.
+    /// Number of checks in which no plan was interrupted.
     whole: usize,
 }
 

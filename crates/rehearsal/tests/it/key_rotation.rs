@@ -174,7 +174,8 @@ fn with_every_third_datagram_lost() {
     }
 }
 
-/// Kills the manager after each number of Sets, and starts it with a configuration.
+/// While ports get the key `to` instead of `from`, kills the manager after each number of Sets, and starts it with the
+/// configured key `then`.
 fn check_killed(from: u64, to: u64, then: u64, protect: u8) {
     let mut mixed = BTreeSet::new();
     let mut points = 0;
@@ -369,7 +370,8 @@ fn an_sm_key_is_changed_at_the_standby_first() {
     }
 }
 
-/// This is why the page names an order: a standby that does not know the new key takes the master for gone.
+/// This is why the SM_Key must be given to the standbys first: a standby that does not know the new key takes the
+/// master for gone.
 #[test]
 fn an_sm_key_that_the_master_gets_first_makes_two_masters() {
     let (mut world, _) = with_standby();

@@ -31,7 +31,7 @@ enum Change<'a> {
     Engine(&'a str),
     /// Something happens to the hardware, which was up.
     Fault(&'a str),
-    /// The same, after something else had happened and was dealt with.
+    /// The second event happens to hardware to which the first one had happened, after the manager had dealt with that.
     After(&'a str, &'a str),
 }
 
@@ -40,7 +40,7 @@ enum Change<'a> {
 enum Successor {
     /// The same manager with its stored state.
     Itself,
-    /// One at another place that has stored nothing: all it can know is in the fabric.
+    /// A manager at another port that has stored nothing: it knows only what it reads from the fabric.
     Stranger,
 }
 
@@ -110,9 +110,9 @@ enum End {
     Undone,
     /// The tables are those of the finished change.
     Finished,
-    /// They are others, and as good to the judge.
+    /// The tables are others, and the judge accepts them as well.
     Another,
-    /// Both are the same.
+    /// The finished change leaves the tables as they were before it, and the tables are these.
     AsBefore,
 }
 
@@ -124,7 +124,7 @@ struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// Up to the change.
+    /// Returns the world just before the change begins.
     fn new(case: Case<'a>) -> Self {
         let fabric = common::fabric(case.fabric);
         let mut rehearsal = Rehearsal::new(&fabric, Options::default());

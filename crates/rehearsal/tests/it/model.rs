@@ -107,7 +107,7 @@ fn counts_are_exact() {
     check_counts("Figure 3", &figure_3(8));
 }
 
-/// A different pair each time; a failure names them.
+/// Two random graphs, other ones in each run of the test; a failure names the graph.
 #[test]
 fn counts_are_exact_on_graphs_nobody_chose() {
     let seed = std::env::var("SELVEDGE_SEED").ok().and_then(|text| text.parse().ok());

@@ -75,7 +75,8 @@ impl World {
         self.rest_after(Duration::ZERO);
     }
 
-    /// The same after a fault: agents send traps with pauses, and a light sweep finds changes without a trap.
+    /// Runs until the manager is idle after a fault, for longer than [`Self::rest`]: agents send traps with pauses, and
+    /// only a light sweep finds changes without a trap.
     fn settle(&mut self) {
         self.rest_after(Duration::from_secs(15));
     }
@@ -161,7 +162,7 @@ impl World {
     }
 }
 
-/// Changes whenever a table or a link does.
+/// Returns a number that changes whenever a table or a link changes.
 fn versions(world: &Rehearsal, fabric: &Fabric) -> u64 {
     use selvedge_chassis::TableKind::{Linear, Links, Multicast, SlToVl};
     let chassis = world.emulator().chassis();
@@ -470,7 +471,7 @@ const fn nowhere() -> LocalPort {
     }
 }
 
-/// Codes of events of the manager.
+/// Returns how often the manager has reported the event with this code.
 fn count(world: &World, code: &str) -> usize {
     world.rehearsal.log_text().matches(code).count()
 }

@@ -149,7 +149,7 @@ impl World {
         links.nth(nth).map(|link| (link.a, link.b)).unwrap()
     }
 
-    /// No Set has failed, and none counts as failed.
+    /// Checks that no Set has failed, by the events and by the manager's count.
     fn no_set_failed(&self) {
         let failed = |entry: &&LogEntry| matches!(entry.event, Event::SetFailed { .. });
         let failed: Vec<String> = self

@@ -62,7 +62,7 @@ fn a_replayed_schedule_gives_the_digests_of_the_run_that_resolved_it() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What makes one output of a manager another one.
+/// A way to change one output of a manager.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Nothing,
@@ -193,7 +193,7 @@ fn texts_are_read_and_printed() {
     assert!(read(&format!("{header}\nseed 1\n5 well\n4 well\n")).starts_with("SLV-REHEARSAL-0301: line 4: "));
 }
 
-/// Those in `resolved.txt`, or in the file that `SELVEDGE_RESOLVED` names.
+/// Tests the schedules in `resolved.txt`, or in the file that `SELVEDGE_RESOLVED` names.
 #[test]
 fn stored_schedules_give_their_stored_digests() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/digests");

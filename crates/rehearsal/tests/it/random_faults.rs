@@ -116,7 +116,7 @@ impl Chaos {
         format!("\"{}\"", self.fabric.nodes().as_slice()[node].description)
     }
 
-    /// One thing happens, then some time passes.
+    /// Lets one random event happen, then some time pass.
     fn event(&mut self) -> Result<(), RehearsalError> {
         match self.pick(13) {
             0..=2 => {
@@ -175,7 +175,7 @@ impl Chaos {
         self.world.run_for(pause)
     }
 
-    /// Agents and the medium work again; cut cables stay cut and dead nodes dead.
+    /// Makes agents and the medium work again. Cut cables stay cut, and nodes without power stay off.
     fn calm(&mut self) -> Result<(), RehearsalError> {
         self.fault("loss 0%".to_owned())?;
         self.fault("delay 0% max=0ms".to_owned())?;
@@ -205,8 +205,8 @@ impl Chaos {
         Ok(())
     }
 
-    /// Around every manager with a port that is up there is one master, all trained links are ACTIVE and the judge
-    /// accepts the installed tables.
+    /// Fails unless, in the subnet of every manager with a port that is up, there is one master, all trained links are
+    /// ACTIVE, and the judge accepts the installed tables.
     fn converged(&mut self) -> Result<(), String> {
         self.world.run_for(Duration::from_secs(45)).map_err(|e| e.to_string())?;
         self.world

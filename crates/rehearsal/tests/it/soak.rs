@@ -99,7 +99,7 @@ impl Observer for Story {
     fn stepped(&mut self, _world: &Rehearsal) {}
 }
 
-/// Seeds beyond them that failed once: hosts on one cable, with no switch between; a switch that did not get its
+/// Seeds above [`SA_SEEDS`] that failed once: hosts on one cable, with no switch between; a switch that did not get its
 /// multicast table was left out for a minute; the masters of two joined subnets had the same LID; the master waited for
 /// a standby without a copy; the checker knew only the last of the LIDs that a port had left; a withdrawn plan counted
 /// against a manager that had read the port since; a new manager took a flipped bit for a foreign M_Key; a host was
@@ -119,7 +119,7 @@ fn drawn(seed: u64, restless: &[u64]) -> Schedule {
     }
 }
 
-/// The same disasters, while hosts talk to subnet administration. `SELVEDGE_SA_SEEDS=201..1001` runs those,
+/// Runs the disasters while hosts talk to subnet administration. `SELVEDGE_SA_SEEDS=201..1001` runs those,
 /// `SELVEDGE_SEED` prints what happens in one of them.
 #[test]
 fn clients_of_subnet_administration_are_served() {
@@ -221,7 +221,7 @@ fn managers_that_trust_a_disk_that_fails_are_found() {
 /// Seeds with changes of the operator that run in `make test`.
 const CHANGE_SEEDS: u64 = 60;
 
-/// Seeds beyond them that failed once: crates/rehearsal/tests/seeds.md has a line for each.
+/// Seeds above [`CHANGE_SEEDS`] that failed once: crates/rehearsal/tests/seeds.md has a line for each.
 const CHANGE_FOUND: [u64; 7] = [111, 137, 210, 217, 276, 277, 645];
 
 /// The story, and how many changes of policy were rolled back.
@@ -363,7 +363,7 @@ fn first_seed(broken: Broken, code: &str) -> Option<(u64, String)> {
     })
 }
 
-/// Of each defect and code: the first seed that led to it, and the violation as text.
+/// For each defect and code: the first seed in which the defect led to the code, and the violation as text.
 type Found = BTreeMap<(Broken, &'static str), Option<(u64, String)>>;
 
 #[test]

@@ -63,8 +63,8 @@ pub struct Ctx<'a> {
 pub enum In<'a> {
     /// The administrator wants these aliases at these ports.
     Changed(Vec<PortAliases>),
-    /// A plan with these changes is in force. A port that got a PortInfo Set by them may have been off before, and may
-    /// have lost its aliases.
+    /// A plan with these changes is in force. A port that got a PortInfo Set of this plan may have been off before, and
+    /// may have lost its aliases.
     PlanInForce(&'a Fabric, &'a ChangeSet),
     /// Another manager is master.
     AnotherManages,
@@ -160,7 +160,7 @@ impl AliasGuids {
         &self.book
     }
 
-    /// Returns the ports that are left alone for now.
+    /// Returns the ports that are skipped for now, because they did not answer or refused their GUIDs.
     pub fn left_out(&self) -> BTreeSet<Guid> {
         self.mute.keys().copied().collect()
     }
@@ -223,7 +223,8 @@ impl AliasGuids {
         }
     }
 
-    /// No valid answer came from a port: its blocks are read again after a while. True if the port answered before.
+    /// Handles a port from which no valid answer came: its blocks are read again after a while. True if the port
+    /// answered before.
     fn silence(&mut self, (port, block): Place, now: Time) -> bool {
         self.book.doubt((port, block));
         self.book.doubt_port(port);

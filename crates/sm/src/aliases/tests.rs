@@ -17,7 +17,8 @@ const TAKEN: &str = "SLV-SM-0084";
 const ALIAS: Guid = Guid(0xa1);
 const OTHER: Guid = Guid(0xa2);
 
-/// Alias GUIDs of a master with the row as its fabric; each host has room for two blocks.
+/// Alias GUIDs of a master. Its fabric is the row of `selvedge_planner::made` (host, two switches, host); each host has
+/// room for two blocks.
 struct Bench {
     aliases: AliasGuids,
     mode: Mode,
@@ -42,7 +43,7 @@ impl Bench {
         }
     }
 
-    /// The near host holds its wanted alias.
+    /// Returns a bench in which the host of the manager holds its wanted alias.
     fn named() -> Self {
         let mut bench = Self::new();
         bench.hand(0, In::Changed(vec![shall(NEAR, &[ALIAS])]));
@@ -93,12 +94,12 @@ const fn at(second: u64) -> Time {
     Time(second * 1_000_000_000)
 }
 
-/// The GUID of a host's port.
+/// Returns the own GUID of the port of the host at this position in the row.
 fn own(host: usize) -> Guid {
     Guid(guid(host).0 + 1)
 }
 
-/// A host shall have these aliases, from entry 1 on.
+/// Returns the wanted aliases of a host: these GUIDs, from entry 1 on.
 fn shall(host: usize, guids: &[Guid]) -> PortAliases {
     PortAliases {
         port: own(host),
@@ -106,7 +107,7 @@ fn shall(host: usize, guids: &[Guid]) -> PortAliases {
     }
 }
 
-/// The first block of a host that has these aliases.
+/// Returns the first GUIDInfo block of a host with these aliases: its own GUID, then the aliases.
 fn block(host: usize, guids: &[Guid]) -> GuidBlock {
     shall(host, guids).block(0)
 }

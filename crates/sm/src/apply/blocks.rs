@@ -22,9 +22,9 @@ pub enum Block {
     Mft {
         /// The switch.
         switch: Guid,
-        /// Number and position of the block.
+        /// Number of the block (32 MLIDs) and its position (16 ports).
         place: (u16, u8),
-        /// The masks.
+        /// The port masks of the block.
         holds: Option<MftBlock>,
     },
     /// A block of GUIDInfo.
@@ -239,7 +239,8 @@ mod tests {
     use crate::apply::In;
     use crate::made::{FIRST, NEAR, config, guid, inventory, place, row};
 
-    /// A block of the first switch, or one of the near host, that holds a number in its first entry.
+    /// Returns an MFT block of the first switch, or a GUIDInfo block of the near host, with this number in its first
+    /// entry.
     fn block(is_mft: bool, first: Option<u16>) -> Block {
         match is_mft {
             true => Block::Mft {

@@ -38,7 +38,7 @@ pub(super) struct Pause {
     wait: Option<Wait>,
     /// When PortInfo of the local port was last requested during the pause.
     asked: Time,
-    /// The own port has not answered yet.
+    /// True while the local port has not answered the last request.
     is_open: bool,
     /// Total length of the pauses that are over.
     waited_ns: u64,
@@ -60,8 +60,9 @@ impl Pause {
         self.waited_ns
     }
 
-    /// Returns when the local port is read next: once in an interval, so that a new plan is not delayed, and at the
-    /// end. `None` while an answer is awaited, and after the last one.
+    /// Returns when the local port is read next: once in an interval, and at the end of the pause. The interval is
+    /// short enough that a change of the port is found before the pause ends, so a new plan is not delayed. `None`
+    /// while an answer is awaited, and after the last one.
     pub fn due(&self, interval: Duration) -> Option<Time> {
         let wait = self.wait?;
         let is_due = !self.is_open && self.asked < wait.until;
@@ -95,8 +96,9 @@ impl Pause {
     }
 }
 
-/// True if a port has changed: its link went down, or another manager set itself as its master. A link that is ARMED
-/// becomes ACTIVE by the first packet. Source: IBA vol 1 §7.2.7 (link state machine, Arm to Active).
+/// True if a port has changed: its link went down, or another manager set itself as its master. A link that goes from
+/// ARMED to ACTIVE has not changed in this sense: the first packet makes it ACTIVE. Source: IBA vol 1 §7.2.7 (link
+/// state machine, Arm to Active).
 fn is_other(known: &Port, seen: &PortInfo) -> bool {
     let state = seen.state.unwrap_or(PortState::Down);
     let held = &known.settings;

@@ -1,4 +1,4 @@
-//! What becomes of a proposal, input by input.
+//! Tests the state of a proposed policy after each input.
 
 use selvedge_plan::{EngineName, OutOfService};
 
@@ -23,7 +23,8 @@ impl Bench {
         }
     }
 
-    /// Hands in an input, a second after the last. Returns codes of events, and takes a policy.
+    /// Hands in an input, a second after the last. Returns the codes of events. If a policy is to be used, it becomes
+    /// the one in force.
     fn hand(&mut self, input: In) -> Vec<&'static str> {
         self.second += 1;
         let ctx = Ctx {
@@ -57,7 +58,7 @@ impl Bench {
         &self.in_force.engines[0].0
     }
 
-    /// The engine that the next plan is made with.
+    /// Returns the engine in the policy with which the next plan is made.
     fn wanted(&self) -> Option<&str> {
         self.changes.wanted().map(|policy| policy.engines[0].0.as_str())
     }
@@ -78,7 +79,7 @@ fn refused() -> In {
     }
 }
 
-/// A change of the M_Key.
+/// Returns a proposal that changes the M_Key.
 fn rotates(m_key: u64) -> In {
     In::Proposed(Arc::new(Policy {
         m_key,

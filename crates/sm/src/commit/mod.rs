@@ -57,7 +57,7 @@ pub struct InForce {
 pub enum Held {
     /// No plan is in force.
     No,
-    /// Sets have failed, or a sweep has interrupted the plan after it: agents hold entries of it and of another one.
+    /// Sets have failed, or a sweep has interrupted the plan that followed: agents hold entries of two plans.
     InPart,
     /// Every agent holds it.
     Whole,
@@ -275,7 +275,7 @@ impl InForce {
         (self.change.acknowledged, self.change.failed) = (acknowledged, failed);
     }
 
-    /// Called when a plan is in force.
+    /// Stores a plan as the plan in force (in a dry run: as the plan that would be).
     fn take(&mut self, plan: &Arc<Plan>) {
         self.generation = plan.generation;
         self.plan = Some(Arc::clone(plan));
@@ -321,7 +321,7 @@ impl InForce {
         self.inventory.as_ref().map(|inventory| &inventory.fabric)
     }
 
-    /// Returns that snapshot if a plan is in force.
+    /// Returns the last complete snapshot if a plan is in force; otherwise `None`.
     pub fn planned(&self) -> Option<&Arc<Fabric>> {
         self.fabric().filter(|_| self.plan.is_some())
     }
@@ -415,7 +415,8 @@ impl InForce {
 
     /// Returns whether a plan of the whole fabric may keep tables that the sweep found in switches.
     ///
-    /// `is_alike`: the plan's policy asks for the same routes as the policy in force.
+    /// `is_alike`: the plan's policy asks for the same routes as the policy in force. `wants_others`: this manager made
+    /// the tables with other engines than those of the current policy.
     pub const fn adopt_found(&self, is_alike: bool, wants_others: bool) -> Adopt {
         Adopt::of(self.plan.is_some(), self.keeps_found && is_alike, wants_others)
     }

@@ -11,7 +11,7 @@ use super::{Ctx, Effect, InForce};
 use crate::lane_smp;
 
 impl InForce {
-    /// Returns the lane tables for a change.
+    /// Returns the known lane tables of switches, to be changed.
     fn lanes(&mut self) -> &mut HeldLanes {
         Arc::make_mut(&mut Arc::make_mut(&mut self.installed).lanes)
     }
@@ -44,7 +44,7 @@ impl InForce {
 
     /// Returns an effect if a table differs from what this manager believed it had written. Examples: a Set crossed a
     /// moved cable and another switch stored it, or a switch acknowledged a Set that it did not store. The table
-    /// becomes unknown. So if another sweep replaces this one, it reads the table again.
+    /// becomes unknown. So the table is read again even if another sweep replaces the present one.
     pub(super) fn take_read(&mut self, fabric: &Fabric, read: &Installed) -> Option<Effect> {
         let old = self.fabric()?;
         let mut astray = Vec::new();

@@ -45,7 +45,7 @@ impl Sm {
         }
     }
 
-    /// Aliases of ports have changed.
+    /// Called when the administrator wants other aliases at ports.
     pub(super) fn aliases_changed(&mut self, ports: Vec<PortAliases>) {
         self.tell_aliases(In::Changed(ports));
     }

@@ -36,7 +36,7 @@ impl Sm {
         }
     }
 
-    /// Repairs are prepared: when nothing happens for some time, backups are made.
+    /// Called when repairs are prepared. If the fabric then stays unchanged for some time, backups are made.
     pub(crate) fn await_backups(&mut self) {
         self.update_backups(In::Ready, &mut Vec::new());
     }

@@ -50,7 +50,7 @@ impl Sm {
         }
     }
 
-    /// The operator proposes a policy: the next heavy sweep plans with it.
+    /// Handles a policy that the operator proposes: the next heavy sweep plans with it.
     pub(super) fn propose(&mut self, policy: Arc<Policy>, out: &mut Vec<Output>) {
         self.change_policy(In::Proposed(policy), out);
         match self.stage {
@@ -75,8 +75,9 @@ impl Sm {
         &self.config.policy
     }
 
-    /// Returns the policy as the operator wants it: the proposed one, if there is one, else the one in force, with the
-    /// M_Key that ports get when it is stored. A change of one setting begins with it.
+    /// Returns the policy that the operator wants: the proposed one if there is one, otherwise the one in force. It has
+    /// the M_Key that the operator wants, even if that key is not stored yet. If the operator changes one setting, the
+    /// new proposal is made from this policy.
     #[must_use]
     pub fn wanted_policy(&self) -> Arc<Policy> {
         match self.changes.wanted() {

@@ -49,7 +49,7 @@ impl Sm {
     }
 
     /// Compares the tables that a heavy sweep has read with those that this manager has written. Records tables that
-    /// differ, because packets may be in flight by their entries.
+    /// differ, because packets that their entries forwarded may be in flight.
     pub(crate) fn note_what_was_done_unseen(
         &mut self,
         inventory: &Inventory,
@@ -67,8 +67,8 @@ impl Sm {
         self.drain.handle(self.now, input, &mut Vec::new());
     }
 
-    /// Hands out a job that computes how long packets in flight must be considered, and which entries they may use, if
-    /// unknown.
+    /// Hands out a job that computes how long packets may still be in flight, and which entries they may use. Does
+    /// nothing if that is known.
     pub(crate) fn settle(&mut self, now: Time, out: &mut Vec<Output>) {
         let Some(inventory) = self.inventory.clone() else {
             return;

@@ -102,7 +102,7 @@ impl Sm {
         }
     }
 
-    /// The role has changed: drops the state of the former role, and reports the change.
+    /// Handles a change of the role: drops the state of the former role, and reports the change.
     fn role_changed(&mut self, role: Role, other: Option<Guid>, out: &mut Vec<Output>) {
         self.update_registration(registration::In::RoleChanged);
         match role {
@@ -120,15 +120,16 @@ impl Sm {
         self.drop_plans();
     }
 
-    /// Packets may be in flight by entries that another master wrote.
+    /// Records that packets may be in flight which entries of another master have forwarded. That master may have sent
+    /// Sets until `last`.
     fn await_foreign_packets(&mut self, last: Time) {
         if let Some(inventory) = self.inventory.clone().filter(|inventory| is_live(&inventory.fabric)) {
             self.tell_drain(drain::In::Stranger(last, &inventory.fabric));
         }
     }
 
-    /// True if packets are in flight by entries that changed a moment ago, or to LIDs that were given up. Also true if
-    /// an earlier copy of a Set may still arrive: it could undo a Set of the next master.
+    /// True if packets are in flight that were forwarded by entries which have changed since, or that go to LIDs which
+    /// were given up. Also true if an earlier copy of a Set may still arrive: it could undo a Set of the next master.
     fn is_draining(&mut self) -> bool {
         let inventory = self.inventory.clone();
         let is_under_way = inventory.is_some_and(|inventory| self.under_way(&inventory.fabric).is_some());
@@ -182,7 +183,8 @@ impl Sm {
         }
     }
 
-    /// Returns when the manager offers the subnet again to a better manager that had to wait, as this one becomes idle.
+    /// Called when this manager becomes idle. Returns the time of the next offer of the subnet to a better manager that
+    /// had to wait; `None` if no manager waits.
     pub(crate) fn next_offer(&mut self) -> Option<Time> {
         // This has no effects.
         self.run_election(In::Resting, &mut Vec::new());

@@ -60,7 +60,7 @@ impl Sm {
         }
     }
 
-    /// Gives the repairs an input that has no effect.
+    /// Hands an input that has no effects to repairs.
     fn tell_repairs(&mut self, input: In<'_>) {
         self.repair(input, &mut Vec::new());
     }
@@ -133,7 +133,7 @@ impl Sm {
         self.repairs.has_repeated(self.exchange.counters().repeats)
     }
 
-    /// Called when the first Set of a plan is about to be sent.
+    /// Records how many requests have been repeated so far. Called when the first Set of a plan is about to be sent.
     pub(crate) fn note_repeats(&mut self) {
         let repeats = self.exchange.counters().repeats;
         self.tell_repairs(In::SetsBegin { repeats });
@@ -345,7 +345,8 @@ impl Sm {
         damage.held = ends.flatten().filter(|at| held.contains(at)).collect();
     }
 
-    /// Records that packets that had waited for a returned link are gone. The link was asked about after `began`.
+    /// Records that packets which had waited for a returned link are gone: its ports were read after `began`, and were
+    /// not ACTIVE.
     fn note_emptied(&mut self, fabric: &Fabric, returned: &Returned, began: Time) {
         for (at, info) in [returned.near, returned.far] {
             let is_switch = fabric.switch_index(at.node).is_some();
@@ -400,7 +401,8 @@ impl Sm {
         self.repair(In::Applied { has_switches }, out);
     }
 
-    /// Completes the preparation with the dependencies of packets in flight, once it is known how long that is so.
+    /// Completes the preparation with the dependencies of packets in flight, once it is known how long these packets
+    /// may be in flight.
     pub(crate) fn prepare_for_what_is_under_way(&mut self, out: &mut Vec<Output>) {
         let is_free = matches!(
             self.stage,

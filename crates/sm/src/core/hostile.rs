@@ -9,9 +9,10 @@ use selvedge_wire::{Address, Class, LocalPort, MAD_LEN, NodeInfo};
 use super::*;
 use crate::io::Command;
 
-/// Inputs of one run: enough for several sweeps, so that lies about lies come up.
+/// Number of inputs of one run: enough for several sweeps, so that a false answer can meet a state which earlier false
+/// answers have made.
 const INPUTS: usize = 4_000;
-/// Runs, each with a seed of its own.
+/// Number of runs, each with a seed of its own.
 const SEEDS: u64 = 40;
 
 struct Liars {

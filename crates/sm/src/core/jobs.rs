@@ -14,8 +14,8 @@ use crate::io::Output;
 use crate::stage::Stage;
 
 impl Sm {
-    /// Returns the state that a task starts from now. `under_way`: packets may be in flight by entries that are no
-    /// longer in force.
+    /// Returns the state that a task starts from now. `under_way`: packets in flight that entries which are no longer
+    /// in force may have forwarded.
     pub(crate) fn basis(
         &self,
         inventory: &Arc<Inventory>,

@@ -64,7 +64,7 @@ impl Sm {
         self.sweep().light().has_changed()
     }
 
-    /// Everything that a light sweep or the check asked is answered.
+    /// Called when every Get of a light sweep or of the check has ended.
     pub(super) fn light_sweep_settled(&mut self, now: Time) {
         let (changed, is_check) = (self.has_light_sweep_found(), self.sweep().check().is_alone());
         if !is_check {
@@ -92,8 +92,8 @@ impl Sm {
             .submit(AgentId(at.node.0), (Token::Look(Ask::Held(at)), get));
     }
 
-    /// Returns when the check after a plan is due, if the manager is idle. While packets may be in flight by unknown
-    /// entries, the check waits until those packets are gone.
+    /// Returns when the check after a plan is due, if the manager is idle. While packets may be in flight that unknown
+    /// entries forwarded, the check waits.
     pub(crate) fn second_look_due(&self) -> Option<Time> {
         let fog = self.drain.fog(self.now);
         let due = self.sweep().check().due()?;

@@ -68,7 +68,7 @@ impl Sm {
         }
     }
 
-    /// Groups have changed.
+    /// Called when multicast groups have changed: their trees are planned again.
     pub(super) fn groups_changed(&mut self, groups: Vec<MulticastGroup>) {
         self.tell_multicast(In::GroupsChanged(groups));
     }
@@ -127,7 +127,8 @@ impl Sm {
         Arc::new(self.multicast.copies())
     }
 
-    /// Routes are as even as they get: trees for which there are better ones move.
+    /// Called when rebalancing cannot make the load of routes more even: multicast trees are then replaced by better
+    /// ones.
     pub(super) fn move_trees(&mut self) {
         self.tell_multicast(In::MoveTrees);
     }

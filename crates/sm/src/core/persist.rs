@@ -125,7 +125,7 @@ impl Sm {
         self.tell_lids(lid_book::In::Withdrawn(&inventory.fabric, &outcome.plan.lids));
     }
 
-    /// Leaves out nodes that cannot get a LID while the disk takes nothing.
+    /// Leaves out nodes that cannot get a LID, because the state cannot be stored at present.
     pub(super) fn leave_out_unstored_nodes(&mut self, found: &mut [Found], out: &mut Vec<Output>) {
         let nodes = self
             .persist
@@ -136,7 +136,7 @@ impl Sm {
         }
     }
 
-    /// Leaves out links of hosts that cannot get a LID while the disk takes nothing.
+    /// Leaves out links of hosts that cannot get a LID, because the state cannot be stored at present.
     pub(super) fn leave_out_unstored_links(&mut self, inventory: &mut Inventory, out: &mut Vec<Output>) {
         let ctx = ctx(&self.config, &self.in_force);
         if let Some(ends) = self.persist.ports_to_leave_out(&ctx, inventory) {

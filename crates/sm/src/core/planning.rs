@@ -91,7 +91,8 @@ impl Sm {
         in_force.flatten().map(Arc::new)
     }
 
-    /// Adds to tables which packets may be in flight by entries that were replaced. Returns these packets as well.
+    /// Adds a record to the known tables: the packets that may be in flight because entries that are now replaced
+    /// forwarded them. Returns these packets as well.
     pub(super) fn with_what_is_under_way(
         &mut self,
         fabric: &Fabric,
@@ -210,7 +211,7 @@ impl Sm {
         self.end_without_plan();
     }
 
-    /// No plan with the proposed policy was accepted: plans the same fabric with the policy in force.
+    /// Called when no plan with the proposed policy was accepted: plans the same fabric with the policy in force.
     fn roll_back(
         &mut self,
         result: PlanResult,

@@ -44,8 +44,9 @@ impl Sm {
         }
     }
 
-    /// Called when the operator is about to forget nodes and links. If a repair has left them in the fabric, without
-    /// links, a sweep finds the fabric without them: that is compared with the expected topology.
+    /// Called when the operator is about to forget nodes and links. If a repair has left such nodes or links in the
+    /// known fabric, requests a sweep. The fabric that the sweep finds lacks them, and is compared with the expected
+    /// topology.
     pub(super) fn sweep_for_forgotten(&mut self, nodes: &BTreeSet<Guid>, links: &BTreeSet<LinkKey>) {
         let Some(inventory) = &self.inventory else { return };
         let fabric = &inventory.fabric;

@@ -86,7 +86,8 @@ impl Sm {
         self.sweep().schedule().begun()
     }
 
-    /// Returns true if found tables are kept: their order may leave no room for multicast trees.
+    /// Returns true if the tables that another manager left are kept: every multicast tree might form a credit loop
+    /// with them.
     #[must_use]
     pub fn keeps_found_tables(&self) -> bool {
         self.in_force.adopt() == Adopt::Kept

@@ -105,12 +105,13 @@ impl Sm {
         self.stage = Stage::LightSweep;
     }
 
-    /// Ports with these GUIDs name themselves by other GUIDs than the sweep saw: the next light sweep reads them.
+    /// Called when ports that the sweep found with these GUIDs answer with other ones: the next light sweep reads the
+    /// ports.
     pub(crate) fn doubt(&mut self, ports: BTreeSet<Guid>) {
         self.tell_sweep(In::Doubted(ports));
     }
 
-    /// Called when other work comes first that does not show the state of all switches.
+    /// Postpones the light sweep, because other work comes first that does not show the state of all switches.
     pub(crate) fn put_off_light_sweep(&mut self) {
         self.tell_sweep(In::PutOff);
     }
@@ -131,7 +132,8 @@ impl Sm {
         self.rest(now);
     }
 
-    /// Completes the inventory of a sweep. If the last sweep did not complete, there is only the earlier knowledge.
+    /// Completes the inventory of a sweep. What did not answer is taken from the last inventory or, if there is none,
+    /// from the last complete snapshot.
     pub(super) fn recall_what_was_known(&mut self, found: &mut Vec<Found>) {
         let last = self.inventory.take();
         let ended = self.in_force.inventory().map(Arc::as_ref);
@@ -155,7 +157,8 @@ impl Sm {
         self.tell_sweep(In::Applied(seen, now, change));
     }
 
-    /// Called when a stage begins in which all routes are tried.
+    /// Called when a stage begins: requests are sent again by the directed routes that had no answer in the stage
+    /// before.
     pub(crate) fn forget_silence(&mut self) {
         self.tell_sweep(In::StageBegins);
     }

@@ -22,16 +22,16 @@ mod registration;
 mod standing_by;
 mod storing;
 
-/// The far host, as its agent holds it; the near one is number 0.
+/// A host, as its agent holds it: the near host, where the manager runs, is number 0; the far host is number 1.
 #[derive(Clone, Copy, Debug)]
 struct Host {
     guid: u64,
     info: PortInfo,
-    /// Answers every Set with an error.
+    /// True if the agent answers every Set with an error.
     refuses: bool,
     /// The manager at that host, and whether it accepts a handover.
     manager: Option<(SmInfo, bool)>,
-    /// It does not answer.
+    /// True if the host does not answer.
     is_mute: bool,
 }
 
@@ -58,7 +58,7 @@ impl Host {
         }
     }
 
-    /// Its answer to a request; it acknowledges every Set.
+    /// Returns the host's answer to a request; every Set is acknowledged.
     fn answer(&mut self, request: &Mad) -> Mad {
         let mut answer = *request;
         answer.set_method(Method::GetResp);
@@ -119,11 +119,11 @@ struct Bench {
     is_sm: Vec<bool>,
     jobs: Vec<Job>,
     sets: u32,
-    /// Requests to a manager that does not answer.
+    /// Number of requests to a manager that does not answer.
     unheard: u32,
     /// Stored states, with the number of Sets sent before each.
     stored: Vec<(PersistentState, u32)>,
-    /// The disk takes nothing.
+    /// True if every attempt to store the state fails.
     is_full: bool,
     /// The newest request to store something.
     asked: u64,
@@ -157,7 +157,8 @@ impl Bench {
         }
     }
 
-    /// Hands in one input and answers every request until there is none; jobs are kept. A microsecond each.
+    /// Hands in one input and answers every request until there is none; jobs are kept. Each answer takes a
+    /// microsecond.
     fn hand(&mut self, input: Input) {
         let mut inputs = vec![input];
         while let Some(input) = inputs.pop() {
@@ -253,7 +254,8 @@ fn two_hosts_come_up() {
     assert!(bench.sm.view().is_up() && bench.sm.is_resting());
 }
 
-/// Milestones carry the values of their moment: the view of the manager is not needed.
+/// The milestones of a bring-up come in this order. Each carries the values of its moment, so no test needs the view of
+/// the manager for them.
 #[test]
 fn a_bring_up_passes_its_milestones_in_order() {
     let mut bench = Bench::up(Mode::Manage);
@@ -479,7 +481,8 @@ fn what_failed_is_not_activated_and_tried_again() {
 
 #[test]
 fn a_better_manager_is_offered_the_subnet() {
-    /// The effects on a master that finds this manager: its role, and the codes of its events.
+    /// Checks a master that finds another manager (SMInfo state, priority, SM_Key) on the far host: the role of the
+    /// master afterwards, and the codes of its events. `takes`: the other manager accepts HANDOVER.
     fn check(other: (SmState, u8, u64), takes: bool, role: Role, codes: &[&str]) {
         let mut bench = Bench::up(Mode::Manage);
         let (state, priority, sm_key) = other;

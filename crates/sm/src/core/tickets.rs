@@ -1,9 +1,9 @@
-//! Tickets of jobs.
+//! The ticket of each job and the generation of each plan: numbers that only increase.
 
 use selvedge_plan::Generation;
 use selvedge_planner::JobId;
 
-/// The newest tickets.
+/// The ticket of the newest job, and the generation of the newest plan.
 #[derive(Debug)]
 pub(super) struct Tickets {
     /// The generation of the last plan.

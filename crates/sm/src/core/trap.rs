@@ -56,7 +56,7 @@ impl Sm {
         }
     }
 
-    /// Returns when traps are repressed.
+    /// Returns when the traps that are not repressed yet must be repressed.
     pub(crate) fn repress_at(&self) -> Option<Time> {
         self.traps.due(self.is_mending())
     }

@@ -40,9 +40,9 @@ impl Sm {
     }
 
     /// Removes the links of a list from an inventory that has them all. A link that carries packets stays in it until
-    /// the plan in force and its multicast trees no longer use the link, and packets of older entries are gone. The
-    /// plan in force does so when it was made without the link and agents hold it: while a plan waits for packets,
-    /// entries of the one before it still lead over the link. A link that was left out before stays so.
+    /// the plan in force and its multicast trees no longer use the link, and packets of older entries are gone. A plan
+    /// no longer uses the link if it was made without the link and all agents hold it. (While a plan waits for packets,
+    /// entries of the plan before it still lead over the link.) A link that was left out before stays so.
     pub(super) fn leave_out_of_service(&mut self, list: &OutOfService, inventory: &mut Inventory) {
         if list.is_empty() {
             return;
@@ -109,7 +109,8 @@ impl Sm {
         self.tell_withdrawal(In::Due { has_packets });
     }
 
-    /// Returns the places that are out of service, for the health: nothing of them counts as missing.
+    /// Returns the places that are out of service, for the health report: their nodes and links do not count as
+    /// missing.
     pub(super) fn places_out_of_service(&self) -> Arc<NotMissed> {
         let list = &self.config.policy.out_of_service;
         if list.is_empty() {

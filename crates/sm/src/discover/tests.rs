@@ -1,4 +1,4 @@
-//! Walks over hand-made answers.
+//! Discovery of hand-made fabrics.
 
 use std::collections::VecDeque;
 
@@ -46,7 +46,7 @@ fn host(guid: u64) -> Made {
     }
 }
 
-/// Ends of cables that discovery found.
+/// Returns the number of cable ends that discovery found.
 fn links(discovery: &Discovery) -> usize {
     let ports = discovery.found.iter().flat_map(|found| &found.ports);
     ports.filter(|port| port.peer.is_some()).count()
@@ -57,7 +57,8 @@ fn cable(nodes: &mut [Made], a: (usize, u8), b: (usize, u8)) {
     nodes[b.0].cables[usize::from(b.1)] = Some(a);
 }
 
-/// The node at the end of a route from port 1 of node 0, and by which port it was entered.
+/// Returns the node at the end of a directed route that begins at port 1 of node 0, and the port by which the route
+/// enters it.
 fn follow(nodes: &[Made], route: &DirectedRoute) -> (usize, u8) {
     let start = (0, u8::from(nodes[0].kind != NodeKind::Switch));
     route
@@ -116,7 +117,7 @@ fn walk(nodes: &[Made]) -> (Discovery, Vec<Event>) {
     (discovery, events)
 }
 
-/// As `walk`, and also returns how often ports were asked for PortInfo.
+/// Does the same as `walk`. Also returns the number of PortInfo Gets.
 fn walk_and_count(nodes: &[Made]) -> (Discovery, Vec<Event>, usize) {
     let (mut discovery, mut events, mut requests) = (Discovery::new(false), Vec::new(), Vec::new());
     discovery.begin(&mut requests);
@@ -139,7 +140,7 @@ fn walk_and_count(nodes: &[Made]) -> (Discovery, Vec<Event>, usize) {
     (discovery, events, gets)
 }
 
-/// GUIDs that were found, those left out, and the codes of the events.
+/// Checks a discovery: the GUIDs that it found, those that it left out, and the codes of its events.
 fn check(nodes: &[Made], found: &[u64], left_out: &[u64], codes: &[&str]) -> Discovery {
     let (discovery, events) = walk(nodes);
     let guids = |left_out: bool| {

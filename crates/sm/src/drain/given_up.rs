@@ -1,4 +1,4 @@
-//! LIDs that ports gave up. No other port gets such a LID while packets to it may be in flight.
+//! LIDs that ports gave up. No other port gets such a LID while packets to this LID may be in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -35,7 +35,7 @@ impl GivenUp {
         self.until.extend(leaving.into_iter().map(|lid| (lid, now + drain)));
     }
 
-    /// Returns the LIDs with packets that may be in flight.
+    /// Returns the given-up LIDs to which packets may still be in flight.
     pub fn resting(&self, now: Time) -> BTreeSet<Lid> {
         let resting = self.until.iter().filter(|(_, until)| **until > now);
         resting.map(|(lid, _)| *lid).collect()
@@ -57,7 +57,7 @@ impl GivenUp {
         self.again.is_some_and(|again| again <= now)
     }
 
-    /// Notes that a sweep gives these ports their LIDs.
+    /// Notes that a sweep begins which gives the waiting ports their LIDs.
     pub const fn swept(&mut self) {
         self.again = None;
     }

@@ -88,7 +88,7 @@ pub enum In<'a> {
         /// The last step before the current wait.
         step: Option<Step>,
     },
-    /// A job has computed for how long packets in flight must be considered.
+    /// A job has computed how long packets may still be in flight.
     Settled(Box<Past>),
     /// A sweep begins that gives waiting ports their LIDs.
     LidsSwept,
@@ -99,7 +99,7 @@ pub enum In<'a> {
 pub enum Effect {
     /// The answer to the query: packets that may be in flight. None: none.
     UnderWay(Option<Arc<UnderWay>>),
-    /// The manager now knows how long it must consider packets in flight.
+    /// It is now known how long packets may still be in flight.
     Settled,
 }
 
@@ -160,29 +160,28 @@ impl Drain {
         self.past.add(step.taken, step.has_drained, step.at, step.after);
     }
 
-    /// Returns for how much longer packets may be in flight by unknown entries.
+    /// Returns for how much longer packets may be in flight that unknown entries forwarded.
     pub fn fog(&self, now: Time) -> Duration {
         self.past.fog(now)
     }
 
     /// Returns true if links between switches that the last sweep did not find carried packets until recently. Then
-    /// packets may be in flight by the entries that the remaining switches held at that time.
+    /// packets may be in flight that the remaining switches forwarded by the entries of that time.
     pub fn has_carried(&self, fabric: &Fabric, now: Time) -> bool {
         self.past.has_carried(fabric, now)
     }
 
-    /// Returns true if packets may be in flight, and it is known for how long that is so.
+    /// Returns true if packets may be in flight, and it is known for how long they may be.
     pub fn is_settled_with_some(&self) -> bool {
         self.past.is_settled_with_some()
     }
 
-    /// Returns the input of the job that computes for how long packets in flight must be considered, if that is
-    /// unknown.
+    /// Returns the input of the job that computes how long packets may still be in flight; `None` if that is known.
     pub fn unsettled(&self) -> Option<Past> {
         self.past.is_unsettled().then(|| self.past.clone())
     }
 
-    /// Returns the LIDs with packets that may be in flight.
+    /// Returns the given-up LIDs to which packets may still be in flight.
     pub fn resting(&self, now: Time) -> BTreeSet<Lid> {
         self.given_up.resting(now)
     }

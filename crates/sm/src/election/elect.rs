@@ -131,8 +131,9 @@ impl Election {
     }
 
     /// Handles another master in this subnet. It is unknown which manager wrote a table last, whatever SMLIDs show, so
-    /// all tables are read. Packets may be in flight by unknown entries, so the manager waits until they are gone.
-    /// Hosts may have registered with the other master, so hosts that it may have set up are asked to register again.
+    /// all tables are read. Packets may be in flight that unknown entries forwarded, so the manager waits until they
+    /// are gone. Hosts may have registered with the other master, so hosts that it may have set up are asked to
+    /// register again.
     pub(super) fn forget_plan(&mut self, now: Time, effects: &mut Vec<Effect>) {
         effects.push(Effect::ForgetPlan);
         self.foreign.last = Some(now);

@@ -31,11 +31,12 @@ pub(super) struct Offers {
 /// The outcome of an offer of the subnet to a better manager, with its port GUID.
 #[derive(Debug, Default)]
 enum Offer {
-    /// None was made, it was taken, or its manager is the one in `Offers::waiting` now.
+    /// No offer was made, or the offer was accepted, or the manager that had to wait is now recorded in
+    /// `Offers::waiting`.
     #[default]
     None,
-    /// No offer was made, because the manager must wait. This state ends when this manager becomes idle: the other
-    /// manager is then recorded as waiting.
+    /// No offer was made, because the better manager must wait. This state ends when this manager becomes idle: the
+    /// other manager is then recorded as waiting.
     PutOff(Guid),
     /// The manager refused it. Counts until the next heavy sweep: its election may offer the subnet again.
     Refused(Guid),
@@ -83,8 +84,8 @@ impl Election {
     }
 
     /// Offers the subnet to a better manager, unless it must wait. A better manager that is already master does not
-    /// wait for packets, because two masters are worse; while M_Keys change it can set no port if it lacks the former
-    /// one.
+    /// wait for packets in flight, because two masters are worse. But it waits while M_Keys change: without the former
+    /// key it could set no port.
     pub(super) fn offer(&mut self, ctx: &Ctx<'_>, to: Other, wait: Wait, effects: &mut Vec<Effect>) {
         let Other { at, info } = to;
         let waits = wait.are_keys_changing || info.state != SmState::Master && wait.is_draining;

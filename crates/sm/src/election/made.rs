@@ -1,4 +1,5 @@
-//! Fixtures of the election's tests: a manager on the near host of the made-up row, without an outer machine.
+//! Fixtures of the election's tests: a manager on the first host of the row (host, two switches, host), without an
+//! outer machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ pub struct Bench {
     pub now: Time,
     /// Configuration of the manager.
     pub config: Config,
-    /// The row.
+    /// The inventory of the row.
     pub inventory: Inventory,
     /// Whether a request of the election has no answer yet.
     pub is_waiting: bool,
@@ -48,7 +49,7 @@ impl Bench {
         }
     }
 
-    /// A master.
+    /// Returns a manager that is master.
     pub fn master() -> Self {
         let mut bench = Self::new();
         bench.hand(In::Lead);
@@ -63,7 +64,7 @@ impl Bench {
         bench
     }
 
-    /// Port of the far host.
+    /// Returns the port of the far host.
     pub fn far(&self) -> PortRef {
         place(&self.inventory, FAR, 1)
     }

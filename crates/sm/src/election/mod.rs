@@ -115,7 +115,7 @@ struct ForeignWrites {
 /// How often other managers requested SMInfo of this one.
 #[derive(Debug, Default)]
 struct Asked {
-    /// Until now.
+    /// Number of requests until now.
     count: u32,
     /// Number of requests until the last heavy sweep began.
     before_sweep: u32,
@@ -195,9 +195,9 @@ pub enum In<'a> {
         /// What it must wait for.
         wait: Wait,
     },
-    /// A sign that another master may have written to the fabric, or the end of that state.
+    /// A sign that another master may have written to the fabric, or an event after which that no longer matters.
     Foreign(Foreign),
-    /// State of the copy of hosts' registrations with the master.
+    /// News about this standby's copy of the registrations at the master.
     Copy(CopyNews),
     /// A light sweep has read CapabilityMask of the local port.
     OwnPort(CapabilityMask),
@@ -214,7 +214,7 @@ pub struct Wait {
     pub are_keys_changing: bool,
 }
 
-/// A sign of another master, or the end of that state.
+/// A sign that another master may have written to the fabric, or an event after which that no longer matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Foreign {
     /// A second node shows the GUID of the local node: it may run a master, which cannot be distinguished from this
@@ -282,7 +282,8 @@ pub enum Effect {
     ForgetPlan,
     /// The election found no other master.
     NoOtherMaster,
-    /// Packets may be in flight by entries that another master wrote until this time.
+    /// Packets may be in flight that entries of another master forwarded. That master may have written entries until
+    /// this time.
     ForeignPackets(Time),
     /// Hand in [`In::StandBy`], and show the fabric that the sweep found.
     Yield(Other),

@@ -25,7 +25,7 @@ pub(super) struct Peers {
     in_trouble: Arc<Vec<Peer>>,
 }
 
-/// Another manager.
+/// What this manager knows of another one.
 #[derive(Debug)]
 struct Known {
     at: End,
@@ -44,7 +44,7 @@ struct Shown {
 }
 
 impl Peers {
-    /// The managers that need an operator.
+    /// Returns the managers that need an operator.
     pub(super) const fn in_trouble(&self) -> &Arc<Vec<Peer>> {
         &self.in_trouble
     }
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::made::{FAR, SECOND, guid, inventory, row};
 
-    /// The row, with IsSM at the far host or without, or without the far host.
+    /// Returns the row. `far`: whether the port of the far host shows IsSM; `None`: the row lacks the far host.
     fn seen(far: Option<bool>) -> Inventory {
         let mut found = row();
         let info = found[FAR].ports[1].info.as_mut().unwrap();
@@ -176,14 +176,14 @@ mod tests {
         inventory(found)
     }
 
-    /// A master that has asked the manager on the far host, with this answer.
+    /// Lets a master ask the manager on the far host for its SMInfo, which gives this answer; `None`: no answer.
     fn asked(bench: &mut Bench, info: Option<SmInfo>) {
         let at = bench.far();
         let says = info.as_ref().map(answer);
         bench.hand(In::Answered(Ask::LightSweep(at), says.as_ref()));
     }
 
-    /// The trouble with the manager on the far host, in words.
+    /// Returns, in words, why the manager on the far host needs an operator.
     fn trouble(bench: &Bench) -> String {
         match bench.election.peers().as_slice() {
             [] => "none".to_owned(),

@@ -106,7 +106,7 @@ impl RegistrationCopy {
         self.is_awaited = false;
     }
 
-    /// The role of this manager has changed.
+    /// Handles a change of this manager's role.
     pub(super) const fn role_changed(&mut self, role: Role) {
         match role {
             Role::Master => (self.of, self.is_relied_on) = (None, false),
@@ -233,7 +233,7 @@ impl Election {
         is_lost
     }
 
-    /// Handles the state of the copy of hosts' registrations with the master.
+    /// Handles news about this standby's copy of the registrations at the master.
     pub(super) fn note_copy(&mut self, ctx: &Ctx<'_>, news: CopyNews) {
         match news {
             CopyNews::Wanted => self.copy.is_wanted = true,

@@ -1,4 +1,4 @@
-//! Another manager, as it is named in events.
+//! The name of another manager in events.
 
 use std::fmt;
 

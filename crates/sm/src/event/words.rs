@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::Event;
 
 impl Event {
-    /// Writes the text of events about links that go down or come back; other events follow in further functions.
+    /// Writes the text of an event about a link that goes down or comes back. Other kinds of events have functions of
+    /// their own.
     pub(super) fn fmt_link(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LinkLeftOut {
@@ -190,7 +191,7 @@ const fn foreign_state(are_few: bool) -> &'static str {
     }
 }
 
-/// Nanoseconds as seconds with two digits behind the point.
+/// Returns nanoseconds as seconds, with two digits after the point.
 fn seconds(ns: u64) -> String {
     format!("{:.2} s", Duration::from_nanos(ns).as_secs_f64())
 }

@@ -55,11 +55,11 @@ pub struct Ctx<'a> {
 pub enum In {
     /// Repairs are prepared.
     Ready,
-    /// [`BackupBook::due`] has come; the proved state, if backups can be made for it.
+    /// The time of [`BackupBook::due`] has come. Carries the proved state, if backups can be made for it.
     Due(Option<State>),
     /// The job of [`Effect::Begin`] or [`Effect::GoOn`] has this ticket.
     HandedOut(JobId),
-    /// That job has ended.
+    /// The job of [`Self::HandedOut`] has ended. Carries its result.
     Made(Option<Box<BackUp>>),
 }
 

@@ -24,7 +24,7 @@ pub struct Repairs {
     warm: Option<Box<Warm>>,
     /// The job that prepares repairs.
     preparing: Option<JobId>,
-    /// A repair that waits for the end of that job.
+    /// A repair that waits for the end of the job in `preparing`.
     waiting: Option<Box<Job>>,
     /// The current repair.
     current: Option<Current>,
@@ -78,7 +78,7 @@ pub enum In<'a> {
     },
     /// This job shall prepare repairs.
     Prepare(JobId, Box<Prepare>),
-    /// That job has ended.
+    /// The job of [`Self::Prepare`] has ended. Carries the prepared data.
     Prepared(Option<Box<Warm>>),
     /// A repair returns the prepared data; `None`: the data fit no other plan.
     Warm(Option<Box<Warm>>),
@@ -98,7 +98,7 @@ pub enum In<'a> {
 pub enum Chance {
     /// During a probe, together with the switches that are already probed.
     Probing,
-    /// At once.
+    /// Suspects may be probed at once: no probe and no light sweep is under way.
     Free,
     /// During a light sweep. A trap is handled at once; a finding of the light sweep itself waits until it is over.
     LightSweep {

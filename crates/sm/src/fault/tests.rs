@@ -1,4 +1,4 @@
-//! Repairs and backups, without the manager around them.
+//! Tests the sub-machines of repairs and of backups, without a manager.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn basis(outcome: &Outcome) -> Basis {
     Basis::new(&outcome.inventory, &installed, Arc::default())
 }
 
-/// The link between the two switches of the row was lost, and the first of them reports it.
+/// Returns the repair of the link between the two switches of the row. The first switch has reported the loss.
 fn repair(outcome: &Outcome) -> Box<Repair> {
     let [near, far] = [(FIRST, 2), (SECOND, 1)].map(|(at, port)| place(&outcome.inventory, at, port));
     let damage = Damage {

@@ -6,7 +6,7 @@ use super::*;
 
 const M_KEY: u64 = 7;
 
-/// A trap of this number from a port with this LID.
+/// Returns a trap with this number, from a port with this LID.
 fn trap(lid: u16, number: u16) -> Datagram {
     let mut notice = Notice::new(PRODUCER_CA, Lid(lid), &Trap::LinkState { lid: Lid(lid) });
     notice.source = NoticeSource::Generic {
@@ -69,7 +69,7 @@ impl Bench {
         self.note(out);
     }
 
-    /// A datagram arrives at a time in microseconds.
+    /// Hands in a datagram that arrives at this time, in microseconds.
     fn arrives(&mut self, at_us: u64, datagram: &Datagram) {
         let now = Time::from_micros(at_us);
         self.wake(now);
@@ -85,7 +85,7 @@ impl Bench {
     }
 }
 
-/// Every kind of trap, and other datagrams.
+/// Returns a trap of every kind, and datagrams of other kinds that an intake limits.
 fn floods() -> Vec<Datagram> {
     let numbers = [64, 128, 129, 130, 131, 144, 145, 256, 257, 258, 259, 0, 999, 65_535];
     let traps = numbers.map(|number| trap(5, number));

@@ -65,14 +65,15 @@ enum Rotation {
         is_reported: bool,
         /// Number of heavy sweeps that may still begin at once to confirm the keys.
         confirms_left: u8,
-        /// The last heavy sweep found ports without the present key: a sweep after its plan confirms the change.
+        /// True if the last heavy sweep found ports without the present key: after its plan, another sweep confirms the
+        /// change.
         is_due: bool,
         /// Ports that the sweep found with a former key although their Sets had been sent.
         left: Option<Arc<str>>,
     },
     /// Every port that was found has the present key. The former keys are kept.
     Kept {
-        /// Nodes and links that are missing; 0: for another manager.
+        /// Nodes and links that are missing; 0: the keys are kept because another manager has asked with one of them.
         missing: usize,
     },
 }
@@ -220,7 +221,7 @@ impl KeyRing {
         }
     }
 
-    /// Returns the key that is most likely the one of the agent at the end of a directed route.
+    /// Returns the M_Key that the agent at the end of a directed route most likely has.
     pub fn of_route(&self, route: &DirectedRoute) -> SecretKey {
         match self.former.is_empty() {
             true => self.present,
@@ -398,7 +399,8 @@ impl KeyRing {
         }
     }
 
-    /// Called when no other manager has needed a former key for a while, and no node is missing that may have one.
+    /// Handles a light sweep: forgets the former keys if no other manager has needed one for a while, and no node is
+    /// missing that may have one.
     fn light_sweep(&mut self, now: Time, effects: &mut Vec<Effect>) {
         if matches!(self.rotation, Rotation::Kept { missing: 0 }) && !self.is_asked_by_peer(now) {
             self.forget(effects);
@@ -417,7 +419,7 @@ impl KeyRing {
         effects.extend([Effect::Store(self.to_store()), Effect::Event(KeyEvent::Done)]);
     }
 
-    /// Called when every port has got its Set, or the Set has failed: another sweep shows which.
+    /// Called when every Set of the plan has ended: another sweep shows which ports have the present key.
     fn applied(&mut self, effects: &mut Vec<Effect>) {
         if let Rotation::Changing {
             confirms_left, is_due, ..
@@ -443,7 +445,7 @@ impl KeyRing {
     }
 }
 
-/// Ports are about to get the present key.
+/// Returns the state in which ports are about to get the present key.
 const fn changing() -> Rotation {
     Rotation::Changing {
         is_reported: false,

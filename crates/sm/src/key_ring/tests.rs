@@ -19,14 +19,14 @@ fn route(hops: u8) -> DirectedRoute {
     (0..hops).fold(DirectedRoute::LOCAL, |route, _| route.then(port).unwrap())
 }
 
-/// A ring, and the effects of an input.
+/// Hands an input to a ring. Returns the effects.
 fn give(ring: &mut KeyRing, input: In<'_>) -> Vec<Effect> {
     let mut effects = Vec::new();
     ring.handle(Time::from_secs(100), input, &mut effects);
     effects
 }
 
-/// A ring that gives key 2 to ports with key 1.
+/// Returns a key ring that gives key 2 to ports with key 1.
 fn rotating() -> KeyRing {
     let mut ring = KeyRing::new(key(1), &keys(&[1]), true);
     let (key, stores) = (key(2), true);
@@ -45,7 +45,8 @@ struct Agent {
 }
 
 impl Agent {
-    /// Its answer to a request with an M_Key; `None`: none comes. Source: IBA vol 1 §14.2.4.1.
+    /// Returns the agent's answer to a request with this M_Key; `None`: the agent does not answer. Source: IBA vol 1
+    /// §14.2.4.1.
     fn answer(&mut self, smp: &Smp, shown: SecretKey) -> Option<Mad> {
         let request = smp.datagram(shown).mad;
         let has_key = self.m_key == 0 || shown.expose() == self.m_key;
@@ -201,7 +202,8 @@ fn a_key_is_stored_before_a_port_gets_it() {
     assert_eq!(give(&mut ring, In::Wanted { key: new, stores }), [Effect::Use(new)]);
 }
 
-/// The key of the policy, the stored keys; the key given to ports at first, and the former ones.
+/// Each case has the key of the policy and the stored keys, then what is expected: the key that ports get at first, and
+/// the former keys.
 #[test]
 fn a_restart_opens_every_port_with_either_configuration() {
     let check = |wanted: u64, stored: &[u64], present: u64, former: &[u64], store: Option<&[u64]>| {
@@ -299,7 +301,8 @@ fn former_keys_are_forgotten_when_every_port_has_the_present_one() {
     assert_eq!(give(&mut ring, In::Found(found(0, true, 0))), []);
 }
 
-/// What was missing returns without a key, as after a reboot: the sweep after its plan has to show that all is done.
+/// Missing nodes return without a key, as after a reboot. The former keys are forgotten only after a sweep has shown
+/// that these nodes have the present key.
 #[test]
 fn ports_that_return_without_a_key_are_confirmed() {
     let mut ring = rotating();

@@ -13,17 +13,19 @@ fn range(base: u16, lmc: u8) -> LidRange {
     }
 }
 
-/// A host with GUID 7 that holds LIDs, and a plan that gives it others.
+/// Returns a fabric with one host (GUID 7) that holds the LIDs `held`, and the LIDs of a plan that gives it `planned`.
 fn host(held: LidRange, planned: LidRange) -> (Fabric, Lids) {
     host_of(7, held, planned)
 }
 
-/// The same with another GUID.
+/// Returns a fabric with one host of this GUID that holds the LIDs `held`, and the LIDs of a plan that gives it
+/// `planned`.
 fn host_of(guid: u64, held: LidRange, planned: LidRange) -> (Fabric, Lids) {
     hosts(&[(guid, held, planned)])
 }
 
-/// Hosts by GUID with the LIDs that they hold, and a plan that gives them others, as far as those are free.
+/// Returns a fabric with hosts, and the LIDs of a plan. Each host is given by its GUID, the LIDs that it holds, and the
+/// LIDs that the plan gives it if they are free.
 fn hosts(hosts: &[(u64, LidRange, LidRange)]) -> (Fabric, Lids) {
     let (mut builder, mut lids) = (FabricBuilder::new(), Lids::new());
     let port = PortNum::new(1).unwrap();
@@ -41,12 +43,12 @@ fn hosts(hosts: &[(u64, LidRange, LidRange)]) -> (Fabric, Lids) {
     (fabric, lids)
 }
 
-/// The LIDs assigned to the port with this GUID.
+/// Returns the LIDs that the book has assigned to the port with this GUID.
 fn assigned(book: &LidBook, guid: u64) -> Option<LidRange> {
     book.claims.get(&Guid(guid))?.assigned
 }
 
-/// A book that knows one port by LIDs that it was read to hold, and by others before.
+/// Returns a LID book with one port, which was read with the LIDs `range` and may have had the LIDs `before`.
 fn book_of(guid: u64, range: LidRange, before: Option<LidRange>) -> LidBook {
     let mut book = LidBook::default();
     let claim = book.claims.entry(Guid(guid)).or_default();
@@ -494,7 +496,7 @@ fn check_claims(book: &LidBook) {
     assert_eq!((later.claims(), later.befores()), (book.claims(), book.befores()));
 }
 
-/// The stored state of a book.
+/// Returns the state that a manager with this LID book stores.
 fn state_of(book: &LidBook) -> PersistentState {
     PersistentState {
         lids: book.claims(),

@@ -59,7 +59,7 @@ pub struct Multicast {
     moves: bool,
     /// When trees are planned, or the blocks that planning needs are read.
     due: Option<Time>,
-    /// Not before this time: until then packets are in flight that could deadlock with trees.
+    /// Earliest time to plan trees: until then packets are in flight that could deadlock with trees.
     until: Option<Time>,
     /// The current job, with its inputs.
     planning: Option<Planning>,
@@ -126,7 +126,7 @@ pub enum In<'a> {
     /// A heavy sweep has found this fabric, and these LFT blocks are known. If no block of a switch is known, the
     /// switch holds no MFT of this manager either.
     Swept(&'a Fabric, &'a Installed),
-    /// Routes are as even as they get: trees for which there are better ones move.
+    /// Rebalancing cannot make the load of routes more even: trees are replaced where better ones exist.
     MoveTrees,
     /// Trees must be planned, and the manager is idle.
     Due,
@@ -481,7 +481,8 @@ impl Multicast {
         }
     }
 
-    /// Blocks of switches that must be known before anything is planned, in turn by switch.
+    /// Returns the blocks that must be known before anything is planned, in an order in which consecutive blocks belong
+    /// to different switches.
     fn unknown(&self, fabric: &Fabric, left_out: &BTreeSet<Guid>) -> Vec<(SwitchIdx, Place)> {
         let Some(top) = self.top else { return Vec::new() };
         let mut unknown = Vec::new();

@@ -11,7 +11,7 @@ use crate::made::{FAR, FIRST, NEAR, SECOND, guid, inventory, outcome, row};
 const GROUP: Lid = Lid(0xc001);
 const OTHER: Lid = Lid(0xc002);
 const JOB: JobId = JobId(7);
-/// The block of both groups.
+/// Number and position of the MFT block that has both groups of these tests.
 const PLACE: Place = (0, 0);
 const EMPTY: MftBlock = [0; MFT_LIDS];
 
@@ -52,7 +52,7 @@ impl Bench {
         }
     }
 
-    /// Both switches are known to copy nothing, and both hosts are members of the group.
+    /// Returns a bench in which both switches are known to copy nothing, and both hosts are members of the group.
     fn ready() -> Self {
         let mut bench = Self::new();
         bench.hand(0, In::GroupsChanged(vec![group(GROUP)]));
@@ -84,7 +84,7 @@ impl Bench {
         words.collect()
     }
 
-    /// Both switches answer that they copy nothing.
+    /// Lets both switches answer that they copy nothing.
     fn know(&mut self) {
         for switch in [FIRST, SECOND] {
             self.hand(0, In::Holds(guid(switch), PLACE, EMPTY));

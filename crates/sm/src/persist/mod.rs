@@ -63,7 +63,7 @@ pub struct KnownLids<'a> {
     pub claims: BTreeMap<Guid, LidRange>,
     /// The former LIDs of ports.
     pub befores: BTreeMap<Guid, LidRange>,
-    /// The LIDs of ports that were taken for another fabric's.
+    /// LIDs that were taken to belong to another fabric, by port GUID.
     pub aside: &'a BTreeMap<Guid, LidRange>,
 }
 
@@ -329,7 +329,8 @@ impl Persist {
     }
 }
 
-/// Returns the generation to store for a plan: not every plan needs the disk.
+/// Returns the generation to store for a plan: higher than that of the plan, so that not every plan needs a write of
+/// its own.
 const fn ahead_of(generation: Generation) -> Generation {
     Generation(generation.0 + GENERATIONS_AHEAD)
 }

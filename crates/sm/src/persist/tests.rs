@@ -1,4 +1,4 @@
-//! When which state is stored, and which plan waits for it.
+//! Tests when a state is stored, and which plan waits until it is stored.
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use selvedge_types::{NodeKind, PortNum, PortState};
 use super::*;
 use crate::made::{FAR, FIRST, SECOND, guid, info, inventory, row};
 
-/// The finds of a sweep.
+/// What a sweep finds of the row.
 #[derive(Clone, Copy, Debug)]
 enum Seen {
     /// The whole row: near host, two switches, far host.
@@ -83,7 +83,7 @@ impl Watched {
         self.hand(In::Swept(&inventory(found(seen))));
     }
 
-    /// Nodes and links that are gone or silent, in words.
+    /// Returns the nodes and links that are gone or silent, in words.
     fn absent(&self) -> Vec<String> {
         let absent = self.presence.absent();
         let nodes = absent.nodes.iter().map(|of| {

@@ -18,7 +18,7 @@ pub(super) struct List {
     urgent: usize,
     /// Index of the next table to request.
     next: usize,
-    /// Of the tables that are read in turn, the last one that was read.
+    /// The table that was read last, among those that are read in turn.
     last: Option<Table>,
 }
 

@@ -58,7 +58,7 @@ pub use table::{Kind, ReadId, Table};
 pub struct ReadBack {
     /// The tables to be read, by [`Kind`].
     lists: [List; Kind::COUNT],
-    /// The places of the turns.
+    /// Where each list of tables that are read in turn continues.
     turns: Turns,
     /// True while a light sweep reads tables.
     is_open: bool,
@@ -131,7 +131,8 @@ pub enum In<'a> {
     },
     /// A block of an MFT or of GUIDInfo was written.
     Acknowledged(Table),
-    /// A Set was sent more than once, and is answered: an earlier copy may still come. Of an LFT block, that block.
+    /// A Set was sent more than once, and is answered: an earlier copy may still come. Carries the LFT block that the
+    /// Set wrote; `None` for any other Set.
     Repeated(Option<Table>),
     /// A switch may have lost contents that were read.
     MayHaveLost {
@@ -330,7 +331,8 @@ impl ReadBack {
         Effect::Doubt(asked.map(|&(switch, block, _)| (switch, block)).collect())
     }
 
-    /// The heavy sweep has read all blocks that answered: a block without an answer keeps its believed contents.
+    /// Called when the heavy sweep has read all blocks that answered. A block without an answer keeps its last known
+    /// contents.
     fn end_doubt(&mut self, now: Time, fabric: &Fabric, installed: &Installed) -> Effect {
         let is_unread = |table: &Table| {
             let place = lft_place(table, fabric);

@@ -22,7 +22,8 @@ struct Bench {
 }
 
 impl Bench {
-    /// Both switches have this number of known LFT blocks, and no block has a turn.
+    /// Returns a bench in which both switches have this number of known LFT blocks. Blocks are read back only after
+    /// they are written, not in turn.
     fn new(blocks: usize) -> Self {
         let local = selvedge_wire::LocalPort {
             node_guid: Guid(1),
@@ -64,7 +65,7 @@ impl Bench {
         effects
     }
 
-    /// These LFT blocks are written.
+    /// Lets a change write these LFT blocks, while packets flow or not (`is_live`).
     fn write(&mut self, blocks: &[(usize, u16)], is_live: bool) {
         let fabric = Arc::clone(&self.inventory.fabric);
         let ops = blocks.iter().map(|&(at, block)| Op::Lft {

@@ -9,7 +9,7 @@ use super::{Ctx, Table};
 /// Once this many lane tables are listed, a light sweep adds no further node: a switch may have 1,296 rows.
 const LANES_MAX: usize = 1_024;
 
-/// The positions at which the turns continue.
+/// Where the reading of tables in turn continues, for LFT blocks and for lane tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Turns {
     /// LFT blocks: block by block over all switches.
@@ -38,7 +38,7 @@ impl Turns {
         blocks
     }
 
-    /// Returns the lane tables of the next turn, all of them known, the last first.
+    /// Returns the lane tables of the next turn, in reverse order. Tables with unknown contents are left out.
     pub(super) fn lanes(&mut self, ctx: &Ctx<'_>, fabric: &Fabric) -> Vec<Table> {
         let (mut tables, held) = (Vec::new(), &ctx.installed.lanes);
         let is_of_it = |(_, of): &(_, &Fabric)| std::ptr::eq(*of, fabric);

@@ -18,7 +18,7 @@ const UNREAD_LOOKS_MAX: u32 = 2;
 /// How often a table without an answer is requested, each time with all repeats. After that, its agent counts as hung.
 const READ_ROUNDS: u32 = 3;
 
-/// Reading of tables.
+/// Reads the tables that are not known, in a heavy sweep.
 #[derive(Debug, Default)]
 pub struct Reading {
     /// The tables that the current sweep reads.
@@ -53,7 +53,7 @@ pub struct Ctx<'a> {
     pub policy: &'a Policy,
 }
 
-/// A part of a table.
+/// A part of a table, which one Get reads.
 #[derive(Clone, Copy, Debug)]
 pub enum Table {
     /// A block of the LFT of a switch.

@@ -1,4 +1,4 @@
-//! Tables without an answer.
+//! Tests what happens if a request for a table is not answered.
 
 use selvedge_types::PortState;
 

@@ -44,7 +44,7 @@ enum State {
     /// Load is balanced, or was left as it is, and no event has come since.
     #[default]
     Even,
-    /// A sweep or a repair has begun since.
+    /// A sweep or a repair has begun. The quiet time begins when the manager is idle again.
     Disturbed,
     /// A step is planned at this time, or as soon as the manager is idle.
     Due(Time),
@@ -137,7 +137,7 @@ pub struct BalanceView {
     pub steps: u32,
     /// Number of LFT blocks left to write, once rebalancing has begun.
     pub blocks_left: usize,
-    /// Host pairs on the busiest link: when it began, after the last step, in the end.
+    /// Host pairs on the busiest link: when rebalancing began, after the last step, and with the tables of the goal.
     pub load_max: Option<(u64, u64, u64)>,
 }
 

@@ -64,7 +64,7 @@ fn result(balance: Balance, is_under_way: bool) -> In {
     In::Planned { result, is_under_way }
 }
 
-/// A step that leaves so many LFT blocks to write.
+/// Returns a step after which this number of LFT blocks is left to write.
 fn step(blocks_left: usize) -> Balance {
     let outcome = outcome();
     let load = |max| Load { max, ..Load::default() };

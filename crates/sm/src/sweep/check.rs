@@ -42,7 +42,8 @@ pub struct Check {
     due: Option<Time>,
     /// When the previous sweep began.
     since: Time,
-    /// Cables may have been moved before its plan was in force, and NodeInfo behind the links has not been read since.
+    /// Cables may have been moved before the plan of that sweep was in force, and NodeInfo behind the links has not
+    /// been read since.
     may_be_moved: bool,
     /// The progress of the check.
     state: State,
@@ -52,7 +53,7 @@ pub struct Check {
     links: Vec<PortRef>,
     /// How many of these links have been asked.
     asked: usize,
-    /// Checks in a row that did not end well.
+    /// Number of checks in a row that were interrupted or led to another sweep.
     in_row: u32,
 }
 
@@ -146,7 +147,7 @@ impl Check {
         (self.asked, self.state, self.in_row) = (0, State::InLightSweep, 0);
     }
 
-    /// Everything that was asked is answered, and nothing has changed.
+    /// Ends the check: every request of it is answered, and nothing has changed.
     pub fn end(&mut self) {
         *self = match self.state {
             State::Links => Self {
@@ -165,7 +166,7 @@ impl Check {
         matches!(self.state, State::Links)
     }
 
-    /// Returns true if it is no part of a light sweep: nothing is read back in it.
+    /// Returns true if the check is not part of a light sweep: then no table is read back.
     pub const fn is_alone(&self) -> bool {
         matches!(self.state, State::Links | State::Whole)
     }

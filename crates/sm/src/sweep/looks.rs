@@ -62,7 +62,8 @@ impl Looks {
         asks
     }
 
-    /// Called when a plan is in force, or another manager is master: the next take-over counts from 0.
+    /// Called when a plan is in force, or another manager is master: repeated sweeps are counted from 0 again at the
+    /// next take-over.
     pub const fn forget(&mut self) {
         self.repeated = 0;
     }

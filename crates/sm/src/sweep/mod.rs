@@ -125,7 +125,7 @@ pub enum In<'a> {
     Answered(Ask, Option<&'a Mad>),
     /// Another subject of the light sweep differs from the inventory.
     Differs,
-    /// Everything that was asked in a light sweep or in the check has ended.
+    /// All requests of a light sweep or of the check have ended.
     AllAnswered,
     /// A stage begins in which all routes are tried.
     StageBegins,
@@ -186,7 +186,7 @@ pub enum Effect {
     GiveLids,
     /// The check after a plan sends its first Gets.
     CheckBegins,
-    /// Ask an agent.
+    /// Send this request to an agent.
     Ask(AgentId, Ask, Smp),
     /// Ask other managers for their SMInfo.
     AskManagers,

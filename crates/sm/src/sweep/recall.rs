@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::made::{FAR, FIRST, NEAR, SECOND, guid, info, inventory, port, row};
 
-    /// Neither end of the link between the switches gets an answer from behind it.
+    /// Changes the findings of a sweep: neither switch got an answer from the other one over the link between them.
     fn silent_link(found: &mut [Found]) {
         for (node, num) in [(FIRST, 2), (SECOND, 1)] {
             let seen = &mut found[node].ports[num];

@@ -56,7 +56,8 @@ mod tests {
         (0..hops).fold(DirectedRoute::LOCAL, |way, _| way.then(port).unwrap())
     }
 
-    /// Requests by their route, and whether an answer came: the routes that are silent in the end.
+    /// Checks which routes are silent after these requests. Each request is given by the number of its route and by
+    /// whether it was answered.
     fn check(ended: &[(u8, bool)], want: &[u8]) {
         let mut silent = Silent::default();
         let mut told = Vec::new();

@@ -1,4 +1,4 @@
-//! Light sweeps and the check after a plan, as a whole.
+//! Tests the light sweep and the check after a plan together, through the inputs of the sweep machine.
 
 use std::time::Duration;
 
@@ -36,7 +36,8 @@ impl Bench {
         effects
     }
 
-    /// A plan came into force one second after the second switch got the manager's LID.
+    /// Begins a heavy sweep, which finds the second switch with PortStateChange, and puts its plan in force one second
+    /// later.
     fn plan(&mut self) {
         let mut found = row();
         found[SECOND].switch.as_mut().unwrap().port_state_change = true;
@@ -53,7 +54,7 @@ const DUE: In<'static> = In::LightSweepDue {
     are_lids_free: false,
 };
 
-/// The requests, in order; `None`: another effect.
+/// Returns the requests among these effects, in order; `None` for any other effect.
 fn asked(effects: &[Effect]) -> Vec<Option<Ask>> {
     let ask = |effect: &Effect| match effect {
         Effect::Ask(_, ask, _) => Some(*ask),

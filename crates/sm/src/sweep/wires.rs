@@ -139,7 +139,8 @@ mod tests {
         PortNum::new(n).unwrap()
     }
 
-    /// Switches with these GUIDs, port 1 of the first cabled to port 2 of the second; ports have this state.
+    /// Returns switches with these GUIDs. Port 1 of the first is cabled to port 2 of the second, and both ports have
+    /// this state.
     fn pair(guids: &[u64], state: PortState) -> Fabric {
         let mut b = FabricBuilder::new();
         let keys: Vec<_> = guids

@@ -56,7 +56,7 @@ pub struct Ctx<'a> {
 pub enum In {
     /// A trap came.
     Received(Box<Datagram>),
-    /// [`Traps::due`] has come.
+    /// The time of [`Traps::due`] has come.
     RepressDue,
     /// A source of traps babbles.
     Babbles {
@@ -80,7 +80,7 @@ pub enum Effect {
     Probe {
         /// The LID of the switch.
         lid: Lid,
-        /// The trap.
+        /// The trap, as the reason of a sweep.
         reason: SweepReason,
     },
     /// Sweep.
@@ -127,8 +127,8 @@ impl Traps {
         }
     }
 
-    /// Returns when traps are repressed: usually at once, during a repair after the requests of the repair. The repair
-    /// waits for the answers of an agent, and an agent handles one SMP after another.
+    /// Returns when traps are repressed: usually at once, but during a repair only after the requests of the repair.
+    /// The repair waits for the answers of an agent, and an agent handles one SMP after another.
     pub fn due(&self, is_repairing: bool) -> Option<Time> {
         let (first, _) = *self.represses.first()?;
         Some(if is_repairing { first + REPRESS_WITHIN } else { first })

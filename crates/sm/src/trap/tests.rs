@@ -13,7 +13,7 @@ const LID: Lid = Lid(7);
 /// The LID of the manager's own port.
 const OWN: Lid = Lid(2);
 
-/// Ports as they show LIDs, and the capabilities of the manager's own port.
+/// Returns the row with LIDs at its ports, and with the capabilities of the manager's own port.
 fn known() -> Inventory {
     let mut found = row();
     found[FAR].ports[1].info.as_mut().unwrap().lid = LID;
@@ -29,7 +29,7 @@ fn datagram(notice: &Notice) -> Box<Datagram> {
     Box::new(Datagram { address, mad })
 }
 
-/// Trap 144 from the far host, with `changes` as its change bits.
+/// Returns trap 144 from the far host, with `changes` as its change bits.
 fn local_change(changes: u16) -> Notice {
     let change = LocalChange {
         lid: LID,
@@ -40,7 +40,7 @@ fn local_change(changes: u16) -> Notice {
     Notice::new(PRODUCER_CA, LID, &Trap::LocalChange(change))
 }
 
-/// Hands in an input as master at this millisecond. Returns the effects.
+/// Hands in an input at this millisecond, to a manager that is master or not. Returns the effects.
 fn hand(traps: &mut Traps, ms: u64, is_master: bool, waiting: Option<Guid>, input: In) -> Vec<Effect> {
     let (config, known) = (config(), known());
     let ctx = Ctx {

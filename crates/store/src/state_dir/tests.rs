@@ -1,4 +1,4 @@
-//! State survives crashes, damage and edits: each test is one way to lose it.
+//! State survives crashes, damage and edits: each test tries one way in which it could be lost.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,7 +34,7 @@ fn state(generation: u64, entries: &[(u64, u16)]) -> PersistentState {
     }
 }
 
-/// A state folder on a disk in memory, with content in each file.
+/// Returns a state folder on a disk in memory, with content in each file.
 fn full() -> (Arc<MemoryDisk>, StateDir) {
     let disk = Arc::new(MemoryDisk::default());
     let dir = reopen(&disk);

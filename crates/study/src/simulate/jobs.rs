@@ -9,7 +9,7 @@ use selvedge_workload::{
 use super::traffic::Pace;
 use crate::error::StudyError;
 
-/// One of several workloads at once.
+/// One of several workloads that run at the same time.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Name of the job in the answer.

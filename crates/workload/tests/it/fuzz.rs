@@ -289,7 +289,7 @@ fn bounded(found: Footprint, network: &Network<'_>, settings: &Settings) -> Resu
         .ok_or_else(|| format!("{found:?} is more than {most:?}"))
 }
 
-/// One random simulation; its results as text.
+/// Runs one random simulation. Returns its results as text.
 fn run(seed: u64, sums: &mut Sums) -> String {
     let mut rng = Seed(seed).child("fuzz").rng();
     let Spec::Generated(recipe) = pick(&mut rng, &FABRICS).parse().unwrap() else {

@@ -10,9 +10,9 @@ use selvedge_types::{Lid, LidRange, PortState};
 /// A fabric under traffic, with LIDs.
 #[derive(Clone)]
 pub struct Bench {
-    /// All its links are ACTIVE.
+    /// The fabric, with all links ACTIVE.
     pub fabric: Fabric,
-    /// One for each end port.
+    /// The LIDs: one for each end port.
     pub lids: Lids,
 }
 
@@ -46,7 +46,7 @@ pub fn set(fabric: &mut Fabric, at: PortRef, state: PortState) {
 }
 
 impl Bench {
-    /// What an engine makes of it on one lane; `None` if it cannot.
+    /// Returns the tables of an engine for this fabric on one lane; `None` if the engine cannot route it.
     pub fn route(&self, engine: Engine, previous: Option<&Tables>, par: Par) -> Option<Tables> {
         let options = Options {
             previous: previous.cloned().map(Into::into),
@@ -57,12 +57,12 @@ impl Bench {
         routed.ok().map(|routed| routed.tables)
     }
 
-    /// True if a port is a switch's.
+    /// True if a port belongs to a switch.
     pub fn is_between(&self, at: PortRef) -> bool {
         self.fabric.switch_index(at.node).is_some()
     }
 
-    /// These tables are in force.
+    /// Returns these tables as known contents of the switches.
     pub fn installed(&self, tables: &Tables) -> Installed {
         let mut installed = Installed::unknown(tables.switches());
         for switch in tables.switch_indices() {
@@ -73,7 +73,7 @@ impl Bench {
         installed
     }
 
-    /// These tables are wanted.
+    /// Returns a plan with these tables.
     pub fn plan(&self, tables: Tables) -> Plan {
         let switches = self.fabric.switches().iter();
         let settings = switches.map(|&node| self.fabric.node(node).switch_settings);

@@ -26,7 +26,7 @@ pub struct Bench {
     pub warm: Option<Box<Warm>>,
     /// Backups computed before.
     pub backups: Vec<Arc<Backups>>,
-    /// Packets that may be in flight by earlier tables.
+    /// Packets that may be in flight after earlier tables forwarded them.
     pub past: Option<Arc<UnderWay>>,
 }
 
@@ -96,7 +96,7 @@ impl Bench {
         }
     }
 
-    /// What tasks start from.
+    /// Returns the state that tasks start from.
     pub fn basis(&self) -> Basis {
         Basis {
             under_way: self.past.clone(),
@@ -104,7 +104,7 @@ impl Bench {
         }
     }
 
-    /// From now on packets of all earlier repairs may still be in flight.
+    /// Records the old entries of a repair: from now on packets of all earlier repairs may still be in flight.
     pub fn remember(&mut self, before: &Installed, changes: &ChangeSet) {
         let mut past = self.past.as_deref().cloned().unwrap_or_default();
         let fabric = &self.inventory.fabric;
@@ -166,7 +166,7 @@ impl Bench {
     }
 }
 
-/// A job of some task.
+/// Returns a job with this task.
 pub fn job(task: Task) -> Job {
     let id = JobId::default();
     Job { id, task }
@@ -195,7 +195,7 @@ fn apply(fabric: &mut Fabric, installed: &mut Installed, changes: &ChangeSet) {
     }
 }
 
-/// Agents without routes: nothing is sent.
+/// Returns an inventory without directed routes to its agents: nothing is sent to them.
 pub fn inventory(fabric: Fabric) -> Arc<Inventory> {
     let agent = |_| Agent {
         route: DirectedRoute::LOCAL,
@@ -215,7 +215,7 @@ pub fn inventory(fabric: Fabric) -> Arc<Inventory> {
     })
 }
 
-/// Links between switches that are up, by one end.
+/// Returns the links between switches that are up, each by one end.
 pub fn between_switches(fabric: &Fabric) -> Vec<PortRef> {
     let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
     let links = fabric.links().filter(|link| fabric.link_is_up(link.a));

@@ -157,7 +157,7 @@ impl Blocks {
         self.strays.iter().map(|(block, rule)| (*block, *rule))
     }
 
-    /// Returns the switches with such blocks: lied about, or with contents that no manager knows.
+    /// Returns the switches with blocks that they acknowledged but do not hold, or that no manager knows.
     pub fn switches(&self) -> impl Iterator<Item = NodeIdx> {
         self.lies.keys().chain(self.strays.keys()).map(|(node, _)| *node)
     }

@@ -99,7 +99,8 @@ impl MovedCables {
     }
 }
 
-/// Time until a switch repeats a trap that was not repressed: SubnetTimeOut, and the trap's time to the manager.
+/// Returns the time until the manager gets the repeat of a trap that was not repressed: SubnetTimeOut of the switch,
+/// and the trap's time to the manager.
 fn repeats_after(chassis: &Chassis, node: NodeIdx) -> Duration {
     let own = chassis.port_at(node, 0).map(|own| chassis.port(own).settings());
     let exponent = own.map_or(18, |settings| settings.subnet_timeout).min(31);
@@ -158,7 +159,8 @@ mod tests {
         PortNum::new(n).unwrap()
     }
 
-    /// A host at a switch; port 2 of that switch leads to the second of two other switches, or to the third.
+    /// Returns a host, a switch with the host at port 1, and two further switches. Port 2 of the first switch leads to
+    /// the switch at position `to`.
     fn fabric(to: usize) -> Fabric {
         let mut b = FabricBuilder::new();
         let host = b.add(Node::new(NodeKind::Ca, Guid(1), 1, "h"));

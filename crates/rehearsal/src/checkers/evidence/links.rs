@@ -147,7 +147,7 @@ pub(in crate::checkers) mod tests {
         PortNum::new(n).unwrap()
     }
 
-    /// A host, and two switches in a row: port 1 leads back, port 2 on.
+    /// Returns a host and two switches in a row: port 1 of a switch leads towards the host, port 2 away from it.
     pub fn row() -> Fabric {
         let mut b = FabricBuilder::new();
         let host = b.add(Node::new(NodeKind::Ca, Guid(1), 1, "h"));

@@ -1,5 +1,5 @@
-//! Managers with Sets that agents executed, and the times. A manager that has not swept since does not know the other's
-//! Sets.
+//! Records which managers sent the Sets that agents executed, and when. A manager that has not swept since does not
+//! know the Sets of another manager.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::manager::ManagerId;
 pub(in crate::checkers) struct Setters {
     /// When an agent last executed a Set of each manager.
     last_set: BTreeMap<ManagerId, Time>,
-    /// The manager that sent the last taken Set, and when that last changed to another manager.
+    /// The manager that sent the last Set which an agent executed, and the time when this last became another manager.
     master: Option<ManagerId>,
     master_changed: Option<Time>,
     /// When an agent last executed a Set that an earlier process of its manager had sent.
@@ -20,7 +20,7 @@ pub(in crate::checkers) struct Setters {
 }
 
 impl Setters {
-    /// Called when a Set of a manager was taken.
+    /// Records that an agent executed a Set of a manager.
     pub fn note(&mut self, now: Time, manager: ManagerId) {
         self.last_set.insert(manager, now);
         let before = self.master.replace(manager);
@@ -45,7 +45,7 @@ impl Setters {
         self.bequeathed
     }
 
-    /// Returns when Sets of another manager were last taken for the first time.
+    /// Returns when the sender of the executed Sets last became another manager.
     pub const fn master_changed(&self) -> Option<Time> {
         self.master_changed
     }

@@ -183,9 +183,9 @@ impl LidBook {
         left.push((moved.before, now));
     }
 
-    /// True if a port that came back without its LIDs could not get them again. Another port held some of them when the
-    /// manager swept, or had held them so recently (`drain`) that packets to it could still be in flight. The order of
-    /// Sets to different agents is not considered.
+    /// True if a port that came back without its LIDs could not get them again, because another port held some of them
+    /// when the manager swept. Also true if another port had held some so recently (`drain`) that packets to it could
+    /// still be in flight. The order of Sets to different agents is not considered.
     pub fn was_held_by_another(&self, moved: &Moved, looked_at: Option<Time>, drain: Duration) -> bool {
         let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
         let of_others = self.left.iter().filter(|(guid, _)| **guid != moved.guid);
@@ -207,7 +207,8 @@ impl LidBook {
         !moved.kept && others.any(|(guid, range)| overlaps(range) && had_it(guid))
     }
 
-    /// Returns the rule that excuses other LIDs of a port, if there is one.
+    /// Returns the rule that excuses other LIDs of a port, if there is one. `knew`: the manager could know the port's
+    /// former LIDs.
     pub fn excuse(&mut self, chassis: &Chassis, moved: &Moved, knew: bool) -> Option<Rule> {
         if self.cloned.contains(&moved.guid) {
             return Some(Rule::ClonedGuid);
@@ -256,7 +257,7 @@ mod tests {
     #[derive(Clone, Copy)]
     enum Step {
         Gets(u64, u16),
-        /// A block of LIDs, by its LMC.
+        /// The port with a GUID gets as many LIDs as an LMC says, from a base LID on.
         GetsBlock(u64, u16, u8),
         /// The node shows the GUID of another node.
         Shows(u64, u64),

@@ -24,7 +24,7 @@ use super::taken::Taken;
 use crate::Violation;
 use crate::manager::{Manager, ManagerId};
 
-/// LIDs of all ports.
+/// Checks that ports keep their LIDs. Its state: the LIDs that each port has held.
 #[derive(Debug)]
 pub(super) struct LidsStay {
     /// LIDs that ports hold.
@@ -203,7 +203,8 @@ fn unique_outside(
     })
 }
 
-/// Longest time in flight of a packet that passes every switch: the sum of the lifetimes of all switches.
+/// Returns the longest time that a packet can be in flight if it passes every switch: the sum of the lifetimes of all
+/// switches.
 fn drain(chassis: &Chassis) -> Duration {
     let switches = chassis
         .fabric()

@@ -14,7 +14,7 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Circle {
     /// The channels, first to last.
     pub channels: Vec<u32>,
-    /// The ghosts in it, if any. With ghosts, the cycle includes packets in flight by old entries.
+    /// The ghosts in the cycle, if any. With ghosts, packets that old entries forwarded take part in the cycle.
     pub ghosts: Vec<Ghost>,
 }
 

@@ -3,7 +3,7 @@
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::NodeIdx;
 
-/// Switches as bits.
+/// A set of switches: bit `n` is the switch at position `n`.
 pub(super) type Switches = u64;
 
 /// The most switches that are watched: a bit each.
@@ -43,7 +43,7 @@ impl Layout {
         self.stride
     }
 
-    /// Number of port numbers.
+    /// Returns how many port numbers there are.
     pub const fn ports(&self) -> usize {
         self.switches.len() * self.stride
     }

@@ -28,7 +28,7 @@ pub(super) struct Relinked {
     pub is_elsewhere: bool,
 }
 
-/// Ports by number.
+/// The peers of switch ports, by port number.
 #[derive(Clone, Debug)]
 pub(super) struct Links {
     far: Vec<Far>,
@@ -82,12 +82,12 @@ impl Links {
         self.with_hosts
     }
 
-    /// The far end of a port.
+    /// Returns the far end of a port.
     pub fn far(&self, port: usize) -> Far {
         self.far.get(port).copied().unwrap_or_default()
     }
 
-    /// The switch at the far end of a port.
+    /// Returns the position of the switch at the far end of a port; `None` if no switch is there.
     pub fn end(&self, port: u32) -> Option<u8> {
         match self.far(port as usize) {
             Far::Switch(switch, _) => Some(switch),

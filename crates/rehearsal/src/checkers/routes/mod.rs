@@ -1,4 +1,4 @@
-//! Routes: no Set closes a forwarding loop or a cycle of channels, or takes a route away.
+//! Checks that no Set closes a forwarding loop or a cycle of channels, or takes a route away.
 
 mod channels;
 mod delta;
@@ -255,7 +255,8 @@ impl RoutesStay {
         Ok(())
     }
 
-    /// Packets from all these switches reach a live port, if it has a LID and, on a host, its link is ACTIVE.
+    /// Fails if packets from one of these switches do not reach a live port. A port without a LID, and a host port with
+    /// a link that is not ACTIVE, need not be reached.
     fn reached_from(&self, chassis: &Chassis, port: PortIdx, switches: Switches) -> Result<(), Violation> {
         let node = chassis.wire(port).node();
         let range = chassis.port(port).settings().lids;

@@ -11,7 +11,7 @@ use crate::checkers::seen::Scene;
 use crate::clients::served::Question;
 use crate::manager::ManagerId;
 
-/// ClassPortInfo.RespTimeValue 18 of the administrator.
+/// Longest time in which an administrator answers: that of its ClassPortInfo.RespTimeValue, 18.
 const ANSWER_MAX: Duration = Duration::from_millis(1_074);
 
 /// Requests without an answer, each with its time of arrival; the oldest first.

@@ -1,4 +1,4 @@
-//! A packet to a multicast group arrives once at each member, and at no other port.
+//! Checks that a packet to a multicast group arrives once at each member, and at no other port.
 
 use selvedge_chassis::PortIdx;
 use selvedge_routing::{Capability, Engine};

@@ -1,4 +1,4 @@
-//! Hosts are served: administrators answer each request in time, and the answers stay true.
+//! Checks that hosts are served: administrators answer each request in time, and the answers stay true.
 
 mod answers;
 mod copies;

@@ -6,7 +6,7 @@ use super::Hosts;
 use crate::Violation;
 use crate::clients::host::What;
 
-/// Traps of subnet administration: a port came, a port went. Source: IBA vol 1 §14.2.5.1.
+/// Numbers of the traps of subnet administration which report that a port came, or went. Source: IBA vol 1 §14.2.5.1.
 const CAME: u64 = 64;
 const WENT: u64 = 65;
 

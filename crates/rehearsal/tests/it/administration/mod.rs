@@ -39,7 +39,7 @@ const DEFECT_SEEDS: u64 = 20;
 /// The violation that was found.
 type Wrong = Box<RehearsalError>;
 
-/// One run; `SELVEDGE_SEED` prints the events of that seed.
+/// Runs one seed. `SELVEDGE_SEED` prints the events of the seed that it names.
 fn run(seed: u64, defect: Option<DeskDefect>) -> Result<(), Wrong> {
     let mut stage = Stage::new(seed, defect);
     let result = disturb(&mut stage);

@@ -119,7 +119,7 @@ impl Stage {
         Ok(())
     }
 
-    /// A fault happens, or is mended.
+    /// Lets a random fault happen, or mends one.
     pub fn happen(&mut self) {
         let below = |rng: &mut Rng, count: usize| rng.below(count as u64) as usize;
         let links: Vec<_> = self.fabric.links().collect();
@@ -146,7 +146,7 @@ impl Stage {
         }
     }
 
-    /// Everything works again.
+    /// Mends all faults, and starts managers that do not run.
     pub fn mend(&mut self) {
         for node in self.fabric.nodes().indices() {
             let name = self.fabric.node(node).description.clone();
@@ -164,7 +164,7 @@ impl Stage {
         }
     }
 
-    /// The links to other switches of the switch of some host, where no manager sits.
+    /// Returns the links that lead from a leaf switch to other switches. The leaf has hosts, but none with a manager.
     pub fn uplinks_of_a_leaf(&self) -> Vec<String> {
         let leaf_of = |host: NodeIdx| {
             let (port, _) = self.fabric.node(host).external_ports().next().unwrap();
@@ -189,7 +189,7 @@ impl Stage {
         uplinks.map(|link| self.fabric.port_name(link.a)).collect()
     }
 
-    /// All is well, for the fabric and for each host.
+    /// Returns true if all is well, for the fabric and for each host.
     fn is_well(&self) -> bool {
         let masters = self.managers.iter().filter(|&&id| {
             let view = self.world.view(id);

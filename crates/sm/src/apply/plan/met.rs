@@ -13,7 +13,7 @@ use super::PlanSets;
 type Block = [u8; BLOCK_LIDS];
 
 impl PlanSets {
-    /// Records that a block was or may have been written: packets may be in flight by its earlier contents.
+    /// Records that a block was or may have been written: packets that its earlier contents forwarded may be in flight.
     pub(super) fn note_taken(&mut self, (node, block): (NodeIdx, u16), data: &[u8; BLOCK_LIDS]) {
         if !self.traffic.may_be_live {
             return;
@@ -43,8 +43,8 @@ impl PlanSets {
         }
     }
 
-    /// LinearFDBTop of a switch was lowered, or may have been lowered. Entries above it drop packets from now on, also
-    /// entries that are written above it later.
+    /// Records that LinearFDBTop of a switch was or may have been lowered. Entries above it drop packets from now on,
+    /// also entries that are written above it later.
     pub(super) fn note_lowered(&mut self, node: NodeIdx, top: u16) {
         let before = self.fabric.node(node).switch_settings.linear_top;
         let (Some(switch), true) = (self.fabric.switch_index(node), self.traffic.may_be_live && top < before) else {
@@ -107,7 +107,8 @@ mod tests {
     use crate::apply::{Apply, Wait};
     use crate::made::{FIRST, guid, outcome};
 
-    /// An application of a changed outcome, before its first Set, with the record of its packets in flight.
+    /// Begins to apply a plan that `change` has changed. Returns the work before its first Set, and the state after it
+    /// for the record of packets in flight.
     fn begun(change: impl Fn(&mut Outcome)) -> (Apply, After) {
         let mut outcome = outcome();
         change(Arc::get_mut(&mut outcome).unwrap());

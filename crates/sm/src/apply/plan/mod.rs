@@ -52,12 +52,12 @@ pub struct PlanSets {
     declined: BTreeMap<PortRef, Declined>,
 }
 
-/// Packets that may be in flight by replaced entries.
+/// Packets that may be in flight after replaced entries have forwarded them.
 #[derive(Debug)]
 pub struct Traffic {
-    /// Tables that have changed since the last wait, and the steps since.
+    /// The tables that were changed since the last wait, step by step.
     pub taken: Taken,
-    /// Tables that were sent, and may be taken at any time to come.
+    /// Tables that were sent and not acknowledged: a switch may still execute such a Set at any time.
     pub unanswered: Unanswered,
     /// True if a wait for packets in flight has ended: no packet from before the wait is left.
     pub has_drained: bool,
@@ -86,7 +86,7 @@ pub struct Applied {
     pub declined: BTreeMap<PortRef, Declined>,
     /// The pause during which the plan was interrupted, if any.
     pub wait: Option<Wait>,
-    /// Packets that may be in flight by replaced entries.
+    /// Packets that may be in flight after replaced entries have forwarded them.
     pub traffic: Traffic,
 }
 
@@ -257,7 +257,7 @@ impl Work for PlanSets {
         false
     }
 
-    /// Called when a request was left out: the contents of its agent stay as they are known.
+    /// Called when a request was left out: the record of its agent's contents stays unchanged.
     fn left_out(&mut self, id: SetId) {
         let outcome = Arc::clone(&self.outcome);
         self.note_failed(&outcome.changes.value().phases[id.phase].ops[id.op], false);

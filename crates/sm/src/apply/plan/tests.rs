@@ -1,4 +1,5 @@
-//! A plan for the row is applied, without a manager: each Set is acknowledged, or ends as the test requires.
+//! Applies a plan without a manager: each Set is acknowledged, or ends as the test requires. The fabric is the row of
+//! `selvedge_planner::made`: host, two switches, host.
 
 use selvedge_planner::{Basis, Job, JobId, PlanFabric, Task};
 use selvedge_sim::Par;
@@ -16,11 +17,12 @@ enum Fate {
     Refused,
     NotAnswered,
     LeftOut,
-    /// The port answers as asked, but that it is in this state.
+    /// The port acknowledges the settings, but reports this state.
     In(PortState),
 }
 
-/// The row with all links in a state. All switches send all packets by port 1.
+/// Begins to apply a plan to the row, with all links in this state. Before the plan, the switches forward all packets
+/// by port 1.
 fn begun(state: PortState) -> Apply {
     let mut found = row();
     let ports = found.iter_mut().flat_map(|node| &mut node.ports);
@@ -51,7 +53,7 @@ fn give(apply: &mut Apply, input: In<'_>) -> (Vec<Effect>, Option<(SetId, Reques
     (effects, request)
 }
 
-/// Asks for a request when none can be sent: there is no effect either.
+/// Offers room for a request when none can be sent. Returns true if there is neither a request nor an effect.
 fn gives_nothing(apply: &mut Apply) -> bool {
     let (effects, request) = give(apply, In::Room);
     effects.is_empty() && request.is_none()

@@ -25,14 +25,14 @@ fn of(known: &[usize]) -> Installed {
     installed
 }
 
-/// The row with its link between switches in this state.
+/// Returns the row (host, two switches, host) with the link between its switches in this state.
 fn row_in(state: PortState) -> Arc<Inventory> {
     let mut found = row();
     found[FIRST].ports[2].info = Some(info(state));
     Arc::new(inventory(found))
 }
 
-/// Jobs that were handed out.
+/// Returns the jobs among these outputs.
 fn jobs(out: Vec<Output>) -> Vec<Job> {
     let job = |output| match output {
         Output::Compute(job) => Some(*job),
@@ -41,7 +41,7 @@ fn jobs(out: Vec<Output>) -> Vec<Job> {
     out.into_iter().filter_map(job).collect()
 }
 
-/// A plan in force, with tables as the manager believes them to be.
+/// Returns a plan in force on the row. The manager believes that the switches hold its tables.
 fn in_force(plan: &Arc<Plan>, inventory: &Arc<Inventory>) -> InForce {
     InForce::made(Plan::clone(plan), Some(Arc::clone(inventory)), of(&[0, 1]))
 }
@@ -53,7 +53,8 @@ fn take_sweep(sm: &mut Sm) -> Option<SweepReason> {
     due
 }
 
-/// A master with a plan for the row in force, and with tables as it believes them to be.
+/// Returns a master with a plan for the row in force. The master believes that the switches hold the tables of the
+/// plan.
 fn planned() -> (Sm, Arc<Inventory>) {
     let (mut sm, inventory) = (master(), row_in(PortState::Active));
     let mut out = Vec::new();
@@ -117,7 +118,8 @@ fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
     check(false, true, &[], (1, [1, 1]));
 }
 
-/// What a sweep finds if nothing has changed: tables reach as far as the plan's, and their manager is this one.
+/// Returns the inventory of a sweep if nothing has changed since the plan: LinearFDBTop of each switch is that of the
+/// plan.
 fn as_planned(sm: &Sm, inventory: &Inventory) -> Arc<Inventory> {
     let mut found = inventory.clone();
     let top = sm.in_force.plan().unwrap().tables.top().0;
@@ -132,7 +134,7 @@ fn as_planned(sm: &Sm, inventory: &Inventory) -> Arc<Inventory> {
     Arc::new(found)
 }
 
-/// A node that shows the GUID of the manager's node may run a manager as well.
+/// A second node shows the GUID of the manager's node. It may run a manager, so all tables are read again.
 #[test]
 fn after_a_double_of_its_own_all_tables_are_read() {
     // GUIDs seen twice in this sweep, and in the one before.
@@ -220,7 +222,8 @@ fn a_lid_by_which_a_port_is_not_known_is_read_twice() {
     check(4100, 1);
 }
 
-/// The row, with the ports of its second switch in this state, and LinearFDBTop of both as a plan has set it.
+/// Returns the row with the ports of its second switch in this state. LinearFDBTop of both switches is that of the plan
+/// in force.
 fn second_in(state: PortState, sm: &Sm) -> Inventory {
     let mut found = row();
     let top = sm.in_force.plan().unwrap().tables.top();

@@ -1,4 +1,4 @@
-//! Stored LIDs after ports have taken them.
+//! Tests which LIDs are stored after ports have taken the LIDs of a plan.
 
 use selvedge_plan::Policy;
 use selvedge_types::Lmc;

@@ -6,7 +6,7 @@ use selvedge_types::Lmc;
 use super::*;
 use crate::milestone::Committed;
 
-/// A policy that no plan can be made with.
+/// Returns a policy with which no plan can be made.
 fn hopeless(lmc: u8) -> Arc<Policy> {
     Arc::new(Policy {
         engines: vec![EngineName("none".to_owned())],
@@ -43,7 +43,7 @@ impl Bench {
         }
     }
 
-    /// Why changes were rolled back, with the engine in force then.
+    /// Returns the reason of each rollback, with the engine that was in force after it.
     fn rolled_back(&self) -> Vec<(&str, &str)> {
         let mut all = Vec::new();
         for milestone in &self.milestones {
@@ -295,8 +295,8 @@ fn a_change_of_one_setting_keeps_what_was_proposed_before() {
     assert_eq!((bench.sm.wanted_policy(), wanted.lmc.get()), (wanted, 1));
 }
 
-/// The engine of the policy in force can make no plan any more, as `minhop` where found tables were kept so far: the
-/// plan in force stays, and each sweep tries again.
+/// The engine of the policy in force can no longer make a plan: `minhop`, where the tables found at the start were kept
+/// so far. The plan in force stays, and each sweep tries again.
 #[test]
 fn the_plan_in_force_stays_where_its_policy_makes_no_other() {
     let mut bench = Bench::at_rest();

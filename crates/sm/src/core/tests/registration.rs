@@ -30,7 +30,8 @@ fn hosts_are_asked_to_register_again_once() {
 }
 
 /// Another manager became master after the sweep that the plan was made for: hosts may have registered with it before
-/// the plan's Sets named this manager again. If a later election has found no other manager, they have not.
+/// the plan's Sets named this manager again. If a later election finds no other manager, no host has done so, and none
+/// is asked.
 #[test]
 fn hosts_written_to_beside_another_master_are_asked() {
     let check = |has_looked: bool, want: bool| {

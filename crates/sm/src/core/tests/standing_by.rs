@@ -2,12 +2,13 @@
 
 use super::*;
 
-/// The manager at the far host is master.
+/// Returns a bench in which the manager on the far host is master, and this manager stands by.
 pub(super) fn standing_by() -> Bench {
     standing_by_of([0, 0], PersistentState::default())
 }
 
-/// The same, where the hosts hold these LIDs and an earlier process has stored this state.
+/// Returns the bench of `standing_by`, with hosts that hold these LIDs and with the state that an earlier process has
+/// stored.
 fn standing_by_of(lids: [u16; 2], state: PersistentState) -> Bench {
     let mut bench = Bench::with_state(Mode::Manage, state);
     for (host, lid) in bench.hosts.iter_mut().zip(lids) {
@@ -78,7 +79,8 @@ fn a_silent_administrator_is_believed_dead_if_its_manager_is() {
     check(true, false);
 }
 
-/// The master falls silent because the standby's own link is down: it may live, and hosts may register with it.
+/// The master falls silent because the standby's own link is down. The master may still run, and hosts may register
+/// with it, so hosts are asked to register again.
 #[test]
 fn a_standby_whose_link_was_down_asks_hosts() {
     let take_over = |was_down: bool| {
@@ -106,8 +108,8 @@ fn a_standby_whose_link_was_down_asks_hosts() {
     assert!(!take_over(false));
 }
 
-/// Both hosts may be killed, and ports may be off when this manager sweeps again. It still knows the LIDs that they had
-/// under the master.
+/// Both hosts may be killed, and ports may be off when this manager sweeps again. It still knows the LIDs that ports
+/// had under the master.
 #[test]
 fn the_lids_of_the_master_are_stored() {
     let single = |lid: u16| LidRange::single(Lid(lid));

@@ -1,4 +1,4 @@
-//! What a manager stores, and what it does not send before.
+//! Tests what a manager stores, and which Sets it does not send before that is stored.
 
 use super::*;
 

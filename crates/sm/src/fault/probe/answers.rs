@@ -15,7 +15,7 @@ const LATE_AFTER: Duration = Duration::from_micros(500);
 /// Which ports have been asked, and which have answered.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// Ports that have answered, or with a request that failed.
+    /// Ports that have answered, and ports to which a request failed.
     known: BTreeSet<PortRef>,
     /// Ports that were asked and have not answered, and since when.
     open: BTreeMap<PortRef, Time>,
@@ -23,7 +23,7 @@ pub(super) struct Answers {
     slowest: Duration,
     /// Switches that answered anything.
     heard: BTreeSet<NodeIdx>,
-    /// Number of ports without an answer.
+    /// Number of ports that did not answer although no known fault explains this.
     silent: usize,
 }
 
@@ -33,7 +33,7 @@ impl Answers {
         self.open.insert(at, now);
     }
 
-    /// The request to a port has ended. Returns true if it is the first one.
+    /// Handles the end of a request to a port. Returns true if no earlier request to this port has ended.
     pub(super) fn end(&mut self, at: PortRef, is_answered: bool, now: Time) -> bool {
         let asked = self.open.remove(&at);
         if let Some(asked) = asked.filter(|_| is_answered) {
@@ -47,7 +47,7 @@ impl Answers {
         self.silent += 1;
     }
 
-    /// Records an answer of a switch. Returns true if it is the first one.
+    /// Records an answer of a switch. Returns true if the switch had not answered before.
     pub(super) fn hear(&mut self, node: NodeIdx) -> bool {
         self.heard.insert(node)
     }
@@ -69,7 +69,7 @@ impl Answers {
         self.heard.contains(&node)
     }
 
-    /// Returns true if no agent is missed.
+    /// Returns true if no port lacks an answer, except where a known fault explains it.
     pub(super) const fn are_complete(&self) -> bool {
         self.silent == 0
     }

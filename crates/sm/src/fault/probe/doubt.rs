@@ -15,7 +15,7 @@ use super::Probe;
 #[derive(Debug, Default)]
 pub(super) struct Doubts {
     doubted: BTreeSet<NodeIdx>,
-    /// Routes around them and around lost links, if an agent had to be asked by such a route.
+    /// Directed routes around doubted switches and lost links, once an agent had to be asked by such a route.
     ways: Option<IdxVec<NodeIdx, Option<DirectedRoute>>>,
 }
 

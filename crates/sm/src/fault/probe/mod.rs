@@ -34,7 +34,7 @@ use returns::Returns;
 pub enum Behind {
     /// NodeInfo of the node.
     Node,
-    /// The port.
+    /// PortInfo of the port.
     Port,
     /// P_KeyTable of the port, if it belongs to a host.
     PKeys,
@@ -124,9 +124,9 @@ pub enum Effect {
         what: Behind,
         /// The attribute to request.
         attribute: AttributeId,
-        /// And modifier.
+        /// The attribute modifier.
         modifier: u32,
-        /// The manager.
+        /// The directed route to the agent.
         route: DirectedRoute,
     },
     /// Only switches that are gone have not answered, so the probe is over.

@@ -31,7 +31,7 @@ enum Pace {
     Likely(Option<Time>),
 }
 
-/// The order in which ports are asked, and the times.
+/// The order in which ports are asked, and the times from which more ports may be asked.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     /// Which ports may be asked now.
@@ -259,7 +259,7 @@ mod tests {
         Time::from_micros(us)
     }
 
-    /// A probe of the row that begins with a trap of one switch.
+    /// Returns a probe of the row that begins with a trap of the switch at position `by`.
     fn begun(by: usize, reason: SweepReason) -> (Arc<Inventory>, Probe) {
         let inventory = Arc::new(inventory(row()));
         let start = Start {
@@ -285,7 +285,7 @@ mod tests {
         probe.handle(at(0), In::Suspected(more), &mut Vec::new());
     }
 
-    /// The ports asked at a time, as positions and port numbers.
+    /// Returns the ports that the probe asks at this time: the position of each node, and the port number.
     fn asked(probe: &mut Probe, now: Time) -> Vec<(usize, u8)> {
         let mut effects = Vec::new();
         let room = In::Room {

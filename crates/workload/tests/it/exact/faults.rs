@@ -1,4 +1,4 @@
-//! Changes while packets move.
+//! Links that change, and tables that are written, while packets move.
 
 use selvedge_dataplane::{Change, LinkRate, Speed, Timed};
 use selvedge_types::Lid;

@@ -1,4 +1,4 @@
-//! Fabrics, routes, traffic: one place where the simulator is called.
+//! Helpers for these tests: fabrics, routes and traffic. Only this file calls the simulator.
 
 use selvedge_dataplane::{
     EventLog, Host, Message, Network, Ps, Results, Settings, Simulation, Timed, Workload, header,
@@ -89,12 +89,12 @@ impl Lab {
         PortRef { node, port }
     }
 
-    /// A pattern at a pace.
+    /// Runs a pattern at a pace, with seed 1.
     pub fn run(&self, pattern: &str, arrivals: &str, load: f64) -> Found {
         self.run_seed(pattern, arrivals, load, 1)
     }
 
-    /// The same with a seed.
+    /// Runs a pattern at a pace, with this seed.
     pub fn run_seed(&self, pattern: &str, arrivals: &str, load: f64, seed: u64) -> Found {
         let pattern: Pattern = pattern.parse().unwrap();
         let arrivals: Arrivals = arrivals.parse().unwrap();
@@ -129,7 +129,7 @@ impl Lab {
         }
     }
 
-    /// The first events of a simulation.
+    /// Returns the first events of a simulation, at most this number.
     pub fn events(&self, traffic: impl Workload, most: usize) -> EventLog {
         let sl_to_vl = SlToVl::modulo(self.settings.vls);
         let network = self.network(&sl_to_vl);

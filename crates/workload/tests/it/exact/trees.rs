@@ -1,4 +1,4 @@
-//! Fat trees.
+//! Results on fat trees that other simulators or proofs also have.
 
 use selvedge_dataplane::Queueing;
 
