@@ -480,6 +480,8 @@ impl Key {
         telemetry_keys::TIMEOUT,
         telemetry_keys::RETRIES,
         telemetry_keys::METRICS_LISTEN,
+        telemetry_keys::GUILBAULTS,
+        telemetry_keys::REMOTE_WRITE,
         path!(
             "socket",
             socket,

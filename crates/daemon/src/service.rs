@@ -5,6 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use selvedge_api::{AlarmQuery, AlarmRequest, Alarms, CableQuery, Cables, Congestion, CongestionQuery, PictureQuery};
 use selvedge_api::{
     Check, CheckRequest, CounterQuery, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest,
     Forgotten, Health, Links, LocalPort, MetricSets, MetricsQuery, Nodes, OutOfService, OutOfServiceChange,
@@ -28,7 +29,7 @@ use crate::out_of_service::Roster;
 use crate::partitions::partitions;
 use crate::reload::Aside;
 use crate::shared::Shared;
-use crate::telemetry::Metrics;
+use crate::telemetry::{self, Metrics};
 use crate::worker::Note;
 
 /// The requests of front ends to a running process. Each refusal has a code.
@@ -98,6 +99,31 @@ pub trait Service: Send + Sync {
 
     /// The text of a metric set.
     fn metric_set(&self, _query: &SetQuery) -> Result<String, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// The alarms that a query asks for.
+    fn alarms(&self, _query: &AlarmQuery) -> Result<Alarms, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// Acknowledges or clears alarms.
+    fn change_alarms(&self, _request: &AlarmRequest) -> Result<Alarms, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// The links that ports wait for.
+    fn congestion(&self, _query: &CongestionQuery) -> Result<Congestion, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// The cables, the worst first.
+    fn cables(&self, _query: &CableQuery) -> Result<Cables, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// A picture of the fabric's loads, as SVG or as a Graphviz graph.
+    fn picture(&self, _query: PictureQuery) -> Result<String, Error> {
         Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
     }
 
@@ -483,7 +509,8 @@ impl Service for Manager {
     }
 
     fn metrics(&self, query: &MetricsQuery, is_open_metrics: bool) -> Result<Metrics, Error> {
-        self.shared.telemetry.metrics(query, is_open_metrics)
+        let unix_ns = self.shared.clock.unix_ns();
+        self.shared.telemetry.metrics(query, is_open_metrics, unix_ns)
     }
 
     fn metric_sets(&self) -> Result<MetricSets, Error> {
@@ -492,6 +519,26 @@ impl Service for Manager {
 
     fn metric_set(&self, query: &SetQuery) -> Result<String, Error> {
         self.shared.telemetry.set(query)
+    }
+
+    fn alarms(&self, query: &AlarmQuery) -> Result<Alarms, Error> {
+        telemetry::alarms::list(&self.shared, query)
+    }
+
+    fn change_alarms(&self, request: &AlarmRequest) -> Result<Alarms, Error> {
+        telemetry::alarms::change(&self.shared, request)
+    }
+
+    fn congestion(&self, query: &CongestionQuery) -> Result<Congestion, Error> {
+        telemetry::congestion::shown(&self.shared, query)
+    }
+
+    fn cables(&self, query: &CableQuery) -> Result<Cables, Error> {
+        telemetry::cables::shown(&self.shared, query)
+    }
+
+    fn picture(&self, query: PictureQuery) -> Result<String, Error> {
+        telemetry::congestion::picture(&self.shared, query)
     }
 
     fn reopen_log(&self) {

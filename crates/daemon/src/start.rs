@@ -37,7 +37,7 @@ use crate::record::{Header, Recorder};
 use crate::reload::Aside;
 use crate::service::Manager;
 use crate::shared::Shared;
-use crate::telemetry::{self, Gatherer, Telemetry};
+use crate::telemetry::{self, Gatherer, RemoteWriter, Telemetry};
 use crate::worker::{Expected, Note};
 
 /// Access to the fabric.
@@ -237,6 +237,22 @@ fn administrated(settings: &Settings, found: Found, has_folder: bool, until: Unt
     }
 }
 
+/// Starts the thread that takes slots, with the consumers that are configured; `None`: nothing is sampled.
+fn gatherer(
+    has_sampler: bool,
+    shared: &Arc<Shared>,
+    settings: &Settings,
+    mut consumers: Vec<Box<dyn Consumer>>,
+) -> Result<Option<Gatherer>, DaemonError> {
+    if !has_sampler {
+        return Ok(None);
+    }
+    if let Some(url) = settings.telemetry.remote_write.clone() {
+        consumers.push(Box::new(RemoteWriter::start(Arc::clone(shared), url)?));
+    }
+    Gatherer::start(Arc::clone(shared), consumers).map(Some)
+}
+
 /// Opens the port, takes the state folder and starts the manager.
 pub fn start(options: Options) -> Result<Running, DaemonError> {
     let clock = Clock::start();
@@ -267,7 +283,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         Names::new(options.names),
         (settings.daemon.event_ring, options.log),
         (name, local),
-        Telemetry::new(sampling.clone()),
+        Telemetry::new(sampling.clone(), settings.telemetry.guilbaults),
     ));
     for doubt in doubts {
         shared.notice(&Notice::StateDoubtful(doubt));
@@ -283,12 +299,10 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     };
     let config = manager_config(options.mode, local, &settings);
     let administrated = administrated(&settings, found, folder.is_some(), options.until);
+    let gatherer = gatherer(sampling.is_some(), &shared, &settings, options.consumers)?;
     let driver = Driver::new(Parts {
-        coordinator: Coordinator::new(clock.now(), &config, Some(administrated))
-            .sampling(sampling.clone().map(Sampler::new)),
-        gatherer: sampling
-            .map(|_| Gatherer::start(Arc::clone(&shared), options.consumers))
-            .transpose()?,
+        coordinator: Coordinator::new(clock.now(), &config, Some(administrated)).sampling(sampling.map(Sampler::new)),
+        gatherer,
         sm: Sm::new(config, options.judge, state).remembering(known),
         port,
         until: options.until,

@@ -3,14 +3,21 @@
 //!
 //! ```text
 //!   desk: Coordinator ── Sampled ──► Gatherer ── slots ──► thread "telemetry" ──► Telemetry (readers)
+//!                                                                     ├─────────► Interpreter ──► Meaning (readers),
+//!                                                                     │                           events, health
 //!                                                                     └─────────► Consumer, Consumer, …
 //! ```
 //! Neither the manager nor the sampler waits for that thread. If it falls behind by [`BACKLOG_MAX`] slots, slots are
 //! dropped and counted.
 
+pub(crate) mod alarms;
+pub(crate) mod cables;
+pub(crate) mod congestion;
 mod counters;
 mod gather;
+mod meaning;
 mod metrics;
+mod remote_write;
 mod reports;
 mod sets;
 mod shown;
@@ -24,6 +31,7 @@ use selvedge_telemetry::{Config, Ends, Group, SamplingClass, Triage};
 
 pub(crate) use self::gather::Gatherer;
 pub use self::metrics::Metrics;
+pub(crate) use self::remote_write::RemoteWriter;
 pub use self::state::{Snapshot, Telemetry};
 pub(crate) use self::survey::{Surveyor, surveyor};
 
