@@ -42,8 +42,9 @@ pub(crate) fn read_all(text: &str, path: &Path) -> Read {
     let mut read = Read::over(Settings::default());
     Source { text, path }.read(&mut read);
     let folder = path.parent().unwrap_or(Path::new(""));
-    let daemon = &mut read.settings.daemon;
+    let Settings { daemon, history, .. } = &mut read.settings;
     let paths = [
+        &mut history.folder,
         &mut daemon.socket,
         &mut daemon.state_dir,
         &mut daemon.log_file,

@@ -20,6 +20,8 @@ pub struct Settings {
     pub administrator: AdministratorOptions,
     /// Sampling of counters.
     pub telemetry: TelemetryOptions,
+    /// Storing of sampled counters.
+    pub history: HistoryOptions,
     /// Settings of the process.
     pub daemon: DaemonOptions,
 }
@@ -169,6 +171,39 @@ impl Default for TelemetryOptions {
             metrics_listen: None,
             guilbaults: false,
             remote_write: None,
+        }
+    }
+}
+
+/// Storing of sampled counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryOptions {
+    /// True if counters are stored, given a folder.
+    pub enabled: bool,
+    /// The folder; `None`: `history` in the state folder.
+    pub folder: Option<PathBuf>,
+    /// The first sample of each interval of this length is stored.
+    pub interval: Duration,
+    /// How long it is kept.
+    pub keep: Duration,
+    /// Room for files of counters.
+    pub bytes_max: u64,
+    /// Memory for every sample of the last hour.
+    pub window_bytes_max: u64,
+    /// Name of the fabric; `None`: the port GUID of the manager.
+    pub fabric: Option<String>,
+}
+
+impl Default for HistoryOptions {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            folder: None,
+            interval: Duration::from_secs(30),
+            keep: Duration::from_secs(14 * 86_400),
+            bytes_max: 64 << 30,
+            window_bytes_max: 512 << 20,
+            fabric: None,
         }
     }
 }

@@ -25,6 +25,8 @@ struct State {
     not_stored: Vec<NotStored>,
     deviations: Arc<Vec<Deviation>>,
     alarms: Arc<Vec<Alarm>>,
+    /// Why counters or events are not stored.
+    history_stopped: Option<Arc<str>>,
     /// The reason why the manager's own port is not open.
     port_gone: Option<Arc<str>>,
     watch: Watch,
@@ -63,6 +65,11 @@ impl HealthDesk {
         self.change(now, |state| state.port_gone = why.map(Arc::from))
     }
 
+    /// Takes the reason why counters or events are not stored; `None` if they are.
+    pub(crate) fn take_history_stopped(&self, now: Time, why: Option<String>) -> Vec<News> {
+        self.change(now, |state| state.history_stopped = why.map(Arc::from))
+    }
+
     /// Returns the last health.
     pub(crate) fn health(&self) -> Arc<Health> {
         Arc::clone(self.lock().watch.health())
@@ -73,6 +80,7 @@ impl HealthDesk {
         change(&mut state);
         let facts = Facts {
             not_stored: state.not_stored.clone(),
+            history_stopped: state.history_stopped.clone(),
             deviations: Arc::clone(&state.deviations),
             alarms: Arc::clone(&state.alarms),
             own_port_down: state.port_gone.clone().or_else(|| state.manager.own_port_down.clone()),

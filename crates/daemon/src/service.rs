@@ -5,12 +5,13 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use selvedge_api::{AlarmQuery, AlarmRequest, Alarms, CableQuery, Cables, Congestion, CongestionQuery, PictureQuery};
 use selvedge_api::{
     Check, CheckRequest, CounterQuery, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest,
     Forgotten, Health, Links, LocalPort, MetricSets, MetricsQuery, Nodes, OutOfService, OutOfServiceChange,
     OutOfServiceRequest, Partitions, Plan, PolicyChange, PolicyChanges, Ports, Progress, Rebalance, RebalanceRequest,
-    RefusedPlan, SetQuery, Status, Telemetry, TelemetryPorts, WouldSend, WouldSet, links, nodes,
+    RefusedPlan, SeriesQuery, SetQuery, SliceQuery, Status, StoredEventQuery, StoredEvents, Telemetry,
+    TelemetryHistory, TelemetryPorts, TelemetrySeries, TelemetrySlice, Topology, TopologyQuery, TopologyVersions,
+    WouldSend, WouldSet, links, nodes,
 };
 use selvedge_config::{Against, Settings, SettingsFile, Sources, Verdict, admit};
 use selvedge_fabric::Fabric;
@@ -29,11 +30,11 @@ use crate::out_of_service::Roster;
 use crate::partitions::partitions;
 use crate::reload::Aside;
 use crate::shared::Shared;
-use crate::telemetry::{self, Metrics};
+use crate::telemetry::{Metrics, TelemetryService};
 use crate::worker::Note;
 
 /// The requests of front ends to a running process. Each refusal has a code.
-pub trait Service: Send + Sync {
+pub trait Service: TelemetryService + Send + Sync {
     /// Returns the state of the manager and its subnet.
     fn status(&self) -> Result<Status, Error>;
     /// Returns the verdict, and the conditions behind it.
@@ -102,28 +103,33 @@ pub trait Service: Send + Sync {
         Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
     }
 
-    /// The alarms that a query asks for.
-    fn alarms(&self, _query: &AlarmQuery) -> Result<Alarms, Error> {
+    /// How storing of counters goes.
+    fn history(&self) -> Result<TelemetryHistory, Error> {
         Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
     }
 
-    /// Acknowledges or clears alarms.
-    fn change_alarms(&self, _request: &AlarmRequest) -> Result<Alarms, Error> {
+    /// A counter of a port over time.
+    fn history_series(&self, _query: &SeriesQuery) -> Result<TelemetrySeries, Error> {
         Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
     }
 
-    /// The links that ports wait for.
-    fn congestion(&self, _query: &CongestionQuery) -> Result<Congestion, Error> {
+    /// A counter of all ports at a time, or in a range of time.
+    fn history_ports(&self, _query: &SliceQuery) -> Result<TelemetrySlice, Error> {
         Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
     }
 
-    /// The cables, the worst first.
-    fn cables(&self, _query: &CableQuery) -> Result<Cables, Error> {
+    /// Stored events.
+    fn history_events(&self, _query: &StoredEventQuery) -> Result<StoredEvents, Error> {
         Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
     }
 
-    /// A picture of the fabric's loads, as SVG or as a Graphviz graph.
-    fn picture(&self, _query: PictureQuery) -> Result<String, Error> {
+    /// Versions of the topology.
+    fn history_topologies(&self) -> Result<TopologyVersions, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// A version of the topology.
+    fn history_topology(&self, _query: TopologyQuery) -> Result<Topology, Error> {
         Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
     }
 
@@ -198,6 +204,11 @@ impl Manager {
 
     pub(crate) fn command(&self, command: Command) -> Result<(), Error> {
         self.note(Note::Command(command))
+    }
+
+    /// Returns the present time, in milliseconds since 1970-01-01 UTC.
+    fn unix_ms(&self) -> u64 {
+        self.shared.clock.unix_ns() / 1_000_000
     }
 
     /// Sends the manager's thread a note that needs no answer.
@@ -503,9 +514,7 @@ impl Service for Manager {
     }
 
     fn counters(&self, query: &CounterQuery) -> Result<TelemetryPorts, Error> {
-        self.shared
-            .telemetry
-            .ports(query, self.shared.clock.unix_ns() / 1_000_000)
+        self.shared.telemetry.ports(query, self.unix_ms())
     }
 
     fn metrics(&self, query: &MetricsQuery, is_open_metrics: bool) -> Result<Metrics, Error> {
@@ -521,24 +530,28 @@ impl Service for Manager {
         self.shared.telemetry.set(query)
     }
 
-    fn alarms(&self, query: &AlarmQuery) -> Result<Alarms, Error> {
-        telemetry::alarms::list(&self.shared, query)
+    fn history(&self) -> Result<TelemetryHistory, Error> {
+        Ok(self.shared.telemetry.history())
     }
 
-    fn change_alarms(&self, request: &AlarmRequest) -> Result<Alarms, Error> {
-        telemetry::alarms::change(&self.shared, request)
+    fn history_series(&self, query: &SeriesQuery) -> Result<TelemetrySeries, Error> {
+        self.shared.telemetry.series(query, self.unix_ms())
     }
 
-    fn congestion(&self, query: &CongestionQuery) -> Result<Congestion, Error> {
-        telemetry::congestion::shown(&self.shared, query)
+    fn history_ports(&self, query: &SliceQuery) -> Result<TelemetrySlice, Error> {
+        self.shared.telemetry.slice(query, self.unix_ms())
     }
 
-    fn cables(&self, query: &CableQuery) -> Result<Cables, Error> {
-        telemetry::cables::shown(&self.shared, query)
+    fn history_events(&self, query: &StoredEventQuery) -> Result<StoredEvents, Error> {
+        self.shared.telemetry.stored_events(query, self.unix_ms())
     }
 
-    fn picture(&self, query: PictureQuery) -> Result<String, Error> {
-        telemetry::congestion::picture(&self.shared, query)
+    fn history_topologies(&self) -> Result<TopologyVersions, Error> {
+        self.shared.telemetry.topologies()
+    }
+
+    fn history_topology(&self, query: TopologyQuery) -> Result<Topology, Error> {
+        self.shared.telemetry.topology(query)
     }
 
     fn reopen_log(&self) {

@@ -135,6 +135,12 @@ impl Shared {
         self.report(now, self.health.take_port_gone(now, error.map(ToString::to_string)));
     }
 
+    /// Takes the reason why counters or events are not stored; `None` if they are.
+    pub(crate) fn history_stopped(&self, why: Option<String>) {
+        let now = self.clock.now();
+        self.report(now, self.health.take_history_stopped(now, why));
+    }
+
     /// Returns the health as a value.
     pub(crate) fn manager_health(&self) -> Arc<Health> {
         self.health.health()

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
@@ -14,7 +14,7 @@ use selvedge_health::Known;
 use selvedge_planner::{DefaultJudge, Judge};
 use selvedge_sm::{Config, Mode, PersistentState, Sm, View};
 use selvedge_store::{Disk, Found, StateDir, StateWarning, StoreError};
-use selvedge_telemetry::{Consumer, Sampler};
+use selvedge_telemetry::{Consumer, Sample, Sampler};
 use selvedge_transport::ibsim::IbsimServer;
 use selvedge_transport::{PortSpec, Role, open};
 use selvedge_types::Guid;
@@ -37,6 +37,7 @@ use crate::record::{Header, Recorder};
 use crate::reload::Aside;
 use crate::service::Manager;
 use crate::shared::Shared;
+use crate::telemetry::history::{self, Place};
 use crate::telemetry::{self, Gatherer, RemoteWriter, Telemetry};
 use crate::worker::{Expected, Note};
 
@@ -105,6 +106,8 @@ pub struct Options {
     pub judge: Arc<dyn Judge>,
     /// The disk of the state folder; `None` for the operating system's.
     pub disk: Option<Arc<dyn Disk>>,
+    /// The disk of stored counters; `None` for the operating system's. Another one has no events and topology versions.
+    pub history_disk: Option<Arc<dyn selvedge_history::Disk>>,
     /// Take every slot of the sampler.
     pub consumers: Vec<Box<dyn Consumer>>,
 }
@@ -126,6 +129,7 @@ impl Options {
             expected: None,
             judge: Arc::new(DefaultJudge::default()),
             disk: None,
+            history_disk: None,
             consumers: Vec::new(),
         }
     }
@@ -237,26 +241,12 @@ fn administrated(settings: &Settings, found: Found, has_folder: bool, until: Unt
     }
 }
 
-/// Starts the thread that takes slots, with the consumers that are configured; `None`: nothing is sampled.
-fn gatherer(
-    has_sampler: bool,
-    shared: &Arc<Shared>,
-    settings: &Settings,
-    mut consumers: Vec<Box<dyn Consumer>>,
-) -> Result<Option<Gatherer>, DaemonError> {
-    if !has_sampler {
-        return Ok(None);
-    }
-    if let Some(url) = settings.telemetry.remote_write.clone() {
-        consumers.push(Box::new(RemoteWriter::start(Arc::clone(shared), url)?));
-    }
-    Gatherer::start(Arc::clone(shared), consumers).map(Some)
-}
-
 /// Opens the port, takes the state folder and starts the manager.
 pub fn start(options: Options) -> Result<Running, DaemonError> {
     let clock = Clock::start();
     let mut settings = options.settings;
+    // A state folder on another disk has no place for the files of the history.
+    let is_elsewhere = options.disk.is_some() && options.history_disk.is_none() && settings.history.folder.is_none();
     let folder = open_folder(settings.daemon.state_dir.as_deref(), options.disk)?.map(Arc::new);
     let roster = Arc::new(Roster::read(folder.clone())?);
     settings.policy.out_of_service = roster.list();
@@ -267,8 +257,10 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     let Loaded { state, known, doubts } = Loaded::read(folder.as_deref())?;
     let (sender, receiver) = channel();
     let notes = (options.until == Until::Stopped).then(|| sender.clone());
+    let fabric_of = fabric_name(&options.door);
     let (port, name, emulator) = open_door(options.door, options.mode, clock, notes)?;
     let local = port.local();
+    let place = Place::of(&settings, fabric_of(local), options.history_disk).filter(|_| !is_elsewhere);
     let header = Header {
         mode: options.mode,
         local,
@@ -283,7 +275,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         Names::new(options.names),
         (settings.daemon.event_ring, options.log),
         (name, local),
-        Telemetry::new(sampling.clone(), settings.telemetry.guilbaults),
+        Telemetry::new(sampling.clone(), settings.telemetry.guilbaults, place),
     ));
     for doubt in doubts {
         shared.notice(&Notice::StateDoubtful(doubt));
@@ -299,10 +291,14 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     };
     let config = manager_config(options.mode, local, &settings);
     let administrated = administrated(&settings, found, folder.is_some(), options.until);
-    let gatherer = gatherer(sampling.is_some(), &shared, &settings, options.consumers)?;
+    let (gatherer, resumed) = match &sampling {
+        Some(_) => gathering(&shared, &settings, options.consumers)?,
+        None => (None, None),
+    };
     let driver = Driver::new(Parts {
         coordinator: Coordinator::new(clock.now(), &config, Some(administrated)).sampling(sampling.map(Sampler::new)),
         gatherer,
+        resumed,
         sm: Sm::new(config, options.judge, state).remembering(known),
         port,
         until: options.until,
@@ -321,6 +317,34 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         manager,
         thread: thread.map_err(|cause| DaemonError::Thread { cause })?,
     })
+}
+
+type Gathering = (Option<Gatherer>, Option<Receiver<Vec<Sample>>>);
+
+/// Starts the threads that take what the sampler finds: the store first, then the other consumers.
+fn gathering(
+    shared: &Arc<Shared>,
+    settings: &Settings,
+    consumers: Vec<Box<dyn Consumer>>,
+) -> Result<Gathering, DaemonError> {
+    let (keeper, resumed) = history::begin(shared)?.unzip();
+    let keeper = keeper.map(|keeper| -> Box<dyn Consumer> { Box::new(keeper) });
+    let writer = settings.telemetry.remote_write.clone();
+    let writer = writer
+        .map(|url| RemoteWriter::start(Arc::clone(shared), url))
+        .transpose()?;
+    let writer = writer.map(|writer| -> Box<dyn Consumer> { Box::new(writer) });
+    let consumers = keeper.into_iter().chain(writer).chain(consumers).collect();
+    Ok((Some(Gatherer::start(Arc::clone(shared), consumers)?), resumed))
+}
+
+/// Returns the name that stored counters give the fabric behind this door, unless the operator gives one.
+fn fabric_name(door: &Door) -> impl FnOnce(LocalPort) -> String + use<> {
+    let emulated = match door {
+        Door::Emulated { name, .. } => Some(format!("emulated {name}")),
+        Door::Port(_) => None,
+    };
+    move |local| emulated.unwrap_or_else(|| format!("port {}", local.port_guid))
 }
 
 type Opened = (Box<dyn MadPort>, String, Option<HostHandle>);

@@ -9,14 +9,14 @@ use axum::body::{Body as RequestBody, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use selvedge_api::{
-    AlarmQuery, AlarmRequest, CableQuery, CongestionQuery, CounterQuery, Error, ErrorKind, MetricsQuery, PictureQuery,
-    SetForm, SetQuery,
+    AlarmQuery, AlarmRequest, Body, CableQuery, CongestionQuery, CounterQuery, Error, ErrorKind, MetricsQuery,
+    PictureQuery, SeriesQuery, SetForm, SetQuery, SliceQuery, StoredEventQuery, TopologyQuery,
 };
-use selvedge_daemon::Metrics;
+use selvedge_daemon::{Metrics, Service};
 
 use crate::answers::Answers;
 use crate::limits::BODY_BYTES_MAX;
@@ -37,29 +37,77 @@ pub(crate) fn routes() -> Router<Arc<Answers>> {
             "/api/v1/telemetry",
             get(async |State(answers): Shared| show(answers.small(|s| s.telemetry()).await)),
         )
-        .route("/api/v1/telemetry/counters", get(counters))
+        .route(
+            "/api/v1/telemetry/counters",
+            asked(CounterQuery::of, |s, query| s.counters(query)),
+        )
         .route(
             "/api/v1/telemetry/sets",
             get(async |State(answers): Shared| show(answers.alone(|s| s.metric_sets()).await)),
         )
         .route("/api/v1/telemetry/set", get(set))
-        .route("/api/v1/telemetry/alarms", get(alarms).post(change_alarms))
-        .route("/api/v1/telemetry/congestion", get(congestion))
-        .route("/api/v1/telemetry/cables", get(cables))
+        .route(
+            "/api/v1/telemetry/alarms",
+            asked(AlarmQuery::of, |s, query| s.alarms(query)).post(change_alarms),
+        )
+        .route(
+            "/api/v1/telemetry/congestion",
+            asked(CongestionQuery::of, |s, query| s.congestion(query)),
+        )
+        .route(
+            "/api/v1/telemetry/cables",
+            asked(CableQuery::of, |s, query| s.cables(query)),
+        )
         .route("/api/v1/telemetry/picture", get(picture))
+        .merge(history_routes())
         .merge(metric_routes())
+}
+
+/// Returns a router of the paths of stored counters.
+fn history_routes() -> Router<Arc<Answers>> {
+    Router::new()
+        .route(
+            "/api/v1/telemetry/history",
+            get(async |State(answers): Shared| show(answers.alone(|s| s.history()).await)),
+        )
+        .route(
+            "/api/v1/telemetry/history/series",
+            asked(SeriesQuery::of, |s, query| s.history_series(query)),
+        )
+        .route(
+            "/api/v1/telemetry/history/ports",
+            asked(SliceQuery::of, |s, query| s.history_ports(query)),
+        )
+        .route(
+            "/api/v1/telemetry/history/events",
+            asked(StoredEventQuery::of, |s, query| s.history_events(query)),
+        )
+        .route(
+            "/api/v1/telemetry/history/topologies",
+            get(async |State(answers): Shared| show(answers.alone(|s| s.history_topologies()).await)),
+        )
+        .route(
+            "/api/v1/telemetry/history/topology",
+            asked(TopologyQuery::of, |s, query| s.history_topology(*query)),
+        )
+}
+
+/// Answers a question that comes as the parameters of a query.
+fn asked<Q: Send + 'static, T: Body + 'static>(
+    read: fn(&[(String, String)]) -> Result<Q, Error>,
+    answer: fn(&dyn Service, &Q) -> Result<T, Error>,
+) -> MethodRouter<Arc<Answers>> {
+    get(move |State(answers): Shared, query: Parameters| async move {
+        match parameters(query).and_then(|query| read(&query)) {
+            Ok(query) => show(answers.alone(move |service| answer(service, &query)).await),
+            Err(error) => refusal(&error),
+        }
+    })
 }
 
 /// Returns a router of the metrics alone.
 pub(crate) fn metric_routes() -> Router<Arc<Answers>> {
     Router::new().route("/metrics", get(metrics))
-}
-
-async fn counters(State(answers): Shared, query: Parameters) -> Response {
-    match parameters(query).and_then(|query| CounterQuery::of(&query)) {
-        Ok(query) => show(answers.alone(move |s| s.counters(&query)).await),
-        Err(error) => refusal(&error),
-    }
 }
 
 async fn set(State(answers): Shared, query: Parameters) -> Response {
@@ -72,13 +120,6 @@ async fn set(State(answers): Shared, query: Parameters) -> Response {
     text(made.await, &[(header::CONTENT_TYPE, kind)])
 }
 
-async fn alarms(State(answers): Shared, query: Parameters) -> Response {
-    match parameters(query).and_then(|query| AlarmQuery::of(&query)) {
-        Ok(query) => show(answers.alone(move |s| s.alarms(&query)).await),
-        Err(error) => refusal(&error),
-    }
-}
-
 async fn change_alarms(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
     let body = match read(&headers, body, BODY_BYTES_MAX).await {
         Ok(body) => body,
@@ -87,20 +128,6 @@ async fn change_alarms(State(answers): Shared, headers: HeaderMap, body: Request
     match serde_json::from_slice::<AlarmRequest>(&body) {
         Ok(request) => show(answers.small(move |s| s.change_alarms(&request)).await),
         Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body names no alarms: {error}"))),
-    }
-}
-
-async fn congestion(State(answers): Shared, query: Parameters) -> Response {
-    match parameters(query).and_then(|query| CongestionQuery::of(&query)) {
-        Ok(query) => show(answers.alone(move |s| s.congestion(&query)).await),
-        Err(error) => refusal(&error),
-    }
-}
-
-async fn cables(State(answers): Shared, query: Parameters) -> Response {
-    match parameters(query).and_then(|query| CableQuery::of(&query)) {
-        Ok(query) => show(answers.alone(move |s| s.cables(&query)).await),
-        Err(error) => refusal(&error),
     }
 }
 

@@ -4,6 +4,14 @@ mod alarms;
 mod cables;
 mod congestion;
 
+mod history;
+
+pub use history::{
+    HistoryState, SeriesQuery, SliceQuery, StoredEvent, StoredEventQuery, StoredEvents, TelemetryGap, TelemetryHistory,
+    TelemetryPoint, TelemetrySeries, TelemetrySlice, TelemetrySlicePort, TimeRange, Topology, TopologyLink,
+    TopologyNode, TopologyQuery, TopologyVersion, TopologyVersions,
+};
+
 use selvedge_types::{Guid, NodeKind, PortState};
 use serde::{Deserialize, Serialize};
 

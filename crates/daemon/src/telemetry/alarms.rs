@@ -9,6 +9,7 @@ use selvedge_telemetry::{End, Inventory};
 use selvedge_types::Guid;
 
 use super::meaning::State;
+use super::place;
 use crate::clock::Clock;
 use crate::shared::Shared;
 
@@ -137,6 +138,10 @@ pub(crate) fn change(shared: &Shared, request: &AlarmRequest) -> Result<api::Ala
     })
 }
 
+fn node_named(inventory: &Inventory, name: &str) -> Result<Guid, Error> {
+    place::node(inventory, name).map(|(guid, _)| guid)
+}
+
 /// True if an alarm is of a node, and of a port if one is named, at either end of its link.
 fn is_at(alarm: &Alarm, node: Guid, port: Option<u8>) -> bool {
     let ends = [Some(alarm.id.at), alarm.peer];
@@ -170,30 +175,5 @@ pub(super) fn end(end: End, inventory: &Inventory) -> api::End {
         node_guid: end.node,
         node_name: node.map_or_else(String::new, |node| node.description.clone()),
         port: end.port,
-    }
-}
-
-/// Returns the node with a name or GUID.
-pub(super) fn node_named(inventory: &Inventory, name: &str) -> Result<Guid, Error> {
-    let guid: Option<Guid> = name.parse().ok();
-    let nodes = inventory.nodes.iter();
-    let named = nodes.filter(|(of, node)| node.description == name || Some(**of) == guid);
-    let named: Vec<Guid> = named.map(|(guid, _)| *guid).collect();
-    match named[..] {
-        [guid] => Ok(guid),
-        [] => {
-            let known = inventory.nodes.values().map(|node| node.description.as_str());
-            let hint = selvedge_config::closest(name, known)
-                .map_or_else(String::new, |name| format!("; did you mean {name}?"));
-            Err(ErrorKind::NoSuchPlace.error(format!("there is no node '{name}'{hint}")))
-        }
-        _ => {
-            let guids: Vec<String> = named.iter().map(Guid::to_string).collect();
-            let what = format!(
-                "several nodes are named '{name}'; name one by GUID: {}",
-                guids.join(", ")
-            );
-            Err(ErrorKind::NoSuchPlace.error(what))
-        }
     }
 }

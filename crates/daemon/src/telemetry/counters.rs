@@ -10,8 +10,8 @@ use selvedge_telemetry::prometheus::data_bytes_per_s;
 use selvedge_telemetry::{End, Group, How, Latest, Metric, NodeEntry, PortEntry, SampleKey, Shown};
 use selvedge_types::Guid;
 
-use super::alarms::node_named;
 use super::congestion::ppm;
+use super::place;
 use super::state::{Snapshot, Telemetry};
 
 /// Most ports in an answer that has all their counters.
@@ -147,19 +147,13 @@ impl<'a> Reader<'a> {
         let Some(name) = &query.node else {
             return Ok(nodes.iter().flat_map(|(guid, node)| ports(*guid, node)).collect());
         };
-        let guid = node_named(&self.snapshot.inventory, name)?;
-        let Some(node) = nodes.get(&guid) else {
-            return Ok(Vec::new());
-        };
+        let (guid, node) = place::node(&self.snapshot.inventory, name)?;
         let Some(number) = query.port else {
             return Ok(ports(guid, node).collect());
         };
         match self.at(guid, number) {
             Some(at) => Ok(vec![at]),
-            None => {
-                let what = format!("node '{name}' has {} ports, and no port {number}", node.ports.len());
-                Err(ErrorKind::NoSuchPlace.error(what))
-            }
+            None => Err(place::no_port(name, node, number)),
         }
     }
 
@@ -283,7 +277,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-const fn how(how: How) -> &'static str {
+pub(super) const fn how(how: How) -> &'static str {
     match how {
         How::Read => "read",
         How::Unchanged => "unchanged",

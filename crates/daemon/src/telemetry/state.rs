@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use selvedge_telemetry::{Config, Counters, Event, Inventory, Latest, SlotData, SlotReport, Why};
 use selvedge_types::Guid;
 
+use super::history::{Place, Store};
 use super::meaning::Meaning;
 
 /// What the sampler found so far, for readers.
@@ -16,6 +17,8 @@ pub struct Telemetry {
     config: Option<Config>,
     /// True if `/metrics` has the family of guilbaults' exporter without being asked.
     pub(super) shows_guilbaults: bool,
+    /// The store of counters, events and versions of the topology.
+    pub(super) store: Store,
     state: Mutex<State>,
     /// What the counters mean.
     pub(super) meaning: Meaning,
@@ -64,10 +67,12 @@ type State = Snapshot;
 impl Telemetry {
     /// Returns the state before the first slot. `config`: `None` if there is no sampler. `shows_guilbaults`: whether
     /// `/metrics` has the family of guilbaults' exporter.
-    pub(crate) fn new(config: Option<Config>, shows_guilbaults: bool) -> Self {
+    pub(crate) fn new(config: Option<Config>, shows_guilbaults: bool, place: Option<Place>) -> Self {
         let classes = config.iter().flat_map(|config| &config.classes);
         let classes = classes.map(|_| ClassState::default()).collect();
         Self {
+            // Without a sampler nothing fills a store.
+            store: Store::new(place.filter(|_| config.is_some())),
             config,
             shows_guilbaults,
             state: Mutex::new(State {
