@@ -104,14 +104,14 @@ impl Drop for Prometheus {
 /// Load for which links are full, and errors of each kind that a panel shows.
 const FAULTS: [&str; 9] = [
     "load incast:H-0 100%",
-    "errors 'S-L1-1[3]' symbol 20/s",
+    "errors S-L1-1[3] symbol 20/s",
     "errors H-1 symbol 20/s",
-    "errors 'S-L1-1[3]' link-recovery 1/s",
-    "errors 'S-L1-1[3]' link-downed 1/s",
-    "errors 'S-L1-1[3]' rcv 20/s",
-    "errors 'S-L1-1[3]' xmit-discards 50/s",
-    "errors 'S-L1-1[3]' link-integrity 1/s",
-    "cut 'S-L1-2[3]'",
+    "errors S-L1-1[3] link-recovery 1/s",
+    "errors S-L1-1[3] link-downed 1/s",
+    "errors S-L1-1[3] rcv 20/s",
+    "errors S-L1-1[3] xmit-discards 50/s",
+    "errors S-L1-1[3] link-integrity 1/s",
+    "cut S-L1-2[3]",
 ];
 
 /// Each panel and each rule returns data from the `/metrics` of a running manager, and the same series come by remote

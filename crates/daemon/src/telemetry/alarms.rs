@@ -16,8 +16,8 @@ use crate::shared::Shared;
 /// News of one kind that are reported one by one; the others are counted.
 const NAMED: usize = 8;
 
-/// Reports news, the gravest first, and hands the alarms to health. The state stays locked meanwhile, so that health gets
-/// them in order.
+/// Reports news, the gravest first, and hands the alarms to health. The state stays locked meanwhile, so that health
+/// gets them in order.
 pub(super) fn publish(shared: &Shared, state: &State, inventory: &Inventory, news: &[AlarmNews]) {
     shared.take_alarms(state.alarms.facts(inventory));
     let now = shared.clock.now();

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
 use selvedge_sim::Time;
-use selvedge_telemetry::alarm::{AlarmBook, AlarmIn};
+use selvedge_sm::View;
+use selvedge_telemetry::alarm::{AlarmBook, AlarmIn, AlarmNews};
 use selvedge_telemetry::cable::{BerEstimate, CableBook};
 use selvedge_telemetry::congestion::{Congestion, Load, Routes, WaitWatch, trace};
 use selvedge_telemetry::rates::{ClassUse, RateBook, WaitTick};
@@ -180,31 +181,37 @@ impl Interpreter {
         state.alarms.handle(now, AlarmIn::BitErrors(&bit_errors), &mut news);
         if !moved.rates.is_empty() {
             self.number += 1;
-            let is_quiet = state.watch.waiting().next().is_none();
-            match (is_quiet, view.fabric.clone(), view.plan.clone()) {
-                (false, Some(fabric), Some(plan)) => {
-                    let job = ToTrace {
-                        number: self.number,
-                        watch: state.watch.clone(),
-                        fabric,
-                        plan,
-                    };
-                    // A thread that has panicked takes nothing more.
-                    let _ = self.tracer.as_ref().map(|tracer| tracer.send(job));
-                }
-                _ => {
-                    let traced = Traced {
-                        number: self.number,
-                        at: Some(now),
-                        ..Traced::default()
-                    };
-                    let input = AlarmIn::Congestion(&traced.congestion);
-                    state.alarms.handle(now, input, &mut news);
-                    state.traced = Arc::new(traced);
-                }
-            }
+            self.look_at_loads(state, &view, &mut news);
         }
         alarms::publish(&self.shared, state, &slot.inventory, &news);
+    }
+
+    /// Hands the loads to the thread that traces. If no port waits, there is nothing to trace.
+    fn look_at_loads(&self, state: &mut State, view: &View, news: &mut Vec<AlarmNews>) {
+        let is_quiet = state.watch.waiting().next().is_none();
+        match (is_quiet, view.fabric.clone(), view.plan.clone()) {
+            (false, Some(fabric), Some(plan)) => {
+                let job = ToTrace {
+                    number: self.number,
+                    watch: state.watch.clone(),
+                    fabric,
+                    plan,
+                };
+                // A thread that has panicked takes nothing more.
+                let _ = self.tracer.as_ref().map(|tracer| tracer.send(job));
+            }
+            _ => {
+                let now = self.shared.clock.now();
+                let traced = Traced {
+                    number: self.number,
+                    at: Some(now),
+                    ..Traced::default()
+                };
+                let input = AlarmIn::Congestion(&traced.congestion);
+                state.alarms.handle(now, input, news);
+                state.traced = Arc::new(traced);
+            }
+        }
     }
 
     /// Returns how long nothing is due.

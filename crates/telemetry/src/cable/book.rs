@@ -99,3 +99,51 @@ impl CableBook {
         ends.filter_map(|end| Some((*end, self.of(inventory, *end)?))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_types::Guid;
+
+    use super::*;
+    use crate::group::WIDEST;
+    use crate::{Group, SampleKey};
+
+    fn growth(metric: Metric, by: u64) -> Growth {
+        let group = Group::Base;
+        let mut grown = [0; WIDEST];
+        grown[group.place(metric).unwrap()] = by;
+        Growth {
+            key: SampleKey {
+                node: Guid(1),
+                port: 2,
+                group,
+            },
+            over: Duration::from_secs(60),
+            grown,
+            known: group.mask(),
+            at_least: 0,
+            is_derived: false,
+        }
+    }
+
+    #[test]
+    fn counts_leave_after_a_window_and_not_before_half_of_it() {
+        let mut book = CableBook::new(Duration::from_secs(600));
+        let end = End { node: Guid(1), port: 2 };
+        let inventory = Inventory::default();
+        book.take(&growth(Metric::LinkDowned, 2));
+        let mut seen = Vec::new();
+        for _ in 0..12 {
+            book.take(&growth(Metric::SymbolErrors, 1));
+            let counted = book.of(&inventory, end).unwrap();
+            seen.push((counted.downs, counted.symbol_errors, counted.over.as_secs()));
+            assert_eq!(counted.ber, None, "the rate of the link is not known");
+        }
+        assert_eq!(seen[3], (2, 4, 300));
+        assert_eq!(seen[8], (2, 9, 600));
+        assert_eq!(seen[9], (0, 6, 360));
+        assert_eq!(seen[11], (0, 8, 480));
+        book.take_inventory(&inventory);
+        assert_eq!(book.of(&inventory, end), None);
+    }
+}

@@ -200,3 +200,156 @@ impl RateBook {
         (growth.known != 0).then_some(growth)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use selvedge_types::{Lid, LinkSpeed, LinkWidth, NodeKind, PortState, Rate};
+
+    use super::*;
+    use crate::group::WIDEST;
+    use crate::{NodeEntry, PortEntry, SlotReport};
+
+    const END: End = End { node: Guid(1), port: 3 };
+
+    fn inventory() -> Inventory {
+        let port = PortEntry {
+            num: END.port,
+            lid: Lid(7),
+            state: PortState::Active,
+            peer: None,
+            rate: Some(Rate {
+                width: LinkWidth::X4,
+                speed: LinkSpeed::Qdr,
+            }),
+        };
+        let node = NodeEntry {
+            kind: NodeKind::Switch,
+            description: String::new(),
+            ports: vec![port],
+        };
+        Inventory {
+            nodes: [(END.node, node)].into(),
+        }
+    }
+
+    /// A slot with one sample: values by metric; others are not known.
+    fn slot(number: u64, group: Group, how: How, values: &[(Metric, u64)]) -> SlotData {
+        let slot = Slot { epoch: 0, number };
+        let mut totals = [0; WIDEST];
+        for (metric, value) in values {
+            totals[group.place(*metric).unwrap()] = *value;
+        }
+        let sample = Sample {
+            key: SampleKey {
+                node: END.node,
+                port: END.port,
+                group,
+            },
+            class: u8::from(group == Group::Base),
+            slot,
+            offset_us: 0,
+            rtt_us: 0,
+            agent: 0,
+            how,
+            totals,
+            raw: None,
+            known: group.mask_of(|metric| values.iter().any(|(known, _)| *known == metric)),
+            full: 0,
+            resets: 0,
+        };
+        SlotData {
+            report: SlotReport {
+                slot,
+                ..SlotReport::default()
+            },
+            interval: Duration::from_secs(1),
+            samples: vec![sample],
+            inventory: Arc::new(inventory()),
+        }
+    }
+
+    fn take(book: &mut RateBook, slot: &SlotData, class: ClassUse) -> Moved {
+        book.take(slot, class, |_| WaitTick::PortBytes(4))
+    }
+
+    fn wait(book: &RateBook) -> Option<f64> {
+        book.of(END).and_then(|rates| rates.wait_share)
+    }
+
+    /// At 4xQDR, 4 GB/s: 10^9 ticks of 4 bytes in a second.
+    #[test]
+    fn errors_are_counted_once_and_waiting_comes_from_either_attribute() {
+        let mut book = RateBook::default();
+        let data = |number, symbols| {
+            let values = [(Metric::XmitData, 5 * number), (Metric::SymbolErrors, symbols)];
+            slot(number, Group::Extended, How::Read, &values)
+        };
+        let errors = |number, how, waited| {
+            let values = [
+                (Metric::SymbolErrors, 7 * number),
+                (Metric::RcvErrors, 2 * number),
+                (Metric::XmitWait, waited),
+            ];
+            slot(number, Group::Base, how, &values)
+        };
+        assert_eq!(
+            take(&mut book, &data(1, 10), ClassUse::Data),
+            Moved::default(),
+            "one sample"
+        );
+        let moved = take(&mut book, &data(2, 13), ClassUse::Data);
+        assert_eq!((moved.rates.as_slice(), moved.grown.len()), (&[END][..], 1));
+        assert_eq!(moved.grown[0].metric(Metric::SymbolErrors), Some(3));
+        assert_eq!(wait(&book), None);
+        take(&mut book, &errors(1, How::Read, 0), ClassUse::Errors);
+        let moved = take(&mut book, &errors(2, How::Read, 250_000_000), ClassUse::Errors);
+        // PortCountersExtended has the symbol errors already.
+        assert_eq!(moved.grown[0].metric(Metric::SymbolErrors), None);
+        assert_eq!(moved.grown[0].metric(Metric::RcvErrors), Some(2));
+        assert_eq!((moved.rates.as_slice(), wait(&book)), (&[END][..], Some(0.25)));
+        // The next slot of data does not know of waiting; the share stays until the errors class shows another.
+        take(&mut book, &data(3, 13), ClassUse::Data);
+        assert_eq!(wait(&book), Some(0.25));
+        // The sum of the switch shows that no port waited any more.
+        take(&mut book, &errors(3, How::Unchanged, 250_000_000), ClassUse::Errors);
+        assert_eq!(wait(&book), Some(0.0));
+    }
+
+    #[test]
+    fn an_agent_without_64_bits_is_read_by_both_classes_and_counted_once() {
+        let mut book = RateBook::default();
+        let values = |number| [(Metric::XmitData, 5 * number), (Metric::RcvErrors, 2 * number)];
+        let sample = |number| slot(number, Group::Base, How::Read, &values(number));
+        let by_class = |number, class| {
+            let mut slot = sample(number);
+            slot.samples[0].class = class;
+            slot
+        };
+        take(&mut book, &by_class(1, 0), ClassUse::Data);
+        take(&mut book, &by_class(1, 1), ClassUse::Errors);
+        assert_eq!(take(&mut book, &by_class(2, 0), ClassUse::Data).grown, []);
+        let moved = take(&mut book, &by_class(2, 1), ClassUse::Errors);
+        assert_eq!(moved.grown[0].metric(Metric::RcvErrors), Some(2));
+        assert_eq!(book.of(END).and_then(|rates| rates.xmit_bytes_per_s), Some(20.0));
+    }
+
+    #[test]
+    fn a_port_that_is_down_has_no_rates() {
+        let mut book = RateBook::default();
+        let up = |number| slot(number, Group::Extended, How::Read, &[(Metric::XmitData, number)]);
+        take(&mut book, &up(1), ClassUse::Data);
+        take(&mut book, &up(2), ClassUse::Data);
+        assert_eq!(book.rates().count(), 1);
+        take(&mut book, &slot(3, Group::Extended, How::Down, &[]), ClassUse::Data);
+        assert_eq!(book.rates().count(), 0);
+        // Nor has it any from before it went down.
+        assert_eq!(take(&mut book, &up(4), ClassUse::Data), Moved::default());
+        let mut gone = inventory();
+        take(&mut book, &up(5), ClassUse::Data);
+        gone.nodes.get_mut(&END.node).unwrap().ports[0].state = PortState::Down;
+        book.take_inventory(&gone);
+        assert_eq!(book.rates().count(), 0);
+    }
+}
