@@ -1,15 +1,16 @@
 //! `selvedge status events`: past events, and further ones as they happen.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use selvedge_api::{Document, Event, EventQuery, Events, Severity};
-use selvedge_daemon::{utc_ms, utc_text};
+use selvedge_daemon::utc_text;
 use selvedge_http::Client;
 
 use crate::exit::{CliError, Exit};
 use crate::out::{Out, note};
 use crate::tables;
+use crate::times::When;
 
 /// How often a running manager is asked for new events. An answer without events takes less than a millisecond.
 const POLL: Duration = Duration::from_millis(500);
@@ -33,50 +34,30 @@ pub struct EventArgs {
 enum Since {
     /// The first event after this number.
     Number(u64),
-    /// So long ago.
-    Ago(Duration),
-    /// The first event at or after this time, in milliseconds since 1970-01-01 UTC.
-    At(u64),
+    /// The first event at or after this time.
+    Time(When),
 }
 
 fn since(text: &str) -> Result<Since, String> {
     if let Ok(number) = text.parse() {
         return Ok(Since::Number(number));
     }
-    let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];
-    let ago = units.into_iter().find_map(|(unit, seconds)| {
-        let number: u32 = text.strip_suffix(unit)?.parse().ok()?;
-        Some(Since::Ago(Duration::from_secs(u64::from(number) * seconds)))
-    });
-    ago.or_else(|| utc_ms(text).map(Since::At)).ok_or_else(|| {
+    When::read(text).map(Since::Time).ok_or_else(|| {
         "want the number of an event, a time ago as 90s, 10m, 2h or 3d, or a UTC date as 2026-03-30T12:34:56Z"
             .to_owned()
     })
 }
 
-impl Since {
-    fn unix_ms(self, now: SystemTime) -> Option<u64> {
-        let since_1970 = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        match self {
-            Self::Number(_) => None,
-            Self::Ago(ago) => {
-                let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-                Some(since_1970(now.saturating_sub(ago)))
-            }
-            Self::At(unix_ms) => Some(unix_ms),
-        }
-    }
-}
-
 impl EventArgs {
     fn query(self) -> EventQuery {
-        let number = match self.since {
-            Some(Since::Number(number)) => number,
-            _ => 0,
+        let (number, since_ms) = match self.since {
+            Some(Since::Number(number)) => (number, None),
+            Some(Since::Time(when)) => (0, Some(when.unix_ms(SystemTime::now()))),
+            None => (0, None),
         };
         EventQuery {
             since: number,
-            since_ms: self.since.and_then(|since| since.unix_ms(SystemTime::now())),
+            since_ms,
             severity: self.severity,
         }
     }
@@ -168,19 +149,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_a_number_of_an_event_a_time_ago_or_a_date() {
+    fn events_are_selected_by_number_or_time() {
         let check = |text: &str, want: Since| assert_eq!(since(text), Ok(want), "{text}");
         check("17", Since::Number(17));
-        check("90s", Since::Ago(Duration::from_secs(90)));
-        check("10m", Since::Ago(Duration::from_secs(600)));
-        check("2h", Since::Ago(Duration::from_secs(7_200)));
-        check("3d", Since::Ago(Duration::from_secs(259_200)));
-        check("1970-01-01T00:01Z", Since::At(60_000));
-        for wrong in ["", "s", "-1s", "1w", "1.5h", "yesterday", "99999999999d"] {
-            assert!(since(wrong).is_err(), "{wrong}");
-        }
-        let now = UNIX_EPOCH + Duration::from_secs(100);
-        assert_eq!(Since::Ago(Duration::from_secs(90)).unix_ms(now), Some(10_000));
-        assert_eq!(Since::Ago(Duration::from_secs(900)).unix_ms(now), Some(0));
+        check("90s", Since::Time(When::Ago(Duration::from_secs(90))));
+        check("1970-01-01T00:01Z", Since::Time(When::At(60_000)));
+        assert!(since("yesterday").is_err());
     }
 }

@@ -187,6 +187,7 @@ const HEADINGS: [(&str, &[&str]); 24] = [
             "nodes",
             "print",
             "step",
+            "until",
             "top",
             "slots",
             "metrics",
@@ -200,8 +201,9 @@ const HEADINGS: [(&str, &[&str]); 24] = [
 ];
 
 /// Flags that have another meaning in one command: command, long name, heading.
-const ELSEWHERE: [(&str, &str, &str); 26] = [
+const ELSEWHERE: [(&str, &str, &str); 27] = [
     ("transition", "to", "Routing"),
+    ("plot", "since", "Output"),
     ("status", "state", "Rows and their order"),
     ("run", "socket", "Process"),
     ("watch", "socket", "Process"),

@@ -49,6 +49,7 @@ mod tables;
 mod tables_io;
 mod tables_status;
 mod telemetry;
+mod times;
 mod topology;
 mod transition;
 mod verify;

@@ -79,6 +79,11 @@ impl Out {
         self.is_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
     }
 
+    /// Returns the width of tables and pictures, if there is a limit.
+    pub const fn width(&self) -> Option<usize> {
+        self.width
+    }
+
     /// The format.
     pub const fn format(&self) -> Format {
         self.format

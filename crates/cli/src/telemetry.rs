@@ -3,7 +3,9 @@
 mod alarms;
 mod cables;
 mod congestion;
+mod history;
 mod live;
+mod plot;
 mod port;
 mod sets;
 mod status;
@@ -30,6 +32,8 @@ enum Command {
     Cables(cables::CablesArgs),
     Alarms(alarms::AlarmsArgs),
     Ack(alarms::AckArgs),
+    Plot(plot::PlotArgs),
+    History(history::HistoryArgs),
     Sets(sets::SetsArgs),
 }
 
@@ -45,6 +49,8 @@ impl TelemetryArgs {
             Command::Cables(args) => args.format.json,
             Command::Alarms(args) => args.format.json,
             Command::Ack(args) => args.format.json,
+            Command::Plot(args) => args.format.json,
+            Command::History(args) => args.format.json,
             Command::Sets(args) => args.format.json,
         }
     }
@@ -61,6 +67,8 @@ pub fn run(args: &TelemetryArgs) -> Result<Exit, CliError> {
         Command::Cables(args) => cables::run(args),
         Command::Alarms(args) => alarms::run(args),
         Command::Ack(args) => alarms::ack(args),
+        Command::Plot(args) => plot::run(args),
+        Command::History(args) => history::run(args),
         Command::Sets(args) => sets::run(args),
     }
 }

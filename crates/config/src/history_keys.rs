@@ -42,8 +42,8 @@ pub const INTERVAL: Key = Key {
     section: "telemetry",
     name: "history_interval_ms",
     want: "100 to 86400000 milliseconds",
-    doc: "The first sample of each interval of this length is stored. Totals are exact at any length; a longer one hides \
-        short bursts.",
+    doc: "The first sample of each interval of this length is stored. Totals are exact at any length; a longer one \
+        hides short bursts.",
     set: |s, v| {
         s.history.interval = Duration::from_millis(v.int_up_to(DAY_MS).filter(|&ms| ms >= 100)?);
         Some(())
@@ -97,8 +97,8 @@ pub const FABRIC: Key = Key {
     section: "telemetry",
     name: "history_fabric",
     want: "a name of 1 to 100 characters",
-    doc: "Name of the fabric in stored files; a folder with another name in it is not touched. Default: the GUID of the \
-        manager's own port.",
+    doc: "Name of the fabric in stored files; a folder with another name in it is not touched. Default: the GUID of \
+        the manager's own port.",
     set: |s, v| {
         let is_name = |name: &&str| (1..=100).contains(&name.chars().count()) && !name.chars().any(char::is_control);
         s.history.fabric = Some(v.text().filter(|name| is_name(name))?.to_owned());

@@ -17,7 +17,6 @@ use selvedge_sa::Sources;
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Event, Input, Milestone, Output, Sm, StageName, View};
 use selvedge_store::StateDir;
-use selvedge_telemetry::Sample;
 use selvedge_transport::prefer_this_thread;
 use selvedge_wire::{MadPort, PortError};
 
@@ -31,6 +30,7 @@ use crate::out_of_service::Roster;
 use crate::record::Recorder;
 use crate::shared::Shared;
 use crate::systemd::Systemd;
+use crate::telemetry::history::Resumed;
 use crate::telemetry::{Gatherer, Surveyor, surveyor};
 use crate::worker::{Expected, Note, ToCompare, ToStore, Worker};
 use crate::worker::{backer, comparer, compute_in_place, expecter, indexer, planner, storer};
@@ -140,7 +140,7 @@ pub(crate) struct Parts {
     pub(crate) roster: Arc<Roster>,
     pub(crate) gatherer: Option<Gatherer>,
     /// Samples from which the sampler goes on, if counters are stored.
-    pub(crate) resumed: Option<Receiver<Vec<Sample>>>,
+    pub(crate) resumed: Option<Resumed>,
 }
 
 impl Driver {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
@@ -14,7 +14,7 @@ use selvedge_health::Known;
 use selvedge_planner::{DefaultJudge, Judge};
 use selvedge_sm::{Config, Mode, PersistentState, Sm, View};
 use selvedge_store::{Disk, Found, StateDir, StateWarning, StoreError};
-use selvedge_telemetry::{Consumer, Sample, Sampler};
+use selvedge_telemetry::{Consumer, Sampler};
 use selvedge_transport::ibsim::IbsimServer;
 use selvedge_transport::{PortSpec, Role, open};
 use selvedge_types::Guid;
@@ -37,7 +37,7 @@ use crate::record::{Header, Recorder};
 use crate::reload::Aside;
 use crate::service::Manager;
 use crate::shared::Shared;
-use crate::telemetry::history::{self, Place};
+use crate::telemetry::history::{self, Place, Resumed};
 use crate::telemetry::{self, Gatherer, RemoteWriter, Telemetry};
 use crate::worker::{Expected, Note};
 
@@ -245,8 +245,7 @@ fn administrated(settings: &Settings, found: Found, has_folder: bool, until: Unt
 pub fn start(options: Options) -> Result<Running, DaemonError> {
     let clock = Clock::start();
     let mut settings = options.settings;
-    // A state folder on another disk has no place for the files of the history.
-    let is_elsewhere = options.disk.is_some() && options.history_disk.is_none() && settings.history.folder.is_none();
+    let place_at = place_at(&settings, &options.door, (options.disk.is_some(), options.history_disk));
     let folder = open_folder(settings.daemon.state_dir.as_deref(), options.disk)?.map(Arc::new);
     let roster = Arc::new(Roster::read(folder.clone())?);
     settings.policy.out_of_service = roster.list();
@@ -257,10 +256,8 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     let Loaded { state, known, doubts } = Loaded::read(folder.as_deref())?;
     let (sender, receiver) = channel();
     let notes = (options.until == Until::Stopped).then(|| sender.clone());
-    let fabric_of = fabric_name(&options.door);
     let (port, name, emulator) = open_door(options.door, options.mode, clock, notes)?;
     let local = port.local();
-    let place = Place::of(&settings, fabric_of(local), options.history_disk).filter(|_| !is_elsewhere);
     let header = Header {
         mode: options.mode,
         local,
@@ -275,7 +272,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         Names::new(options.names),
         (settings.daemon.event_ring, options.log),
         (name, local),
-        Telemetry::new(sampling.clone(), settings.telemetry.guilbaults, place),
+        Telemetry::new(sampling.clone(), settings.telemetry.guilbaults, place_at(local)),
     ));
     for doubt in doubts {
         shared.notice(&Notice::StateDoubtful(doubt));
@@ -291,10 +288,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     };
     let config = manager_config(options.mode, local, &settings);
     let administrated = administrated(&settings, found, folder.is_some(), options.until);
-    let (gatherer, resumed) = match &sampling {
-        Some(_) => gathering(&shared, &settings, options.consumers)?,
-        None => (None, None),
-    };
+    let (gatherer, resumed) = gathering(&shared, &settings, options.consumers)?;
     let driver = Driver::new(Parts {
         coordinator: Coordinator::new(clock.now(), &config, Some(administrated)).sampling(sampling.map(Sampler::new)),
         gatherer,
@@ -319,14 +313,18 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     })
 }
 
-type Gathering = (Option<Gatherer>, Option<Receiver<Vec<Sample>>>);
+type Gathering = (Option<Gatherer>, Option<Resumed>);
 
 /// Starts the threads that take what the sampler finds: the store first, then the other consumers.
+/// Without a sampler there are none.
 fn gathering(
     shared: &Arc<Shared>,
     settings: &Settings,
     consumers: Vec<Box<dyn Consumer>>,
 ) -> Result<Gathering, DaemonError> {
+    if !shared.telemetry.has_sampler() {
+        return Ok((None, None));
+    }
     let (keeper, resumed) = history::begin(shared)?.unzip();
     let keeper = keeper.map(|keeper| -> Box<dyn Consumer> { Box::new(keeper) });
     let writer = settings.telemetry.remote_write.clone();
@@ -338,13 +336,23 @@ fn gathering(
     Ok((Some(Gatherer::start(Arc::clone(shared), consumers)?), resumed))
 }
 
-/// Returns the name that stored counters give the fabric behind this door, unless the operator gives one.
-fn fabric_name(door: &Door) -> impl FnOnce(LocalPort) -> String + use<> {
+/// Returns what says where counters are stored once the port is known. A state folder on another disk than the
+/// operating system's (`has_disk`) has no place for them.
+fn place_at(
+    settings: &Settings,
+    door: &Door,
+    (has_disk, disk): (bool, Option<Arc<dyn selvedge_history::Disk>>),
+) -> impl FnOnce(LocalPort) -> Option<Place> + use<> {
     let emulated = match door {
         Door::Emulated { name, .. } => Some(format!("emulated {name}")),
         Door::Port(_) => None,
     };
-    move |local| emulated.unwrap_or_else(|| format!("port {}", local.port_guid))
+    let is_elsewhere = has_disk && disk.is_none() && settings.history.folder.is_none();
+    let settings = (!is_elsewhere).then(|| settings.clone());
+    move |local| {
+        let fabric = emulated.unwrap_or_else(|| format!("port {}", local.port_guid));
+        Place::of(&settings?, fabric, disk)
+    }
 }
 
 type Opened = (Box<dyn MadPort>, String, Option<HostHandle>);

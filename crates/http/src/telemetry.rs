@@ -92,9 +92,12 @@ fn history_routes() -> Router<Arc<Answers>> {
         )
 }
 
+/// The parameters of a query.
+type Pairs = [(String, String)];
+
 /// Answers a question that comes as the parameters of a query.
 fn asked<Q: Send + 'static, T: Body + 'static>(
-    read: fn(&[(String, String)]) -> Result<Q, Error>,
+    read: fn(&Pairs) -> Result<Q, Error>,
     answer: fn(&dyn Service, &Q) -> Result<T, Error>,
 ) -> MethodRouter<Arc<Answers>> {
     get(move |State(answers): Shared, query: Parameters| async move {

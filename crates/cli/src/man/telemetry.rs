@@ -147,6 +147,39 @@ pub const PAGES_OF_TELEMETRY: &[(&str, Page)] = &[
         ),
     ),
     (
+        "selvedge-telemetry-plot",
+        page(
+            ASKED,
+            TELEMETRY,
+            &[
+                (
+                    "What a port sent in the last hour:",
+                    "selvedge telemetry plot 'leaf 1' 7",
+                ),
+                (
+                    "Its waits since yesterday, as a picture:",
+                    "selvedge telemetry plot 'leaf 1' 7 wait --since 1d --svg wait.svg",
+                ),
+                (
+                    "Every slot that is stored of two hours, for a program:",
+                    "selvedge telemetry plot 'leaf 1' 7 PortRcvData --since 2026-11-29T06:00 --until 2026-11-29T08:00 \
+                     --csv",
+                ),
+            ],
+        ),
+    ),
+    (
+        "selvedge-telemetry-history",
+        page(
+            ASKED,
+            TELEMETRY,
+            &[(
+                "For a script; the exit code says whether everything is stored:",
+                "selvedge telemetry history --json",
+            )],
+        ),
+    ),
+    (
         "selvedge-telemetry-sets",
         page(
             &[SOCKET, SELECTION],

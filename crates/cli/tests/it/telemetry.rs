@@ -194,3 +194,121 @@ fn a_manager_that_does_not_sample_says_so() {
     lab.run(&["telemetry", "top"]).exits(2).complains("SLV-API-0015");
     drop(process);
 }
+
+/// A manager that stores each second. Waits until so many slots of a port are stored.
+fn storing(lab: &Lab, slots: usize) -> Process {
+    let settings = format!("{SETTINGS}history_interval_ms = 1000\n[daemon]\nstate_dir = \"state\"\n");
+    let process = sampling(lab, &settings);
+    wait_for("stored slots", || (points(lab)?.len() >= slots).then_some(()));
+    process
+}
+
+/// Returns time and total of each stored slot of a port.
+fn points(lab: &Lab) -> Option<Vec<(u64, u64)>> {
+    let ran = lab.run(&["telemetry", "plot", "H-1", "1", "--json"]);
+    let series = (!ran.out.is_empty()).then(|| ran.json())?;
+    let points = series["points"].as_array()?.iter();
+    let known = points.map(|point| Some((point["at_ms"].as_u64()?, point["total"].as_u64()?)));
+    known.collect()
+}
+
+#[test]
+fn stored_counters_are_drawn() {
+    let lab = Lab::new("telemetry-plot");
+    let process = storing(&lab, 5);
+    let text = lab.run(&["telemetry", "plot", "H-1", "1", "--since", "30s"]).exits(0);
+    let text = text
+        .says("\"H-1\"[1] PortXmitData in bytes a second")
+        .says("0 ┼")
+        .says("mean ");
+    assert!(text.out.lines().all(|line| line.chars().count() <= 112), "{}", text.out);
+    let csv = lab
+        .run(&["telemetry", "plot", "H-1", "1", "PortXmitWait", "--csv"])
+        .exits(0);
+    assert!(
+        csv.out.starts_with("time,total,increase,per_s,how\n") && csv.out.lines().count() > 3,
+        "{}",
+        csv.out
+    );
+    lab.run(&["telemetry", "plot", "H-1", "1", "--svg", "plot.svg"])
+        .exits(0);
+    assert!(lab.read("plot.svg").contains("PortXmitData"));
+    let history = lab.run(&["telemetry", "history"]).exits(0);
+    history
+        .says("storing")
+        .says("state/history")
+        .says("emulated mport:m=4,n=2");
+    let history = lab.run(&["telemetry", "history", "--json"]).exits(0).json();
+    assert!(
+        history["rows"].as_u64() > Some(0) && history["rows_lost"] == 0,
+        "{history}"
+    );
+    lab.run(&["telemetry", "history", "--csv"])
+        .exits(0)
+        .says("interval_ms,1000");
+    // Nothing is stored of that time, and mistakes are named.
+    lab.run(&[
+        "telemetry",
+        "plot",
+        "H-1",
+        "1",
+        "--since",
+        "2001-01-01",
+        "--until",
+        "2001-01-02",
+    ])
+    .exits(1)
+    .says("fewer than two slots");
+    lab.run(&["telemetry", "plot", "H-1", "1", "PortXmitDate"])
+        .exits(2)
+        .complains("did you mean PortXmitData?");
+    lab.run(&["telemetry", "plot", "H-1", "9"])
+        .exits(2)
+        .complains("SLV-API-0014");
+    lab.run(&["telemetry", "plot", "H-1", "1", "--since", "soon"])
+        .exits(2)
+        .complains("want a time ago");
+    lab.run(&["telemetry", "plot", "H-1", "1", "--since", "1m", "--until", "2m"])
+        .exits(2)
+        .complains("is after");
+    drop(process);
+}
+
+#[test]
+fn a_manager_that_was_killed_loses_no_stored_slot() {
+    let lab = Lab::new("telemetry-killed");
+    let process = storing(&lab, 3);
+    let before = points(&lab).unwrap();
+    process.signal("KILL");
+    drop(process);
+    let process = storing(&lab, before.len() + 2);
+    let after = points(&lab).unwrap();
+    // A slot that was shown may not have been written: the one in progress.
+    let written = &before[..before.len() - 1];
+    assert!(
+        written.iter().all(|point| after.contains(point)),
+        "{before:?} {after:?}"
+    );
+    // The emulated devices begin with 0 again, the totals do not.
+    assert!(
+        after.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 <= two[1].1),
+        "{after:?}"
+    );
+    assert!(
+        after.last().unwrap().1 > before.last().unwrap().1,
+        "{before:?} {after:?}"
+    );
+    drop(process);
+}
+
+#[test]
+fn without_a_state_folder_nothing_is_stored() {
+    let lab = Lab::new("telemetry-no-history");
+    let process = sampling(&lab, SETTINGS);
+    lab.run(&["telemetry", "history"]).exits(1).says("off");
+    lab.run(&["telemetry", "plot", "H-1", "1"])
+        .exits(2)
+        .complains("SLV-API-0016")
+        .complains("--state");
+    drop(process);
+}

@@ -22,7 +22,7 @@ use selvedge_config::Settings;
 use selvedge_history::{Config, Database, Disk, Done, History, HistoryError, Job, Notice};
 use selvedge_telemetry::{SlotData, Wall};
 
-pub(crate) use self::keeper::begin;
+pub(crate) use self::keeper::{Resumed, begin};
 
 /// How long the sampler waits for the folder to be opened.
 pub(super) const OPEN_MAX: Duration = Duration::from_secs(30);

@@ -1,14 +1,13 @@
 //! Makes the sampler's inventory on a thread of its own: with 5,832 hosts it takes a few milliseconds.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Sender;
 
 use selvedge_coordinator::survey;
 use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
-use selvedge_telemetry::Sample;
 
-use super::history::OPEN_MAX;
+use super::history::{OPEN_MAX, Resumed};
 use crate::DaemonError;
 use crate::shared::Shared;
 use crate::worker::{Note, Worker, newest};
@@ -16,12 +15,12 @@ use crate::worker::{Note, Worker, newest};
 /// A thread that takes plans in force, with the fabrics that they are of.
 pub(crate) type Surveyor = Worker<(Arc<Fabric>, Arc<Plan>)>;
 
-/// Starts the thread. A newer plan supersedes those that wait. Nodes have the operator's names. `resumed` has the samples
-/// from which the sampler goes on: they go before the first inventory.
+/// Starts the thread. A newer plan supersedes those that wait. Nodes have the operator's names. `resumed` has the
+/// samples from which the sampler goes on: they go before the first inventory.
 pub(crate) fn surveyor(
     notes: Sender<Note>,
     shared: Arc<Shared>,
-    mut resumed: Option<Receiver<Vec<Sample>>>,
+    mut resumed: Option<Resumed>,
 ) -> Result<Surveyor, DaemonError> {
     let dropped = notes.clone();
     Worker::start("survey", notes, move |item: (Arc<Fabric>, Arc<Plan>), queue| {

@@ -43,7 +43,7 @@ type Row = (Fault, Option<(&'static str, Severity)>, &'static str, &'static str)
 /// is a verdict: Starting, Healthy, Degraded, Failed, Ready (standby), Watching, Unmanaged; with a `!` if the condition
 /// of the row is reported there. A disabled manager has a condition of its own.
 #[rustfmt::skip]
-const TABLE: [Row; 31] = [
+const TABLE: [Row; 32] = [
     //                                                     master    standby disc disabled dry run  watch
     (Fault::None,         None,                        "", "S  H     R       S    F        W  S     W  U  S"),
     (Fault::HostGone,     warns("SLV-HEALTH-0001"),    "the node returns",
@@ -71,6 +71,8 @@ const TABLE: [Row; 31] = [
     (Fault::Apart,        warns("SLV-HEALTH-0007"),    "a plan connects all hosts",
                                                            "D! D!    R       D!   F!       D! D!    D! D! D!"),
     (Fault::DiskFull,     warns("SLV-HEALTH-0008"),    "the state is stored",
+                                                           "D! D!    D!      D!   F!       D! D!    D! D! D!"),
+    (Fault::HistoryStopped, warns("SLV-HEALTH-0028"), "stored again",
                                                            "D! D!    D!      D!   F!       D! D!    D! D! D!"),
     (Fault::ExpectedMissing, warns("SLV-HEALTH-0011"), "it is found",
                                                            "D! D!    R       D!   F!       D! D!    D! D! D!"),
@@ -144,6 +146,7 @@ enum Fault {
     SetsFailed,
     Apart,
     DiskFull,
+    HistoryStopped,
     ExpectedMissing,
     Additional,
     Slow,
@@ -242,6 +245,7 @@ impl Fault {
                     error: "no space".to_owned(),
                 }];
             }
+            Self::HistoryStopped => facts.history_stopped = Some("counters: the disk is full".into()),
             Self::ExpectedMissing => deviates(&mut facts, What::ExpectedMissing),
             Self::Additional => deviates(&mut facts, What::Additional),
             Self::Slow => deviates(&mut facts, What::Slow),
@@ -414,7 +418,7 @@ fn every_cell_of_the_table() {
             cells += 1;
         }
     }
-    assert_eq!(cells, 310);
+    assert_eq!(cells, 320);
 }
 
 #[test]

@@ -18,6 +18,9 @@ use crate::shared::Shared;
 /// How often events are stored, and how often a failed write is tried again.
 const PACE: Duration = Duration::from_secs(1);
 
+/// Brings the samples from which the sampler goes on, once the folder is open.
+pub(crate) type Resumed = Receiver<Vec<Sample>>;
+
 /// Takes slots of the sampler. When it is dropped, everything is on the disk and the folder is closed.
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
@@ -44,7 +47,7 @@ impl Drop for Keeper {
 
 /// Starts the thread that opens the folder, and then writes. Returns what hands it slots, and the samples from which
 /// the sampler goes on; `None`: nothing is stored.
-pub(crate) fn begin(shared: &Arc<Shared>) -> Result<Option<(Keeper, Receiver<Vec<Sample>>)>, DaemonError> {
+pub(crate) fn begin(shared: &Arc<Shared>) -> Result<Option<(Keeper, Resumed)>, DaemonError> {
     if shared.telemetry.store.place.is_none() {
         return Ok(None);
     }
@@ -192,7 +195,7 @@ impl Writer<'_> {
         self.event(severity, &notice.to_string());
     }
 
-    /// Reports an event whose text begins with its code.
+    /// Reports an event. Its text begins with its code.
     fn event(&self, severity: Severity, text: &str) {
         let (code, text) = text.split_once(": ").unwrap_or(("SLV-HISTORY-0001", text));
         self.shared.event(self.shared.clock.now(), severity, code, text);
