@@ -67,6 +67,10 @@ pub use status::{
     OwnTables, Progress, Role, Run, SilentNodes, Stage, Status,
 };
 pub use telemetry::{
+    Acknowledged, Alarm, AlarmAction, AlarmQuery, AlarmRequest, Alarms, BitErrorRate, Cable, CableQuery, Cables,
+    Congestion, CongestionQuery, CongestionTree, CrossingPair, PictureQuery, Shade, WaitingPort,
+};
+pub use telemetry::{
     CounterQuery, HistoryState, MetricSetEntry, MetricSets, MetricsQuery, MissingReason, SeriesQuery, SetForm,
     SetQuery, SilentNode, SliceQuery, StoredEvent, StoredEventQuery, StoredEvents, Telemetry, TelemetryClass,
     TelemetryCounter, TelemetryGap, TelemetryHistory, TelemetryPoint, TelemetryPort, TelemetryPorts, TelemetryRequests,

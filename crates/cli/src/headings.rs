@@ -4,7 +4,7 @@ use clap::{Arg, Command};
 
 /// The headings, each with the long names of its flags. The help of a command shows a heading where the first flag with
 /// this heading is defined.
-const HEADINGS: [(&str, &[&str]); 23] = [
+const HEADINGS: [(&str, &[&str]); 24] = [
     (
         "Way to the fabric",
         &[
@@ -79,6 +79,7 @@ const HEADINGS: [(&str, &[&str]); 23] = [
     ),
     ("Events", &["since", "severity", "follow"]),
     ("Change", &["force", "reason"]),
+    ("Alarms", &["level", "open", "about", "clear", "note"]),
     (
         "Traffic",
         &[
@@ -169,6 +170,9 @@ const HEADINGS: [(&str, &[&str]); 23] = [
             "sl2vl-out",
             "sl-out",
             "svg",
+            "dot",
+            "colour",
+            "with-hosts",
             "links",
             "series",
             "timeline",
@@ -198,7 +202,7 @@ const HEADINGS: [(&str, &[&str]); 23] = [
 ];
 
 /// Flags that have another meaning in one command: command, long name, heading.
-const ELSEWHERE: [(&str, &str, &str); 25] = [
+const ELSEWHERE: [(&str, &str, &str); 27] = [
     ("transition", "to", "Routing"),
     ("plot", "since", "Output"),
     ("status", "state", "Rows and their order"),
@@ -224,6 +228,8 @@ const ELSEWHERE: [(&str, &str, &str); 25] = [
     ("soak", "seeds", "Schedules"),
     ("show", "links", "Output"),
     ("check", "against", "Way to the manager"),
+    ("congestion", "pairs", "Output"),
+    ("ack", "all", "Alarms"),
 ];
 
 /// Returns a command, and each of its commands, with its flags under headings. A flag without one stands under Options.

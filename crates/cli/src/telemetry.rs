@@ -1,5 +1,8 @@
 //! `selvedge telemetry`: counters of all ports, from the running manager that samples them.
 
+mod alarms;
+mod cables;
+mod congestion;
 mod history;
 mod live;
 mod plot;
@@ -25,6 +28,10 @@ enum Command {
     Top(top::TopArgs),
     Port(port::PortArgs),
     Watch(live::WatchArgs),
+    Congestion(congestion::CongestionArgs),
+    Cables(cables::CablesArgs),
+    Alarms(alarms::AlarmsArgs),
+    Ack(alarms::AckArgs),
     Plot(plot::PlotArgs),
     History(history::HistoryArgs),
     Sets(sets::SetsArgs),
@@ -38,6 +45,10 @@ impl TelemetryArgs {
             Command::Top(args) => args.format.json,
             Command::Port(args) => args.format.json,
             Command::Watch(args) => args.format.json,
+            Command::Congestion(args) => args.format.json,
+            Command::Cables(args) => args.format.json,
+            Command::Alarms(args) => args.format.json,
+            Command::Ack(args) => args.format.json,
             Command::Plot(args) => args.format.json,
             Command::History(args) => args.format.json,
             Command::Sets(args) => args.format.json,
@@ -52,6 +63,10 @@ pub fn run(args: &TelemetryArgs) -> Result<Exit, CliError> {
         Command::Top(args) => top::run(args),
         Command::Port(args) => port::run(args),
         Command::Watch(args) => live::run(args),
+        Command::Congestion(args) => congestion::run(args),
+        Command::Cables(args) => cables::run(args),
+        Command::Alarms(args) => alarms::run(args),
+        Command::Ack(args) => alarms::ack(args),
         Command::Plot(args) => plot::run(args),
         Command::History(args) => history::run(args),
         Command::Sets(args) => sets::run(args),

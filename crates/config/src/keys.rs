@@ -478,6 +478,8 @@ impl Key {
         telemetry_keys::TIMEOUT,
         telemetry_keys::RETRIES,
         telemetry_keys::METRICS_LISTEN,
+        telemetry_keys::GUILBAULTS,
+        telemetry_keys::REMOTE_WRITE,
         history_keys::HISTORY,
         history_keys::FOLDER,
         history_keys::INTERVAL,

@@ -22,6 +22,7 @@ mod routing_keys;
 mod secret;
 mod settings;
 mod telemetry_keys;
+mod url;
 mod value;
 
 pub use admit::{Against, FlagFile, LidsRead, Overrule, Readers, SettingsFile, Sources, Verdict, admit};
@@ -36,4 +37,5 @@ pub use partitions::{parse_partitions, read_partitions};
 pub use print::{print_defaults, print_settings, print_settings_with_keys};
 pub use secret::{KeyName, KeyText};
 pub use settings::{AdministratorOptions, DaemonOptions, HistoryOptions, ManagerOptions, Settings, TelemetryOptions};
+pub use url::{HttpUrl, NoHttpUrl};
 pub use value::Value;

@@ -7,6 +7,8 @@ use std::time::Duration;
 use selvedge_plan::Policy;
 use selvedge_types::SecretKey;
 
+use crate::HttpUrl;
+
 /// The settings of a configuration file. Each has a default, so an empty file is complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -126,7 +128,7 @@ impl Default for AdministratorOptions {
 }
 
 /// Sampling of the counters of all ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TelemetryOptions {
     /// True if the master samples.
     pub enabled: bool,
@@ -148,6 +150,10 @@ pub struct TelemetryOptions {
     pub retries: u8,
     /// TCP address at which `/metrics` is served; `None`: only on the Unix socket.
     pub metrics_listen: Option<SocketAddr>,
+    /// True if `/metrics` has the names of guilbaults' exporter too.
+    pub guilbaults: bool,
+    /// A Prometheus to which the metrics are written after each slot; `None`: none.
+    pub remote_write: Option<HttpUrl>,
 }
 
 impl Default for TelemetryOptions {
@@ -163,6 +169,8 @@ impl Default for TelemetryOptions {
             timeout: Duration::from_millis(200),
             retries: 1,
             metrics_listen: None,
+            guilbaults: false,
+            remote_write: None,
         }
     }
 }

@@ -30,11 +30,11 @@ use crate::out_of_service::Roster;
 use crate::partitions::partitions;
 use crate::reload::Aside;
 use crate::shared::Shared;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, TelemetryService};
 use crate::worker::Note;
 
 /// The requests of front ends to a running process. Each refusal has a code.
-pub trait Service: Send + Sync {
+pub trait Service: TelemetryService + Send + Sync {
     /// Returns the state of the manager and its subnet.
     fn status(&self) -> Result<Status, Error>;
     /// Returns the verdict, and the conditions behind it.
@@ -518,7 +518,8 @@ impl Service for Manager {
     }
 
     fn metrics(&self, query: &MetricsQuery, is_open_metrics: bool) -> Result<Metrics, Error> {
-        self.shared.telemetry.metrics(query, is_open_metrics)
+        let unix_ns = self.shared.clock.unix_ns();
+        self.shared.telemetry.metrics(query, is_open_metrics, unix_ns)
     }
 
     fn metric_sets(&self) -> Result<MetricSets, Error> {

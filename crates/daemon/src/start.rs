@@ -38,7 +38,7 @@ use crate::reload::Aside;
 use crate::service::Manager;
 use crate::shared::Shared;
 use crate::telemetry::history::{self, Place, Resumed};
-use crate::telemetry::{self, Gatherer, Telemetry};
+use crate::telemetry::{self, Gatherer, RemoteWriter, Telemetry};
 use crate::worker::{Expected, Note};
 
 /// Access to the fabric.
@@ -272,7 +272,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         Names::new(options.names),
         (settings.daemon.event_ring, options.log),
         (name, local),
-        Telemetry::new(sampling.clone(), place_at(local)),
+        Telemetry::new(sampling.clone(), settings.telemetry.guilbaults, place_at(local)),
     ));
     for doubt in doubts {
         shared.notice(&Notice::StateDoubtful(doubt));
@@ -288,7 +288,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     };
     let config = manager_config(options.mode, local, &settings);
     let administrated = administrated(&settings, found, folder.is_some(), options.until);
-    let (gatherer, resumed) = gathering(&shared, options.consumers)?;
+    let (gatherer, resumed) = gathering(&shared, &settings, options.consumers)?;
     let driver = Driver::new(Parts {
         coordinator: Coordinator::new(clock.now(), &config, Some(administrated)).sampling(sampling.map(Sampler::new)),
         gatherer,
@@ -317,13 +317,22 @@ type Gathering = (Option<Gatherer>, Option<Resumed>);
 
 /// Starts the threads that take what the sampler finds: the store first, then the other consumers.
 /// Without a sampler there are none.
-fn gathering(shared: &Arc<Shared>, consumers: Vec<Box<dyn Consumer>>) -> Result<Gathering, DaemonError> {
+fn gathering(
+    shared: &Arc<Shared>,
+    settings: &Settings,
+    consumers: Vec<Box<dyn Consumer>>,
+) -> Result<Gathering, DaemonError> {
     if !shared.telemetry.has_sampler() {
         return Ok((None, None));
     }
     let (keeper, resumed) = history::begin(shared)?.unzip();
     let keeper = keeper.map(|keeper| -> Box<dyn Consumer> { Box::new(keeper) });
-    let consumers = keeper.into_iter().chain(consumers).collect();
+    let writer = settings.telemetry.remote_write.clone();
+    let writer = writer
+        .map(|url| RemoteWriter::start(Arc::clone(shared), url))
+        .transpose()?;
+    let writer = writer.map(|writer| -> Box<dyn Consumer> { Box::new(writer) });
+    let consumers = keeper.into_iter().chain(writer).chain(consumers).collect();
     Ok((Some(Gatherer::start(Arc::clone(shared), consumers)?), resumed))
 }
 

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body as RequestBody, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -13,19 +13,22 @@ use axum::routing::{MethodRouter, get};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use selvedge_api::{
-    Body, CounterQuery, Error, ErrorKind, MetricsQuery, SeriesQuery, SetForm, SetQuery, SliceQuery, StoredEventQuery,
-    TopologyQuery,
+    AlarmQuery, AlarmRequest, Body, CableQuery, CongestionQuery, CounterQuery, Error, ErrorKind, MetricsQuery,
+    PictureQuery, SeriesQuery, SetForm, SetQuery, SliceQuery, StoredEventQuery, TopologyQuery,
 };
 use selvedge_daemon::{Metrics, Service};
 
 use crate::answers::Answers;
-use crate::routes::{Parameters, Shared, parameters, refusal, show};
+use crate::limits::BODY_BYTES_MAX;
+use crate::routes::{Parameters, Shared, parameters, read, refusal, show};
 
 /// Content types of the two formats of metrics. Source: Prometheus 2, "Exposition formats"; OpenMetrics 1.0.
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const CSV: &str = "text/csv; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+const DOT: &str = "text/vnd.graphviz; charset=utf-8";
 
 /// Returns a router of these paths.
 pub(crate) fn routes() -> Router<Arc<Answers>> {
@@ -43,6 +46,19 @@ pub(crate) fn routes() -> Router<Arc<Answers>> {
             get(async |State(answers): Shared| show(answers.alone(|s| s.metric_sets()).await)),
         )
         .route("/api/v1/telemetry/set", get(set))
+        .route(
+            "/api/v1/telemetry/alarms",
+            asked(AlarmQuery::of, |s, query| s.alarms(query)).post(change_alarms),
+        )
+        .route(
+            "/api/v1/telemetry/congestion",
+            asked(CongestionQuery::of, |s, query| s.congestion(query)),
+        )
+        .route(
+            "/api/v1/telemetry/cables",
+            asked(CableQuery::of, |s, query| s.cables(query)),
+        )
+        .route("/api/v1/telemetry/picture", get(picture))
         .merge(history_routes())
         .merge(metric_routes())
 }
@@ -107,6 +123,27 @@ async fn set(State(answers): Shared, query: Parameters) -> Response {
     text(made.await, &[(header::CONTENT_TYPE, kind)])
 }
 
+async fn change_alarms(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
+    let body = match read(&headers, body, BODY_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(error) => return refusal(&error),
+    };
+    match serde_json::from_slice::<AlarmRequest>(&body) {
+        Ok(request) => show(answers.small(move |s| s.change_alarms(&request)).await),
+        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body names no alarms: {error}"))),
+    }
+}
+
+async fn picture(State(answers): Shared, query: Parameters) -> Response {
+    let query = match parameters(query).and_then(|query| PictureQuery::of(&query)) {
+        Ok(query) => query,
+        Err(error) => return refusal(&error),
+    };
+    let kind = if query.dot { DOT } else { SVG };
+    let made = answers.made(move |service| Ok(service.picture(query)?.into_bytes()));
+    text(made.await, &[(header::CONTENT_TYPE, kind)])
+}
+
 async fn metrics(State(answers): Shared, headers: HeaderMap, query: Parameters) -> Response {
     let query = match parameters(query).and_then(|query| MetricsQuery::of(&query)) {
         Ok(query) => query,
@@ -118,10 +155,15 @@ async fn metrics(State(answers): Shared, headers: HeaderMap, query: Parameters) 
             .flat_map(|value| value.split(','))
             .any(|item| is_wanted(item, wanted))
     };
-    let is_open_metrics = names(header::ACCEPT, "application/openmetrics-text");
+    let is_influx = query.influx;
+    let is_open_metrics = names(header::ACCEPT, "application/openmetrics-text") && !is_influx;
     let is_gzip = names(header::ACCEPT_ENCODING, "gzip");
     let made = answers.made(move |service| page(&service.metrics(&query, is_open_metrics)?, is_gzip));
-    let kind = if is_open_metrics { OPEN_METRICS } else { PROMETHEUS };
+    let kind = match is_open_metrics {
+        true => OPEN_METRICS,
+        false if is_influx => TEXT,
+        false => PROMETHEUS,
+    };
     let vary = (header::VARY, "accept, accept-encoding");
     match is_gzip {
         true => text(

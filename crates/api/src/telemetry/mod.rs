@@ -1,4 +1,8 @@
-//! Sampling of counters: how it goes, and the counters of ports.
+//! Sampling of counters: how it goes, the counters of ports, and what they mean.
+
+mod alarms;
+mod cables;
+mod congestion;
 
 mod history;
 
@@ -12,6 +16,12 @@ use selvedge_types::{Guid, NodeKind, PortState};
 use serde::{Deserialize, Serialize};
 
 use crate::{Body, End, Error, ErrorKind, query};
+
+pub use self::alarms::{Acknowledged, Alarm, AlarmAction, AlarmQuery, AlarmRequest, Alarms};
+pub use self::cables::{BitErrorRate, Cable, CableQuery, Cables};
+pub use self::congestion::{
+    Congestion, CongestionQuery, CongestionTree, CrossingPair, PictureQuery, Shade, WaitingPort,
+};
 
 /// Whether counters are sampled at present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -201,6 +211,8 @@ pub struct TelemetryPort {
     pub load_ppm: Option<u64>,
     /// PortXmitWait in a second, in ticks.
     pub wait_per_s: Option<u64>,
+    /// The time in which the port had data to send and sent nothing, in parts of a million.
+    pub wait_ppm: Option<u64>,
     /// Errors in a second, all error counters together.
     pub errors_per_s: Option<u64>,
     /// All errors.
@@ -379,15 +391,19 @@ impl SetQuery {
 }
 
 /// Parts of the metrics: the values of `collect`.
-const PARTS: [&str; 4] = ["data", "errors", "detail", "info"];
+const PARTS: [&str; 6] = ["data", "errors", "detail", "info", "meaning", "guilbaults"];
 
 /// Which metrics are wanted: the query of `GET /metrics`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricsQuery {
-    /// Parts that are wanted; empty: all.
+    /// Parts that are wanted; empty: all but `guilbaults`, which the configuration may add.
     pub collect: Vec<String>,
     /// The number of a shard, from 1, and how many there are.
     pub shard: Option<(u32, u32)>,
+    /// Names of counters as in a metric selection file, separated by commas; none: all.
+    pub metrics: Option<String>,
+    /// True: lines for InfluxDB.
+    pub influx: bool,
 }
 
 impl MetricsQuery {
@@ -401,7 +417,7 @@ impl MetricsQuery {
             "collect" | "collect[]" => {
                 for part in value.split(',') {
                     if !PARTS.contains(&part) {
-                        return Err(format!("collect={part}: want data, errors, detail or info"));
+                        return Err(format!("collect={part}: want {}", PARTS.join(", ")));
                     }
                     self.collect.push(part.to_owned());
                 }
@@ -414,19 +430,28 @@ impl MetricsQuery {
                 let shard = shard.filter(is_one);
                 self.shard = Some(shard.ok_or_else(|| format!("shard={value}: want I/N, I from 1 to N, as 1/4"))?);
             }
+            "metrics" => self.metrics = Some(value.to_owned()),
+            "format" => match value {
+                "prometheus" => self.influx = false,
+                "influx" => self.influx = true,
+                _ => return Err(format!("format={value}: want prometheus or influx")),
+            },
             other => {
                 return Err(format!(
-                    "metrics are not selected by '{other}': there are collect and shard"
+                    "metrics are not selected by '{other}': there are collect, shard, metrics and format"
                 ));
             }
         }
         Ok(())
     }
 
-    /// True if a part is wanted.
+    /// True if a part is wanted. The family of guilbaults' exporter has to be asked for.
     #[must_use]
     pub fn has(&self, part: &str) -> bool {
-        self.collect.is_empty() || self.collect.iter().any(|wanted| wanted == part)
+        match self.collect.is_empty() {
+            true => part != "guilbaults",
+            false => self.collect.iter().any(|wanted| wanted == part),
+        }
     }
 }
 
@@ -464,16 +489,21 @@ mod tests {
             MetricsQuery::of(&pairs)
         };
         let all = query("").unwrap();
-        assert!(PARTS.iter().all(|part| all.has(part)));
-        let some = query("collect=data,info&shard=2/4").unwrap();
+        assert!(PARTS.iter().all(|part| all.has(part) == (*part != "guilbaults")));
+        let some = query("collect=data,guilbaults&shard=2/4&format=influx&metrics=symbol_error").unwrap();
         let had = PARTS.map(|part| some.has(part));
-        assert_eq!((had, some.shard), ([true, false, false, true], Some((2, 4))));
+        assert_eq!(
+            (had, some.shard),
+            ([true, false, false, false, false, true], Some((2, 4)))
+        );
+        assert_eq!((some.influx, some.metrics.as_deref()), (true, Some("symbol_error")));
         for (text, want) in [
             ("collect=date", "want data, errors"),
             ("shard=0/4", "want I/N"),
             ("shard=5/4", "want I/N"),
             ("shard=all", "want I/N"),
-            ("shards=1/4", "there are collect and shard"),
+            ("shards=1/4", "there are collect, shard"),
+            ("format=json", "want prometheus or influx"),
         ] {
             let error = query(text).unwrap_err();
             assert!(error.message.contains(want), "{error}");

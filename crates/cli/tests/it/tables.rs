@@ -77,7 +77,8 @@ impl World {
              [common]\nfabric = \"ring:switches=4,hosts=1\"\nduration = \"2us\"\nwarmup = \"1us\"\n\
              [vary]\nload = [0.1, 0.2]\n";
         lab.write("e.toml", experiment);
-        let settings = |life: u8| format!("[telemetry]\ninterval_ms = 500\n[fabric]\npacket_life = {life}\n");
+        let intervals = "[telemetry]\ninterval_ms = 500\nerrors_interval_ms = 500\n";
+        let settings = |life: u8| format!("{intervals}[fabric]\npacket_life = {life}\n");
         let config = lab.write("fm.toml", &settings(16));
         let manager = lab.start(&["run", "--fabric", "sx6536", "--config", &config]);
         wait_for("subnet that is up", || (lab.run(&["status"]).code == 0).then_some(()));
@@ -88,6 +89,14 @@ impl World {
             let status = lab.run(&["telemetry", "status", "--json"]).exits(0).json();
             (status["classes"][0]["slots"].as_u64() > Some(1)).then_some(())
         });
+        lab.run(&["fault", "load incast:H-0 100%"]).exits(0);
+        lab.run(&["fault", "errors S-L1-1[1] symbol 1000"]).exits(0);
+        for (list, what) in [("trees", "congestion"), ("alarms", "alarms")] {
+            wait_for(what, || {
+                let found = lab.run(&["telemetry", what, "--json"]).exits(0).json();
+                found[list].as_array().is_some_and(|all| !all.is_empty()).then_some(())
+            });
+        }
         Self { lab, _manager: manager }
     }
 
@@ -125,10 +134,16 @@ impl World {
             ("status", "links --name S-L1-1 --sort rate"),
             ("status", "events"),
             ("status", "events --since 1h --severity info"),
+            ("telemetry ack", "--all"),
+            ("telemetry alarms", ""),
+            ("telemetry cables", ""),
+            ("telemetry congestion", ""),
+            ("telemetry congestion", "--pairs 3"),
             ("telemetry port", "S-L1-1 1"),
             ("telemetry sets", ""),
             ("telemetry status", ""),
             ("telemetry top", "load"),
+            ("telemetry top", "errors"),
             ("telemetry watch", "load --slots 1"),
             ("topology diff", "ring:switches=4,hosts=1 ring:switches=5,hosts=1"),
             ("topology show", "sx6536"),

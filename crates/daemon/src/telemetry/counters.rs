@@ -1,14 +1,16 @@
 //! The counters of ports as the API shows them.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use selvedge_api as api;
 use selvedge_api::{CounterQuery, Error, ErrorKind};
 use selvedge_config::closest;
 use selvedge_telemetry::prometheus::data_bytes_per_s;
-use selvedge_telemetry::{Group, How, Latest, Metric, NodeEntry, PortEntry, SampleKey, Shown};
+use selvedge_telemetry::{End, Group, How, Latest, Metric, NodeEntry, PortEntry, SampleKey, Shown};
 use selvedge_types::Guid;
 
+use super::congestion::ppm;
 use super::place;
 use super::state::{Snapshot, Telemetry};
 
@@ -19,14 +21,26 @@ impl Telemetry {
     /// Returns the counters that a query asks for. `unix_ms` is the present time.
     pub(crate) fn ports(&self, query: &CounterQuery, unix_ms: u64) -> Result<api::TelemetryPorts, Error> {
         let snapshot = self.sampled()?;
+        let waits = {
+            let meaning = self.meaning.lock();
+            let rates = meaning.rates.rates();
+            rates
+                .filter_map(|rates| Some((rates.end, ppm(rates.wait_share?))))
+                .collect()
+        };
         let reader = Reader {
             snapshot: &snapshot,
             unix_ms,
             counters: query.counters,
+            waits,
         };
         let mut found = reader.find(query)?;
         if let Some(by) = &query.by {
             let order = Order::of(by)?;
+            if order.is_of_errors() {
+                // A list of the worst has no ports that are well.
+                found.retain(|at| reader.rank(at, order) != (0, 0));
+            }
             found.sort_by_cached_key(|at| Reverse(reader.rank(at, order)));
         }
         let count = found.len() as u64;
@@ -67,6 +81,7 @@ enum Order {
     Xmit,
     Rcv,
     Load,
+    Wait,
     Errors,
     Counter(Metric),
 }
@@ -78,13 +93,23 @@ impl Order {
             "rcv" => Ok(Self::Rcv),
             "load" => Ok(Self::Load),
             "errors" => Ok(Self::Errors),
-            "wait" => Ok(Self::Counter(Metric::XmitWait)),
+            "wait" => Ok(Self::Wait),
             name => Metric::of_name(name).map(Self::Counter).ok_or_else(|| {
                 let short = ["xmit", "rcv", "load", "errors", "wait"];
                 let known = short.into_iter().chain(Metric::ALL.map(Metric::iba_name));
                 let hint = closest(name, known).map_or_else(String::new, |name| format!("; did you mean {name}?"));
                 ErrorKind::BadRequest.error(format!("there is no counter '{name}'{hint}"))
             }),
+        }
+    }
+}
+
+impl Order {
+    const fn is_of_errors(self) -> bool {
+        match self {
+            Self::Errors => true,
+            Self::Counter(metric) => metric.is_error(),
+            Self::Xmit | Self::Rcv | Self::Load | Self::Wait => false,
         }
     }
 }
@@ -100,6 +125,8 @@ struct Reader<'a> {
     snapshot: &'a Snapshot,
     unix_ms: u64,
     counters: bool,
+    /// The time in which each port waits, in parts of a million.
+    waits: BTreeMap<End, u64>,
 }
 
 impl<'a> Reader<'a> {
@@ -135,6 +162,7 @@ impl<'a> Reader<'a> {
             Order::Xmit => self.growth(at, Metric::XmitData),
             Order::Rcv => self.growth(at, Metric::RcvData),
             Order::Load => (self.load_ppm(at).unwrap_or_default(), 0),
+            Order::Wait => (self.wait_ppm(at).unwrap_or_default(), 0),
             Order::Errors => {
                 let (per_s, total) = self.errors(at);
                 (per_s.unwrap_or_default(), total.unwrap_or_default())
@@ -165,6 +193,14 @@ impl<'a> Reader<'a> {
         );
         let ppm = u128::from(xmit.max(rcv)) * 1_000_000 / u128::from(capacity);
         u64::try_from(ppm).ok()
+    }
+
+    fn wait_ppm(&self, at: &At<'_>) -> Option<u64> {
+        let end = End {
+            node: at.guid,
+            port: at.port.num,
+        };
+        self.waits.get(&end).copied()
     }
 
     /// Returns errors in a second, and all errors.
@@ -209,6 +245,7 @@ impl<'a> Reader<'a> {
             rcv_bytes_per_s: self.bytes_per_s(at, Metric::RcvData),
             load_ppm: self.load_ppm(at),
             wait_per_s: self.per_s(at, Metric::XmitWait),
+            wait_ppm: self.wait_ppm(at),
             errors_per_s,
             errors,
             counters: if self.counters { self.counters(at) } else { Vec::new() },

@@ -130,9 +130,28 @@ fn prometheus_finds_metrics_by_tcp_and_nothing_else() {
         "infiniband_hca_collect_error{guid=\"0x",
         "infiniband_sampler_slots_total{class=\"data\"} ",
         "infiniband_exporter_collect_timeouts 0\n",
+        "infiniband_port_transmit_wait_ratio{guid=\"0x",
+        "infiniband_port_transmit_utilisation_ratio{guid=\"0x",
+        "infiniband_congestion_trees 0\n",
+        "infiniband_alarms{level=\"critical\"} 0\n",
     ] {
         assert!(plain.contains(name), "{name}\n{plain}");
     }
+    // What is not there unless it is asked for.
+    assert!(!plain.contains("infiniband_symbolerrorcounter_total"));
+    let guilbaults = body(at, "/metrics?collect=guilbaults");
+    assert!(guilbaults.contains("infiniband_symbolerrorcounter_total{component="));
+    assert!(!guilbaults.contains("infiniband_switch_port"), "{guilbaults}");
+    let lines = body(at, "/metrics?format=influx&metrics=port_xmit_data");
+    let line = lines.lines().next().unwrap();
+    assert!(
+        line.starts_with("infiniband_port,guid=0x") && line.contains(" port_xmit_data="),
+        "{line}"
+    );
+    assert!(!lines.contains("symbol_error"), "{lines}");
+    let chosen = body(at, "/metrics?collect=data,errors&metrics=symbol_error");
+    assert!(chosen.contains("infiniband_hca_port_symbol_error_total{"));
+    assert!(!chosen.contains("transmit_data_bytes_total"), "{chosen}");
     // The formats that a client asks for.
     let (head, _) = ask(at, "/metrics", "");
     assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
@@ -162,6 +181,8 @@ fn prometheus_finds_metrics_by_tcp_and_nothing_else() {
     let status = |path: &str| ask(at, path, "").0.split_whitespace().nth(1).unwrap().to_owned();
     assert_eq!(status("/api/v1/status"), "404");
     assert_eq!(status("/metrics?colect=data"), "400");
+    assert_eq!(status("/metrics?metrics=port_xmit_date"), "400");
+    assert_eq!(status("/api/v1/telemetry/alarms"), "404");
     drop(server);
     assert!(TcpStream::connect(at).is_err());
     end(running);

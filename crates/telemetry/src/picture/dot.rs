@@ -18,6 +18,9 @@ pub struct LinkLoad {
     pub errors: u64,
 }
 
+/// Most links with labels: beside more, labels hide the links, so that they are tooltips of an SVG instead.
+const LABELS_MAX: usize = 60;
+
 /// Returns the graph of all links, each drawn once. The line's colour is that of the busier direction, its width grows
 /// with the wait, links with errors are dashed, and links that are down are dotted. Labels say which ports are
 /// connected and what both directions carry. Without `with_hosts`, only switches are drawn.
@@ -49,6 +52,7 @@ pub fn connections(inventory: &Inventory, load: impl Fn(End) -> LinkLoad, with_h
         // Writing to a String cannot fail, here and below.
         let _ = writeln!(text, "  \"{guid}\" [label=\"{name}\"{shape}];");
     }
+    let mut links = Vec::new();
     for (guid, node) in &inventory.nodes {
         for port in &node.ports {
             let a = End {
@@ -60,15 +64,22 @@ pub fn connections(inventory: &Inventory, load: impl Fn(End) -> LinkLoad, with_h
             };
             let is_listed_there = b < a && inventory.port(b).is_some_and(|far| far.peer == Some(a));
             if !is_listed_there {
-                edge(&mut text, (a, load(a)), (b, load(b)), port.is_up());
+                links.push((a, b, port.is_up()));
             }
         }
+    }
+    let label = if links.len() > LABELS_MAX { "tooltip" } else { "label" };
+    if links.len() > LABELS_MAX {
+        text.push_str("  ranksep=4; nodesep=0.1; splines=line;\n");
+    }
+    for (a, b, is_up) in links {
+        edge(&mut text, label, (a, load(a)), (b, load(b)), is_up);
     }
     text.push_str("}\n");
     text
 }
 
-fn edge(text: &mut String, (a, at_a): (End, LinkLoad), (b, at_b): (End, LinkLoad), is_up: bool) {
+fn edge(text: &mut String, name: &str, (a, at_a): (End, LinkLoad), (b, at_b): (End, LinkLoad), is_up: bool) {
     let most = |of: fn(&LinkLoad) -> Option<f64>| [at_a, at_b].iter().filter_map(of).reduce(f64::max);
     let (utilisation, wait) = (most(|load| load.utilisation), most(|load| load.wait));
     let errors = at_a.errors.saturating_add(at_b.errors);
@@ -90,7 +101,7 @@ fn edge(text: &mut String, (a, at_a): (End, LinkLoad), (b, at_b): (End, LinkLoad
     }
     let _ = writeln!(
         text,
-        "  \"{}\" -- \"{}\" [label=\"{label}\", style={style}, color=\"{colour}\", penwidth={width:.1}];",
+        "  \"{}\" -- \"{}\" [{name}=\"{label}\", style={style}, color=\"{colour}\", penwidth={width:.1}];",
         a.node, b.node
     );
 }

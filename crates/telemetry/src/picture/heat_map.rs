@@ -99,7 +99,8 @@ impl HeatMap {
     #[must_use]
     pub fn svg(&self, what: &str) -> String {
         let (width, height) = (
-            MARGIN + CELL * self.spines.len() + 20,
+            // The legend with its last word may be wider than the map.
+            MARGIN + (CELL * self.spines.len() + 20).max(190),
             MARGIN + CELL * self.leaves.len() + 50,
         );
         let mut svg = String::new();

@@ -27,6 +27,9 @@ const QUANTUM: [u16; 3] = [0xD2F0, 0xD2F2, 0xD2F4];
 /// Device ids of SwitchX, SwitchX-2, Switch-IB and Switch-IB 2 (MT51000, MT51001, MT52000, MT53000). Source: pci.ids.
 const SWITCH_IB: [u16; 4] = [0xC738, 0xC739, 0xCB20, 0xCF08];
 
+/// OUI of devices that Selvedge generates, locally administered.
+const GENERATED: u32 = 0x02_5E1E;
+
 impl WaitTick {
     /// Returns the tick that PortSamplesControl.Tick shows: `code + 1` symbol times. Source: IBA vol 1 §16.1.3.2.
     #[must_use]
@@ -38,11 +41,13 @@ impl WaitTick {
     ///
     /// Source: NVIDIA, ibdiagnet user manual 2.13, "Congestion Assessment on InfiniBand Links": Quantum and later count
     /// every 8 bytes of the port whatever its width; SwitchX and Switch-IB count every 32 bytes of each lane, as the
-    /// standard says. For other devices the standard holds; one symbol if Tick was not read.
+    /// standard says. Generated devices count every word of the port, as our emulator does. For other devices the
+    /// standard holds; one symbol if Tick was not read.
     #[must_use]
     pub fn of_device(vendor: u32, device: u16, code: Option<u8>) -> Self {
         let is_quantum = QUANTUM.contains(&device) && (NVIDIA.contains(&vendor) || vendor == 0);
         match code {
+            None if vendor == GENERATED => Self::PortBytes(4),
             code if is_quantum => Self::PortBytes(code.map_or(8, |code| u16::from(code) + 1)),
             Some(code) => Self::of_code(code),
             None if SWITCH_IB.contains(&device) => Self::Symbols(32),
@@ -100,6 +105,7 @@ mod tests {
         check(0x2C9, 0xCF08, Some(31), WaitTick::Symbols(32));
         check(0x2C9, 0xCB20, None, WaitTick::Symbols(32));
         check(0x1175, 0x7322, None, WaitTick::Symbols(1));
+        check(0x02_5E1E, 1, None, WaitTick::PortBytes(4));
         // At 4x HDR, 8 bytes of 25 GB/s; at 4x EDR, 32 bytes of a lane of 3.125 GB/s.
         assert_eq!(
             WaitTick::PortBytes(8).ps(capacity(LinkWidth::X4, LinkSpeed::Hdr)),

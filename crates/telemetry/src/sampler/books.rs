@@ -245,7 +245,14 @@ impl Books {
             self.node_mut(node).error_at.insert(key.port, now);
         }
         let event = |counters, event: Event| (counters != 0).then_some(Out::Event(event));
-        let (reset, full) = (taken.reset, taken.filled);
+        // What PortCountersExtended counts too misses nothing.
+        let wide = match key.group {
+            Group::Base => self.node(node).held.get(&(key.port, Group::Extended)),
+            _ => None,
+        };
+        let wide = wide.map_or(0, |held| held.account.known());
+        let is_wide = |metric: Metric| wide >> metric as u32 & 1 != 0;
+        let (reset, full) = (taken.reset, taken.filled & !key.group.mask_of(is_wide));
         out.extend(event(reset, Event::Reset { key, counters: reset }));
         out.extend(event(full, Event::Full { key, counters: full }));
     }
