@@ -1,4 +1,4 @@
-//! Counters that only some attributes of performance management show: causes of errors, per VL, SL and lane, congestion.
+//! Counters that only some attributes of performance management show: causes of errors, congestion, per VL, SL, lane.
 
 /// Most counters in a row.
 pub const ROW_LEN: usize = 16;
@@ -36,7 +36,7 @@ pub enum DetailRow {
     OpRcv,
     /// PortFlowCtlCounters: flow control packets sent, received.
     FlowControl,
-    /// PortExtendedSpeedsCounters: wrong synchronisation headers, unknown blocks, then the detected errors of each lane.
+    /// PortExtendedSpeedsCounters: wrong synchronisation headers, unknown blocks, then detected errors by lane.
     LaneErrors,
     /// PortExtendedSpeedsCounters: blocks that error correction mended, by lane.
     FecCorrectable,

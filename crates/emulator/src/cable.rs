@@ -293,7 +293,10 @@ fn is_corrected(chassis: &Chassis, port: PortIdx) -> bool {
 fn count_by_lane(chassis: &mut Chassis, port: PortIdx, mended: u64, left: u64) {
     let rate = chassis.port(port).rate;
     let counted = match is_corrected(chassis, port) {
-        true => [(DetailRow::FecCorrectable, 0, mended), (DetailRow::FecUncorrectable, 0, left)],
+        true => [
+            (DetailRow::FecCorrectable, 0, mended),
+            (DetailRow::FecUncorrectable, 0, left),
+        ],
         false if rate.speed >= LinkSpeed::Fdr10 => {
             [(DetailRow::LaneErrors, 2, left), (DetailRow::LaneErrors, 2, mended)]
         }

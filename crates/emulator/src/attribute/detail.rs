@@ -2,9 +2,9 @@
 
 use selvedge_chassis::{Chassis, DetailRow, PortIdx};
 use selvedge_wire::{
-    AttributeId, CounterBlock, GmpData, PortFlowCtl, PortOpRcv, PortRcvConCtrl, PortRcvDataSl, PortRcvErrorDetails, PortSlRcvBecn,
-    PortSlRcvFecn, PortVlOpData, PortVlOpPackets, PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl,
-    PortXmitDiscardDetails, Status, SwPortVlCongestion,
+    AttributeId, CounterBlock, GmpData, PortFlowCtl, PortOpRcv, PortRcvConCtrl, PortRcvDataSl, PortRcvErrorDetails,
+    PortSlRcvBecn, PortSlRcvFecn, PortVlOpData, PortVlOpPackets, PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl,
+    PortXmitDataSl, PortXmitDiscardDetails, Status, SwPortVlCongestion,
 };
 
 use super::port_counters::{selected_ports, shown};

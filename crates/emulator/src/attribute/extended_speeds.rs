@@ -49,7 +49,9 @@ pub(crate) fn set(chassis: &mut Chassis, ingress: PortIdx, data: &GmpData) -> Re
     let errors = errors.chain(wanted.lane_errors).map(u64::from);
     let blocks = wanted.fec_correctable.into_iter().chain(wanted.fec_uncorrectable);
     let values: Vec<u64> = errors.chain(blocks.map(u64::from)).collect();
-    let places = ROWS.into_iter().flat_map(|(row, count)| (0..count).map(move |at| (row, at)));
+    let places = ROWS
+        .into_iter()
+        .flat_map(|(row, count)| (0..count).map(move |at| (row, at)));
     let places: Vec<(DetailRow, usize)> = places.collect();
     for port in selected_ports(chassis, ingress, wanted.port_select)? {
         for (bit, (value, (row, at))) in values.iter().zip(&places).enumerate() {

@@ -3,8 +3,7 @@
 use selvedge_chassis::{AtMaximum, DetailRow, ExtendedCounters, PmaAbilities};
 use selvedge_wire::{
     ClassPortInfo, CounterBlock, Method, PortCounters, PortCountersExtended, PortExtSpeedsCounters, PortFlowCtl,
-    PortOpRcv, PortRcvErrorDetails, PortSlRcvBecn,
-    PortVlOpData, PortVlXmitWait, PortXmitDiscardDetails, Status,
+    PortOpRcv, PortRcvErrorDetails, PortSlRcvBecn, PortVlOpData, PortVlXmitWait, PortXmitDiscardDetails, Status,
 };
 
 use crate::common::{H2, S, World};
@@ -201,10 +200,16 @@ fn counters_of_fast_links_are_read_summed_and_written() {
         ..PortExtSpeedsCounters::default()
     };
     let found = speeds(&mut world, Method::Get, asked(1)).unwrap();
-    assert_eq!((found.sync_header_errors, found.unknown_blocks, found.lane_errors[3]), (0, 3, 7));
+    assert_eq!(
+        (found.sync_header_errors, found.unknown_blocks, found.lane_errors[3]),
+        (0, 3, 7)
+    );
     assert_eq!((found.fec_correctable[11], found.fec_uncorrectable[0]), (5, u32::MAX));
     let sum = speeds(&mut world, Method::Get, asked(255)).unwrap();
-    assert_eq!((sum.unknown_blocks, sum.lane_errors[3], sum.fec_correctable[11]), (6, 65_535, 10));
+    assert_eq!(
+        (sum.unknown_blocks, sum.lane_errors[3], sum.fec_correctable[11]),
+        (6, 65_535, 10)
+    );
     assert_eq!(speeds(&mut world, Method::Get, asked(9)).err(), Some(Status::BAD_FIELD));
     // Bits 5 and 25: ErrorDetectionCounterLane3 and FECCorrectableBlockCtrLane11. Others stay.
     let reset = PortExtSpeedsCounters {
@@ -213,7 +218,10 @@ fn counters_of_fast_links_are_read_summed_and_written() {
     };
     speeds(&mut world, Method::Set, reset).unwrap();
     let found = speeds(&mut world, Method::Get, asked(1)).unwrap();
-    assert_eq!((found.unknown_blocks, found.lane_errors[3], found.fec_correctable[11]), (3, 0, 0));
+    assert_eq!(
+        (found.unknown_blocks, found.lane_errors[3], found.fec_correctable[11]),
+        (3, 0, 0)
+    );
     assert_eq!(found.fec_uncorrectable[0], u32::MAX);
 }
 
