@@ -8,7 +8,7 @@ use selvedge_plan::RebalanceWhen;
 use selvedge_plan::partition::Partitions;
 use selvedge_types::{Mtu, SecretKey, Sl};
 
-use crate::{Key, Settings, Value, parse_engines, routing_keys, telemetry_keys};
+use crate::{Key, Settings, Value, parse_engines, routing_keys, telemetry_choices, telemetry_keys};
 
 impl Key {
     /// All keys, in the order of the printed file.
@@ -480,6 +480,11 @@ impl Key {
         telemetry_keys::TIMEOUT,
         telemetry_keys::RETRIES,
         telemetry_keys::METRICS_LISTEN,
+        telemetry_choices::DETAIL,
+        telemetry_choices::METRICS,
+        telemetry_choices::EXPECTED_TYPES,
+        telemetry_choices::HOST_COUNTERS,
+        telemetry_choices::ISOLATE_PER_DAY,
         path!(
             "socket",
             socket,

@@ -20,6 +20,7 @@ mod probe;
 mod routing_keys;
 mod secret;
 mod settings;
+mod telemetry_choices;
 mod telemetry_keys;
 mod value;
 
@@ -35,4 +36,5 @@ pub use partitions::{parse_partitions, read_partitions};
 pub use print::{print_defaults, print_settings, print_settings_with_keys};
 pub use secret::{KeyName, KeyText};
 pub use settings::{AdministratorOptions, DaemonOptions, ManagerOptions, Settings, TelemetryOptions};
+pub use telemetry_choices::{DETAIL_ATTRIBUTES, TelemetryChoices};
 pub use value::Value;

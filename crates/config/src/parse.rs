@@ -42,8 +42,15 @@ pub(crate) fn read_all(text: &str, path: &Path) -> Read {
     let mut read = Read::over(Settings::default());
     Source { text, path }.read(&mut read);
     let folder = path.parent().unwrap_or(Path::new(""));
-    let daemon = &mut read.settings.daemon;
+    let Settings {
+        daemon,
+        telemetry_choices: telemetry,
+        ..
+    } = &mut read.settings;
     let paths = [
+        &mut telemetry.metrics,
+        &mut telemetry.expected_types,
+        &mut telemetry.host_counters,
         &mut daemon.socket,
         &mut daemon.state_dir,
         &mut daemon.log_file,

@@ -7,6 +7,8 @@ use std::time::Duration;
 use selvedge_plan::Policy;
 use selvedge_types::SecretKey;
 
+use crate::TelemetryChoices;
+
 /// The settings of a configuration file. Each has a default, so an empty file is complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -18,6 +20,8 @@ pub struct Settings {
     pub administrator: AdministratorOptions,
     /// Sampling of counters.
     pub telemetry: TelemetryOptions,
+    /// Choices about telemetry.
+    pub telemetry_choices: TelemetryChoices,
     /// Settings of the process.
     pub daemon: DaemonOptions,
 }

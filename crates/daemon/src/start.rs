@@ -37,7 +37,7 @@ use crate::record::{Header, Recorder};
 use crate::reload::Aside;
 use crate::service::Manager;
 use crate::shared::Shared;
-use crate::telemetry::{self, Gatherer, Telemetry};
+use crate::telemetry::{self, Chosen, Gatherer, Telemetry};
 use crate::worker::{Expected, Note};
 
 /// Access to the fabric.
@@ -223,7 +223,26 @@ fn create_record(path: Option<&Path>, header: &Header) -> Result<Option<Recorder
 /// watches.
 fn sampling(mode: Mode, until: Until, settings: &Settings) -> Option<selvedge_telemetry::Config> {
     let samples = settings.telemetry.enabled && mode == Mode::Manage && until == Until::Stopped;
-    samples.then(|| telemetry::config(&settings.telemetry))
+    samples.then(|| telemetry::config(&settings.telemetry, &settings.telemetry_choices.detail))
+}
+
+/// Starts what gathers samples, if there is a sampler.
+fn gatherer(
+    shared: &Arc<Shared>,
+    samples: bool,
+    consumers: Vec<Box<dyn Consumer>>,
+) -> Result<Option<Gatherer>, DaemonError> {
+    let start = || Gatherer::start(Arc::clone(shared), consumers);
+    samples.then(start).transpose()
+}
+
+/// Lets alarms isolate links, if there is a sampler and the operator wants it.
+fn isolate(manager: &Manager, samples: bool, settings: &Settings) -> Result<(), DaemonError> {
+    let per_day = settings.telemetry_choices.isolate_per_day;
+    match samples {
+        true => manager.shared.telemetry.isolate(manager.clone(), per_day),
+        false => Ok(()),
+    }
 }
 
 fn administrated(settings: &Settings, found: Found, has_folder: bool, until: Until) -> Administrated {
@@ -267,7 +286,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         Names::new(options.names),
         (settings.daemon.event_ring, options.log),
         (name, local),
-        Telemetry::new(sampling.clone()),
+        Telemetry::new(sampling.clone()).choosing(Chosen::read(&settings.telemetry_choices)?),
     ));
     for doubt in doubts {
         shared.notice(&Notice::StateDoubtful(doubt));
@@ -281,14 +300,13 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         aside: Aside::default(),
         roster: Arc::clone(&roster),
     };
+    isolate(&manager, sampling.is_some(), &settings)?;
     let config = manager_config(options.mode, local, &settings);
     let administrated = administrated(&settings, found, folder.is_some(), options.until);
     let driver = Driver::new(Parts {
         coordinator: Coordinator::new(clock.now(), &config, Some(administrated))
             .sampling(sampling.clone().map(Sampler::new)),
-        gatherer: sampling
-            .map(|_| Gatherer::start(Arc::clone(&shared), options.consumers))
-            .transpose()?,
+        gatherer: gatherer(&shared, sampling.is_some(), options.consumers)?,
         sm: Sm::new(config, options.judge, state).remembering(known),
         port,
         until: options.until,

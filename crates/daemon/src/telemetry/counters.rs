@@ -1,14 +1,16 @@
 //! The counters of ports as the API shows them.
 
 use std::cmp::Reverse;
+use std::path::Path;
 
 use selvedge_api as api;
 use selvedge_api::{CounterQuery, Error, ErrorKind};
 use selvedge_config::closest;
 use selvedge_telemetry::prometheus::data_bytes_per_s;
 use selvedge_telemetry::{Group, How, Latest, Metric, NodeEntry, PortEntry, SampleKey, Shown};
-use selvedge_types::Guid;
+use selvedge_types::{Guid, NodeKind};
 
+use super::host_counters;
 use super::state::{Snapshot, Telemetry};
 
 /// Most ports in an answer that has all their counters.
@@ -22,6 +24,7 @@ impl Telemetry {
             snapshot: &snapshot,
             unix_ms,
             counters: query.counters,
+            host_counters: self.chosen().host_counters.as_deref(),
         };
         let mut found = reader.find(query)?;
         if let Some(by) = &query.by {
@@ -99,6 +102,8 @@ struct Reader<'a> {
     snapshot: &'a Snapshot,
     unix_ms: u64,
     counters: bool,
+    /// Folder with the devices of this host.
+    host_counters: Option<&'a Path>,
 }
 
 impl<'a> Reader<'a> {
@@ -258,7 +263,10 @@ impl<'a> Reader<'a> {
                 per_s: shown.growth.map(|growth| growth.per_s(counter)),
             })
         });
-        metrics.chain(details).collect()
+        // Names are those of the host: only its own port has them.
+        let folder = self.host_counters.filter(|_| at.node.kind != NodeKind::Switch);
+        let of_host = folder.map(|folder| host_counters::of_port(folder, at.guid, at.port.num));
+        metrics.chain(details).chain(of_host.into_iter().flatten()).collect()
     }
 }
 

@@ -106,6 +106,7 @@ impl Gatherer {
 
 impl Drop for Gatherer {
     fn drop(&mut self) {
+        self.shared.telemetry.close();
         self.to = None;
         if let Some(thread) = self.thread.take() {
             // The consumers have taken everything then.

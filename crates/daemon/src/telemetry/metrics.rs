@@ -1,13 +1,16 @@
 //! The text of `GET /metrics`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
 
 use selvedge_api::{Error, MetricsQuery};
+use selvedge_telemetry::exposition::brand::{self, Brand};
+use selvedge_telemetry::host_counters::{self, HostCounter};
 use selvedge_telemetry::prometheus::{self, Part, Shard, TextFormat, Wanted};
 use selvedge_telemetry::{Missing, Why};
 use selvedge_types::Guid;
 
+use super::host_counters::read;
 use super::state::{Snapshot, Telemetry};
 
 /// A page of metrics: everything that it is written from.
@@ -17,6 +20,9 @@ pub struct Metrics {
     classes: Vec<String>,
     wanted: Wanted,
     format: TextFormat,
+    host_counters: Vec<HostCounter>,
+    /// Brand and type of each node.
+    brands: BTreeMap<Guid, Brand>,
 }
 
 impl Telemetry {
@@ -35,6 +41,8 @@ impl Telemetry {
                 true => TextFormat::OpenMetrics,
                 false => TextFormat::Prometheus,
             },
+            host_counters: self.chosen().host_counters.as_deref().map(read).unwrap_or_default(),
+            brands: self.hardware.brands(),
         })
     }
 }
@@ -48,6 +56,20 @@ impl Metrics {
         // One shard has what is of no node.
         if self.wanted.shard.is_none_or(|shard| shard.number == 1) {
             self.collector(&mut out)?;
+            host_counters::write(&mut out, self.format, &self.host_counters)?;
+        }
+        if self.wanted.parts.contains(&Part::Info) {
+            let brands = self.wanted.shard.map_or_else(
+                || self.brands.clone(),
+                |shard| {
+                    self.brands
+                        .iter()
+                        .filter(|(node, _)| shard.has(**node))
+                        .map(|(n, b)| (*n, *b))
+                        .collect()
+                },
+            );
+            brand::write(&mut out, self.format, inventory, &brands)?;
         }
         prometheus::end(&mut out, self.format)
     }

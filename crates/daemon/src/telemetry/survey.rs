@@ -7,6 +7,7 @@ use selvedge_coordinator::survey;
 use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
 
+use super::hardware;
 use crate::DaemonError;
 use crate::shared::Shared;
 use crate::worker::{Note, Worker, newest};
@@ -25,6 +26,7 @@ pub(crate) fn surveyor(notes: Sender<Note>, shared: Arc<Shared>) -> Result<Surve
                 node.description = name;
             }
         }
+        hardware::compare(&shared, &fabric, &inventory);
         Note::Surveyed {
             generation: plan.generation,
             inventory: Arc::new(inventory),

@@ -6,3 +6,4 @@ mod emulated;
 mod odd_hardware;
 mod storing;
 mod telemetry;
+mod telemetry_choices;
