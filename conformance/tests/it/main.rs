@@ -7,6 +7,7 @@ mod aliases;
 mod checks;
 mod clients;
 mod conversation;
+mod dashboards;
 mod dumps;
 mod emulator;
 mod engines_behind_opensm;

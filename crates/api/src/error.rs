@@ -53,6 +53,8 @@ pub enum ErrorKind {
     NoSuchPlace,
     /// SLV-API-0015: this process samples no counters.
     NoTelemetry,
+    /// SLV-API-0016: this process stores no counters.
+    NoHistory,
     /// SLV-API-0020: the path does not support this method; the header Allow names the supported one.
     WrongMethod,
     /// SLV-API-0021: the head or body of a request did not arrive in time.
@@ -73,7 +75,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// All kinds.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::NotFound,
         Self::BadRequest,
         Self::NoEmulator,
@@ -89,6 +91,7 @@ impl ErrorKind {
         Self::LastPath,
         Self::NoSuchPlace,
         Self::NoTelemetry,
+        Self::NoHistory,
         Self::WrongMethod,
         Self::TimedOut,
         Self::NoLength,
@@ -125,6 +128,7 @@ impl ErrorKind {
             Self::LastPath => "SLV-API-0013",
             Self::NoSuchPlace => "SLV-API-0014",
             Self::NoTelemetry => "SLV-API-0015",
+            Self::NoHistory => "SLV-API-0016",
             Self::WrongMethod => "SLV-API-0020",
             Self::TimedOut => "SLV-API-0021",
             Self::NoLength => "SLV-API-0022",
@@ -149,6 +153,7 @@ impl ErrorKind {
             | Self::NotMaster
             | Self::NoPlan
             | Self::NoTelemetry
+            | Self::NoHistory
             | Self::NotMissing
             | Self::NotOutOfService
             | Self::LastPath => 409,
@@ -183,6 +188,9 @@ impl ErrorKind {
             Self::NoSuchPlace => "name a node as 'selvedge status nodes' shows it, or a port of it as 'NAME[PORT]'",
             Self::WrongMethod => "use the method that the header Allow names",
             Self::NoTelemetry => "ask the process that runs 'selvedge run', with telemetry.enabled = true",
+            Self::NoHistory => {
+                "start 'selvedge run' with a state folder (--state), or read the files of another one with DuckDB"
+            }
             Self::TimedOut => "send the whole request at once",
             Self::NoLength => "send a body with its Content-Length",
             Self::TooLarge => "send a shorter body; a fault takes about 100 bytes",

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Body, Error, ErrorKind};
+use crate::{Body, Error, query};
 
 /// The severity of an event or finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -87,17 +87,11 @@ pub struct EventQuery {
 impl EventQuery {
     /// Reads the parameters of a query. An unknown name is refused: a misspelt condition must not show every event.
     pub fn of(parameters: &[(String, String)]) -> Result<Self, Error> {
-        let mut query = Self::default();
-        for (name, value) in parameters {
-            query
-                .take(name, value)
-                .map_err(|what| ErrorKind::BadRequest.error(what))?;
-        }
-        Ok(query)
+        query::read(parameters, Self::take)
     }
 
     fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let number = |want: &str| value.parse().map_err(|_| format!("{name}={value}: want {want}"));
+        let number = |want: &str| query::parse(name, value, want);
         match name {
             "since" => self.since = number("the number of an event, such as since=17; without it, all are returned")?,
             "since_ms" => self.since_ms = Some(number("milliseconds since 1970-01-01 UTC")?),
@@ -113,12 +107,11 @@ impl EventQuery {
     /// Returns the query as parameters.
     #[must_use]
     pub fn parameters(&self) -> Vec<(String, String)> {
-        let number = |name: &str, number: u64| (name.to_owned(), number.to_string());
-        let mut parameters = vec![number("since", self.since)];
-        parameters.extend(self.since_ms.map(|ms| number("since_ms", ms)));
-        let severity = self.severity.map(|severity| severity.to_string());
-        parameters.extend(severity.map(|severity| ("severity".to_owned(), severity)));
-        parameters
+        query::written([
+            ("since", Some(self.since.to_string())),
+            ("since_ms", self.since_ms.map(|ms| ms.to_string())),
+            ("severity", self.severity.map(|severity| severity.to_string())),
+        ])
     }
 
     /// Removes all events but the requested ones after number `since`. Events that the process no longer stores count

@@ -20,6 +20,7 @@ mod model;
 mod out_of_service;
 mod partition;
 mod plan;
+mod query;
 mod rebalance;
 mod routing;
 mod select;
@@ -66,7 +67,14 @@ pub use status::{
     OwnTables, Progress, Role, Run, SilentNodes, Stage, Status,
 };
 pub use telemetry::{
-    CounterQuery, MetricSetEntry, MetricSets, MetricsQuery, MissingReason, SetForm, SetQuery, SilentNode, Telemetry,
-    TelemetryClass, TelemetryCounter, TelemetryPort, TelemetryPorts, TelemetryRequests, TelemetrySlot, TelemetryState,
+    Acknowledged, Alarm, AlarmAction, AlarmQuery, AlarmRequest, Alarms, BitErrorRate, Cable, CableQuery, Cables,
+    Congestion, CongestionQuery, CongestionTree, CrossingPair, PictureQuery, Shade, WaitingPort,
+};
+pub use telemetry::{
+    CounterQuery, HistoryState, MetricSetEntry, MetricSets, MetricsQuery, MissingReason, SeriesQuery, SetForm,
+    SetQuery, SilentNode, SliceQuery, StoredEvent, StoredEventQuery, StoredEvents, Telemetry, TelemetryClass,
+    TelemetryCounter, TelemetryGap, TelemetryHistory, TelemetryPoint, TelemetryPort, TelemetryPorts, TelemetryRequests,
+    TelemetrySeries, TelemetrySlice, TelemetrySlicePort, TelemetrySlot, TelemetryState, TimeRange, Topology,
+    TopologyLink, TopologyNode, TopologyQuery, TopologyVersion, TopologyVersions,
 };
 pub use transition::{Transition, TransitionStep};

@@ -3,7 +3,7 @@
 use clap::{Arg, Command};
 
 /// Headings with the long names of their flags. Help shows headings in the order of a command's first flag of each.
-const HEADINGS: [(&str, &[&str]); 23] = [
+const HEADINGS: [(&str, &[&str]); 24] = [
     (
         "Way to the fabric",
         &[
@@ -78,6 +78,7 @@ const HEADINGS: [(&str, &[&str]); 23] = [
     ),
     ("Events", &["since", "severity", "follow"]),
     ("Change", &["force", "reason"]),
+    ("Alarms", &["level", "open", "about", "clear", "note"]),
     (
         "Traffic",
         &[
@@ -168,6 +169,9 @@ const HEADINGS: [(&str, &[&str]); 23] = [
             "sl2vl-out",
             "sl-out",
             "svg",
+            "dot",
+            "colour",
+            "with-hosts",
             "links",
             "series",
             "timeline",
@@ -196,7 +200,7 @@ const HEADINGS: [(&str, &[&str]); 23] = [
 ];
 
 /// Flags that have another meaning in one command: command, long name, heading.
-const ELSEWHERE: [(&str, &str, &str); 24] = [
+const ELSEWHERE: [(&str, &str, &str); 26] = [
     ("transition", "to", "Routing"),
     ("status", "state", "Rows and their order"),
     ("run", "socket", "Process"),
@@ -221,6 +225,8 @@ const ELSEWHERE: [(&str, &str, &str); 24] = [
     ("soak", "seeds", "Schedules"),
     ("show", "links", "Output"),
     ("check", "against", "Way to the manager"),
+    ("congestion", "pairs", "Output"),
+    ("ack", "all", "Alarms"),
 ];
 
 /// Returns a command, and each of its commands, with its flags under headings. A flag without one stands under Options.

@@ -1,5 +1,8 @@
 //! `selvedge telemetry`: counters of all ports, from the running manager that samples them.
 
+mod alarms;
+mod cables;
+mod congestion;
 mod live;
 mod port;
 mod sets;
@@ -23,6 +26,10 @@ enum Command {
     Top(top::TopArgs),
     Port(port::PortArgs),
     Watch(live::WatchArgs),
+    Congestion(congestion::CongestionArgs),
+    Cables(cables::CablesArgs),
+    Alarms(alarms::AlarmsArgs),
+    Ack(alarms::AckArgs),
     Sets(sets::SetsArgs),
 }
 
@@ -34,6 +41,10 @@ impl TelemetryArgs {
             Command::Top(args) => args.format.json,
             Command::Port(args) => args.format.json,
             Command::Watch(args) => args.format.json,
+            Command::Congestion(args) => args.format.json,
+            Command::Cables(args) => args.format.json,
+            Command::Alarms(args) => args.format.json,
+            Command::Ack(args) => args.format.json,
             Command::Sets(args) => args.format.json,
         }
     }
@@ -46,6 +57,10 @@ pub fn run(args: &TelemetryArgs) -> Result<Exit, CliError> {
         Command::Top(args) => top::run(args),
         Command::Port(args) => port::run(args),
         Command::Watch(args) => live::run(args),
+        Command::Congestion(args) => congestion::run(args),
+        Command::Cables(args) => cables::run(args),
+        Command::Alarms(args) => alarms::run(args),
+        Command::Ack(args) => alarms::ack(args),
         Command::Sets(args) => sets::run(args),
     }
 }

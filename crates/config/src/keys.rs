@@ -8,7 +8,7 @@ use selvedge_plan::RebalanceWhen;
 use selvedge_plan::partition::Partitions;
 use selvedge_types::{Mtu, SecretKey, Sl};
 
-use crate::{Key, Settings, Value, parse_engines, routing_keys, telemetry_choices, telemetry_keys};
+use crate::{Key, Settings, Value, history_keys, parse_engines, routing_keys, telemetry_choices, telemetry_keys};
 
 impl Key {
     /// All keys, in the order of the printed file.
@@ -480,6 +480,15 @@ impl Key {
         telemetry_keys::TIMEOUT,
         telemetry_keys::RETRIES,
         telemetry_keys::METRICS_LISTEN,
+        telemetry_keys::GUILBAULTS,
+        telemetry_keys::REMOTE_WRITE,
+        history_keys::HISTORY,
+        history_keys::FOLDER,
+        history_keys::INTERVAL,
+        history_keys::DAYS,
+        history_keys::LIMIT,
+        history_keys::WINDOW,
+        history_keys::FABRIC,
         telemetry_choices::DETAIL,
         telemetry_choices::METRICS,
         telemetry_choices::EXPECTED_TYPES,

@@ -44,10 +44,12 @@ pub(crate) fn read_all(text: &str, path: &Path) -> Read {
     let folder = path.parent().unwrap_or(Path::new(""));
     let Settings {
         daemon,
+        history,
         telemetry_choices: telemetry,
         ..
     } = &mut read.settings;
     let paths = [
+        &mut history.folder,
         &mut telemetry.metrics,
         &mut telemetry.expected_types,
         &mut telemetry.host_counters,

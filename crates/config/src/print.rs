@@ -99,7 +99,10 @@ mod tests {
                     services_per_client = 23\nsubscriptions_per_client = 24\ngroups = 25\ngroups_per_client = 26\n\
                     [telemetry]\nenabled = false\ninterval_ms = 1000\nerrors_interval_ms = 2000\n\
                     detail_interval_ms = 0\nends = \"one\"\nwindow = 27\nnode_window = 2\ntimeout_ms = 28\n\
-                    retries = 3\nmetrics_listen = \"[::1]:9315\"\ndetail = [\"PortXmitDataSL\"]\n\
+                    retries = 3\nmetrics_listen = \"[::1]:9315\"\nmetrics_guilbaults = true\n\
+                    remote_write = \"http://p:9090/w\"\nhistory = false\nhistory_dir = \"h\"\n\
+                    history_interval_ms = 29000\nhistory_days = 30\nhistory_max_gib = 31\n\
+                    history_window_mib = 32\nhistory_fabric = \"hall 2\"\ndetail = [\"PortXmitDataSL\"]\n\
                     metrics = \"h\"\nexpected_types = \"i\"\nhost_counters = \"/j\"\n\
                     isolate_per_day = 29\n\
                     [daemon]\nsocket = \"/a b\"\nstate_dir = \"c\"\nlog_file = \"d\"\nnode_name_map = \"e\"\n\

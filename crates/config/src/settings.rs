@@ -7,7 +7,7 @@ use std::time::Duration;
 use selvedge_plan::Policy;
 use selvedge_types::SecretKey;
 
-use crate::TelemetryChoices;
+use crate::{HttpUrl, TelemetryChoices};
 
 /// The settings of a configuration file. Each has a default, so an empty file is complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Settings {
     pub telemetry: TelemetryOptions,
     /// Choices about telemetry.
     pub telemetry_choices: TelemetryChoices,
+    /// Storing of sampled counters.
+    pub history: HistoryOptions,
     /// Settings of the process.
     pub daemon: DaemonOptions,
 }
@@ -128,7 +130,7 @@ impl Default for AdministratorOptions {
 }
 
 /// Sampling of the counters of all ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TelemetryOptions {
     /// True if the master samples.
     pub enabled: bool,
@@ -150,6 +152,10 @@ pub struct TelemetryOptions {
     pub retries: u8,
     /// TCP address at which `/metrics` is served; `None`: only on the Unix socket.
     pub metrics_listen: Option<SocketAddr>,
+    /// True if `/metrics` has the names of guilbaults' exporter too.
+    pub guilbaults: bool,
+    /// A Prometheus to which the metrics are written after each slot; `None`: none.
+    pub remote_write: Option<HttpUrl>,
 }
 
 impl Default for TelemetryOptions {
@@ -165,6 +171,41 @@ impl Default for TelemetryOptions {
             timeout: Duration::from_millis(200),
             retries: 1,
             metrics_listen: None,
+            guilbaults: false,
+            remote_write: None,
+        }
+    }
+}
+
+/// Storing of sampled counters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryOptions {
+    /// True if counters are stored, given a folder.
+    pub enabled: bool,
+    /// The folder; `None`: `history` in the state folder.
+    pub folder: Option<PathBuf>,
+    /// The first sample of each interval of this length is stored.
+    pub interval: Duration,
+    /// How long it is kept.
+    pub keep: Duration,
+    /// Room for files of counters.
+    pub bytes_max: u64,
+    /// Memory for every sample of the last hour.
+    pub window_bytes_max: u64,
+    /// Name of the fabric; `None`: the port GUID of the manager.
+    pub fabric: Option<String>,
+}
+
+impl Default for HistoryOptions {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            folder: None,
+            interval: Duration::from_secs(30),
+            keep: Duration::from_secs(14 * 86_400),
+            bytes_max: 64 << 30,
+            window_bytes_max: 512 << 20,
+            fabric: None,
         }
     }
 }

@@ -129,3 +129,31 @@ pub const METRICS_LISTEN: Key = Key {
     },
     show: |s| Some(Value::Text(s.telemetry.metrics_listen?.to_string())),
 };
+
+/// Whether `/metrics` has guilbaults' names.
+pub const GUILBAULTS: Key = Key {
+    section: "telemetry",
+    name: "metrics_guilbaults",
+    want: "true or false",
+    doc: "Serve the names of guilbaults/infiniband-exporter at /metrics as well, for its dashboards. The page is twice \
+        as large. collect=guilbaults in the URL asks for them alone.",
+    set: |s, v| {
+        s.telemetry.guilbaults = v.bool()?;
+        Some(())
+    },
+    show: |s| Some(Value::Bool(s.telemetry.guilbaults)),
+};
+
+/// Where metrics are written to.
+pub const REMOTE_WRITE: Key = Key {
+    section: "telemetry",
+    name: "remote_write",
+    want: "a URL, as \"http://prometheus:9090/api/v1/write\"",
+    doc: "A Prometheus, VictoriaMetrics or Mimir that gets the page of /metrics after each slot of data, by remote \
+        write 1.0, without encryption or password. Prometheus needs --web.enable-remote-write-receiver. Default: none.",
+    set: |s, v| {
+        s.telemetry.remote_write = Some(v.text()?.parse().ok()?);
+        Some(())
+    },
+    show: |s| Some(Value::Text(s.telemetry.remote_write.as_ref()?.to_string())),
+};

@@ -173,6 +173,7 @@ impl Administration {
             | In::StateStored { .. }
             | In::KnownStored { .. }
             | In::Surveyed { .. }
+            | In::Resume(_)
             | In::Clock(_) => {}
         }
         self.inform_manager(now, out);

@@ -114,7 +114,7 @@ impl Coordinator {
                 self.wake(now, out);
                 self.sample(now, In::Wake, out);
             }
-            In::Surveyed { .. } | In::Clock(_) => self.sample(now, input, out),
+            In::Surveyed { .. } | In::Resume(_) | In::Clock(_) => self.sample(now, input, out),
             In::RegistrationsStored { .. } | In::MarkRemoved { .. } | In::MarkSet { .. } | In::Indexed(_) | In::End => {
                 if let Some(administration) = &mut self.administration {
                     administration.handle(now, input, out);

@@ -71,6 +71,9 @@ pub enum In {
         /// What [`crate::survey`] returned.
         inventory: Arc<Inventory>,
     },
+    /// Where stored counters stood when an earlier process ended: the sampler goes on from there. To be handed in before
+    /// the first [`In::Surveyed`].
+    Resume(Vec<Sample>),
     /// The wall clock shows this now. To be handed in at the start, and about every second if there is a sampler: slots
     /// are aligned to this clock.
     Clock(Wall),

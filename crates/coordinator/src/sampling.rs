@@ -72,6 +72,7 @@ impl Sampling {
                 self.clock = Some((now, wall));
                 self.sample(now, Input::Clock(wall), out);
             }
+            In::Resume(samples) => samples.iter().for_each(|sample| self.sampler.resume(sample)),
             In::Surveyed { generation, inventory } => {
                 let plan = match &self.reading {
                     Reading::Soon(Some(plan)) | Reading::Ports(plan) => Arc::clone(plan),

@@ -17,6 +17,7 @@ use selvedge_sa::Sources;
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Event, Input, Milestone, Output, Sm, StageName, View};
 use selvedge_store::StateDir;
+use selvedge_telemetry::Sample;
 use selvedge_transport::prefer_this_thread;
 use selvedge_wire::{MadPort, PortError};
 
@@ -138,6 +139,8 @@ pub(crate) struct Parts {
     pub(crate) coordinator: Coordinator,
     pub(crate) roster: Arc<Roster>,
     pub(crate) gatherer: Option<Gatherer>,
+    /// Samples from which the sampler goes on, if counters are stored.
+    pub(crate) resumed: Option<Receiver<Vec<Sample>>>,
 }
 
 impl Driver {
@@ -155,7 +158,7 @@ impl Driver {
             desk.listen();
         }
         let shared = parts.shared;
-        let surveyor = surveyor(sender.clone(), Arc::clone(&shared))?;
+        let surveyor = surveyor(sender.clone(), Arc::clone(&shared), parts.resumed)?;
         Ok(Self {
             sm: parts.sm,
             seat: Seat::new(desk)?,
@@ -361,6 +364,7 @@ impl Driver {
                 Note::Surveyed { generation, inventory } => {
                     self.coordinate(In::Surveyed { generation, inventory })?;
                 }
+                Note::Resume(samples) => self.coordinate(In::Resume(samples))?,
                 Note::Superseded => {}
                 Note::Persisted { id, result } => self.state_stored(id, result)?,
                 Note::KnownStored { id, result } => self.known_stored(id, result)?,

@@ -18,6 +18,7 @@ use crate::events::{EventLog, LogSink};
 use crate::host::{EmulationOptions, Host, HostHandle};
 use crate::notice::Notice;
 use crate::service::Service;
+use crate::telemetry::TelemetryService;
 
 /// An emulated fabric as its front ends see it.
 #[derive(Clone)]
@@ -86,6 +87,8 @@ impl Emulation {
         self.clock.now()
     }
 }
+
+impl TelemetryService for Emulation {}
 
 impl Service for Emulation {
     fn status(&self) -> Result<Status, Error> {

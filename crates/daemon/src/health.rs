@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use selvedge_api as api;
 use selvedge_health::{
-    Condition, Deviation, End, Facts, Health, News, NodeName, NotStored, Place, Severity, Since, Watch,
+    Alarm, Condition, Deviation, End, Facts, Health, News, NodeName, NotStored, Place, Severity, Since, Watch,
 };
 use selvedge_sim::Time;
 
@@ -24,6 +24,9 @@ struct State {
     manager: Facts,
     not_stored: Vec<NotStored>,
     deviations: Arc<Vec<Deviation>>,
+    alarms: Arc<Vec<Alarm>>,
+    /// Why counters or events are not stored.
+    history_stopped: Option<Arc<str>>,
     /// The reason why the manager's own port is not open.
     port_gone: Option<Arc<str>>,
     watch: Watch,
@@ -49,9 +52,22 @@ impl HealthDesk {
         })
     }
 
+    /// Handles the alarms of telemetry that are worth a condition. They come with every slot, and change rarely.
+    pub(crate) fn take_alarms(&self, now: Time, alarms: Vec<Alarm>) -> Vec<News> {
+        if *self.lock().alarms == alarms {
+            return Vec::new();
+        }
+        self.change(now, |state| state.alarms = Arc::new(alarms))
+    }
+
     /// Takes the reason why the manager's own port is not open; `None` if it is open.
     pub(crate) fn take_port_gone(&self, now: Time, why: Option<String>) -> Vec<News> {
         self.change(now, |state| state.port_gone = why.map(Arc::from))
+    }
+
+    /// Takes the reason why counters or events are not stored; `None` if they are.
+    pub(crate) fn take_history_stopped(&self, now: Time, why: Option<String>) -> Vec<News> {
+        self.change(now, |state| state.history_stopped = why.map(Arc::from))
     }
 
     /// Returns the last health.
@@ -64,7 +80,9 @@ impl HealthDesk {
         change(&mut state);
         let facts = Facts {
             not_stored: state.not_stored.clone(),
+            history_stopped: state.history_stopped.clone(),
             deviations: Arc::clone(&state.deviations),
+            alarms: Arc::clone(&state.alarms),
             own_port_down: state.port_gone.clone().or_else(|| state.manager.own_port_down.clone()),
             ..state.manager.clone()
         };

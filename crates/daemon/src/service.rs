@@ -9,7 +9,9 @@ use selvedge_api::{
     Check, CheckRequest, CounterQuery, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest,
     Forgotten, Health, Links, LocalPort, MetricSets, MetricsQuery, Nodes, OutOfService, OutOfServiceChange,
     OutOfServiceRequest, Partitions, Plan, PolicyChange, PolicyChanges, Ports, Progress, Rebalance, RebalanceRequest,
-    RefusedPlan, SetQuery, Status, Telemetry, TelemetryPorts, WouldSend, WouldSet, links, nodes,
+    RefusedPlan, SeriesQuery, SetQuery, SliceQuery, Status, StoredEventQuery, StoredEvents, Telemetry,
+    TelemetryHistory, TelemetryPorts, TelemetrySeries, TelemetrySlice, Topology, TopologyQuery, TopologyVersions,
+    WouldSend, WouldSet, links, nodes,
 };
 use selvedge_config::{Against, Settings, SettingsFile, Sources, Verdict, admit};
 use selvedge_fabric::Fabric;
@@ -28,11 +30,11 @@ use crate::out_of_service::Roster;
 use crate::partitions::partitions;
 use crate::reload::Aside;
 use crate::shared::Shared;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, TelemetryService};
 use crate::worker::Note;
 
 /// The requests of front ends to a running process. Each refusal has a code.
-pub trait Service: Send + Sync {
+pub trait Service: TelemetryService + Send + Sync {
     /// Returns the state of the manager and its subnet.
     fn status(&self) -> Result<Status, Error>;
     /// Returns the verdict, and the conditions behind it.
@@ -98,6 +100,36 @@ pub trait Service: Send + Sync {
 
     /// The text of a metric set.
     fn metric_set(&self, _query: &SetQuery) -> Result<String, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// How storing of counters goes.
+    fn history(&self) -> Result<TelemetryHistory, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// A counter of a port over time.
+    fn history_series(&self, _query: &SeriesQuery) -> Result<TelemetrySeries, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// A counter of all ports at a time, or in a range of time.
+    fn history_ports(&self, _query: &SliceQuery) -> Result<TelemetrySlice, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// Stored events.
+    fn history_events(&self, _query: &StoredEventQuery) -> Result<StoredEvents, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// Versions of the topology.
+    fn history_topologies(&self) -> Result<TopologyVersions, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// A version of the topology.
+    fn history_topology(&self, _query: TopologyQuery) -> Result<Topology, Error> {
         Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
     }
 
@@ -172,6 +204,11 @@ impl Manager {
 
     pub(crate) fn command(&self, command: Command) -> Result<(), Error> {
         self.note(Note::Command(command))
+    }
+
+    /// Returns the present time, in milliseconds since 1970-01-01 UTC.
+    fn unix_ms(&self) -> u64 {
+        self.shared.clock.unix_ns() / 1_000_000
     }
 
     /// Sends the manager's thread a note that needs no answer.
@@ -477,13 +514,12 @@ impl Service for Manager {
     }
 
     fn counters(&self, query: &CounterQuery) -> Result<TelemetryPorts, Error> {
-        self.shared
-            .telemetry
-            .ports(query, self.shared.clock.unix_ns() / 1_000_000)
+        self.shared.telemetry.ports(query, self.unix_ms())
     }
 
     fn metrics(&self, query: &MetricsQuery, is_open_metrics: bool) -> Result<Metrics, Error> {
-        self.shared.telemetry.metrics(query, is_open_metrics)
+        let unix_ns = self.shared.clock.unix_ns();
+        self.shared.telemetry.metrics(query, is_open_metrics, unix_ns)
     }
 
     fn metric_sets(&self) -> Result<MetricSets, Error> {
@@ -492,6 +528,30 @@ impl Service for Manager {
 
     fn metric_set(&self, query: &SetQuery) -> Result<String, Error> {
         self.shared.telemetry.set(query)
+    }
+
+    fn history(&self) -> Result<TelemetryHistory, Error> {
+        Ok(self.shared.telemetry.history())
+    }
+
+    fn history_series(&self, query: &SeriesQuery) -> Result<TelemetrySeries, Error> {
+        self.shared.telemetry.series(query, self.unix_ms())
+    }
+
+    fn history_ports(&self, query: &SliceQuery) -> Result<TelemetrySlice, Error> {
+        self.shared.telemetry.slice(query, self.unix_ms())
+    }
+
+    fn history_events(&self, query: &StoredEventQuery) -> Result<StoredEvents, Error> {
+        self.shared.telemetry.stored_events(query, self.unix_ms())
+    }
+
+    fn history_topologies(&self) -> Result<TopologyVersions, Error> {
+        self.shared.telemetry.topologies()
+    }
+
+    fn history_topology(&self, query: TopologyQuery) -> Result<Topology, Error> {
+        self.shared.telemetry.topology(query)
     }
 
     fn reopen_log(&self) {

@@ -123,10 +123,22 @@ impl Shared {
         self.report(now, self.health.take_deviations(now, deviations));
     }
 
+    /// Handles the alarms of telemetry that are worth a condition of health.
+    pub(crate) fn take_alarms(&self, alarms: Vec<selvedge_health::Alarm>) {
+        let now = self.clock.now();
+        self.report(now, self.health.take_alarms(now, alarms));
+    }
+
     /// Handles that the manager's local port is gone, or open again.
     pub(crate) fn port_gone(&self, error: Option<&PortError>) {
         let now = self.clock.now();
         self.report(now, self.health.take_port_gone(now, error.map(ToString::to_string)));
+    }
+
+    /// Takes the reason why counters or events are not stored; `None` if they are.
+    pub(crate) fn history_stopped(&self, why: Option<String>) {
+        let now = self.clock.now();
+        self.report(now, self.health.take_history_stopped(now, why));
     }
 
     /// Returns the health as a value.

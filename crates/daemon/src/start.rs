@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
@@ -14,7 +14,7 @@ use selvedge_health::Known;
 use selvedge_planner::{DefaultJudge, Judge};
 use selvedge_sm::{Config, Mode, PersistentState, Sm, View};
 use selvedge_store::{Disk, Found, StateDir, StateWarning, StoreError};
-use selvedge_telemetry::{Consumer, Sampler};
+use selvedge_telemetry::{Consumer, Sample, Sampler};
 use selvedge_transport::ibsim::IbsimServer;
 use selvedge_transport::{PortSpec, Role, open};
 use selvedge_types::Guid;
@@ -37,7 +37,8 @@ use crate::record::{Header, Recorder};
 use crate::reload::Aside;
 use crate::service::Manager;
 use crate::shared::Shared;
-use crate::telemetry::{self, Chosen, Gatherer, Telemetry};
+use crate::telemetry::history::{self, Place};
+use crate::telemetry::{self, Chosen, Gatherer, RemoteWriter, Telemetry};
 use crate::worker::{Expected, Note};
 
 /// Access to the fabric.
@@ -105,6 +106,8 @@ pub struct Options {
     pub judge: Arc<dyn Judge>,
     /// The disk of the state folder; `None` for the operating system's.
     pub disk: Option<Arc<dyn Disk>>,
+    /// The disk of stored counters; `None` for the operating system's. Another one has no events and topology versions.
+    pub history_disk: Option<Arc<dyn selvedge_history::Disk>>,
     /// Take every slot of the sampler.
     pub consumers: Vec<Box<dyn Consumer>>,
 }
@@ -126,6 +129,7 @@ impl Options {
             expected: None,
             judge: Arc::new(DefaultJudge::default()),
             disk: None,
+            history_disk: None,
             consumers: Vec::new(),
         }
     }
@@ -226,16 +230,6 @@ fn sampling(mode: Mode, until: Until, settings: &Settings) -> Option<selvedge_te
     samples.then(|| telemetry::config(&settings.telemetry, &settings.telemetry_choices.detail))
 }
 
-/// Starts what gathers samples, if there is a sampler.
-fn gatherer(
-    shared: &Arc<Shared>,
-    samples: bool,
-    consumers: Vec<Box<dyn Consumer>>,
-) -> Result<Option<Gatherer>, DaemonError> {
-    let start = || Gatherer::start(Arc::clone(shared), consumers);
-    samples.then(start).transpose()
-}
-
 /// Lets alarms isolate links, if there is a sampler and the operator wants it.
 fn isolate(manager: &Manager, samples: bool, settings: &Settings) -> Result<(), DaemonError> {
     let per_day = settings.telemetry_choices.isolate_per_day;
@@ -260,6 +254,8 @@ fn administrated(settings: &Settings, found: Found, has_folder: bool, until: Unt
 pub fn start(options: Options) -> Result<Running, DaemonError> {
     let clock = Clock::start();
     let mut settings = options.settings;
+    // A state folder on another disk has no place for the files of the history.
+    let is_elsewhere = options.disk.is_some() && options.history_disk.is_none() && settings.history.folder.is_none();
     let folder = open_folder(settings.daemon.state_dir.as_deref(), options.disk)?.map(Arc::new);
     let roster = Arc::new(Roster::read(folder.clone())?);
     settings.policy.out_of_service = roster.list();
@@ -270,8 +266,10 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     let Loaded { state, known, doubts } = Loaded::read(folder.as_deref())?;
     let (sender, receiver) = channel();
     let notes = (options.until == Until::Stopped).then(|| sender.clone());
+    let fabric_of = fabric_name(&options.door);
     let (port, name, emulator) = open_door(options.door, options.mode, clock, notes)?;
     let local = port.local();
+    let place = Place::of(&settings, fabric_of(local), options.history_disk).filter(|_| !is_elsewhere);
     let header = Header {
         mode: options.mode,
         local,
@@ -286,7 +284,8 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         Names::new(options.names),
         (settings.daemon.event_ring, options.log),
         (name, local),
-        Telemetry::new(sampling.clone()).choosing(Chosen::read(&settings.telemetry_choices)?),
+        Telemetry::new(sampling.clone(), settings.telemetry.guilbaults, place)
+            .choosing(Chosen::read(&settings.telemetry_choices)?),
     ));
     for doubt in doubts {
         shared.notice(&Notice::StateDoubtful(doubt));
@@ -303,10 +302,14 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     isolate(&manager, sampling.is_some(), &settings)?;
     let config = manager_config(options.mode, local, &settings);
     let administrated = administrated(&settings, found, folder.is_some(), options.until);
+    let (gatherer, resumed) = match &sampling {
+        Some(_) => gathering(&shared, &settings, options.consumers)?,
+        None => (None, None),
+    };
     let driver = Driver::new(Parts {
-        coordinator: Coordinator::new(clock.now(), &config, Some(administrated))
-            .sampling(sampling.clone().map(Sampler::new)),
-        gatherer: gatherer(&shared, sampling.is_some(), options.consumers)?,
+        coordinator: Coordinator::new(clock.now(), &config, Some(administrated)).sampling(sampling.map(Sampler::new)),
+        gatherer,
+        resumed,
         sm: Sm::new(config, options.judge, state).remembering(known),
         port,
         until: options.until,
@@ -325,6 +328,34 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         manager,
         thread: thread.map_err(|cause| DaemonError::Thread { cause })?,
     })
+}
+
+type Gathering = (Option<Gatherer>, Option<Receiver<Vec<Sample>>>);
+
+/// Starts the threads that take what the sampler finds: the store first, then the other consumers.
+fn gathering(
+    shared: &Arc<Shared>,
+    settings: &Settings,
+    consumers: Vec<Box<dyn Consumer>>,
+) -> Result<Gathering, DaemonError> {
+    let (keeper, resumed) = history::begin(shared)?.unzip();
+    let keeper = keeper.map(|keeper| -> Box<dyn Consumer> { Box::new(keeper) });
+    let writer = settings.telemetry.remote_write.clone();
+    let writer = writer
+        .map(|url| RemoteWriter::start(Arc::clone(shared), url))
+        .transpose()?;
+    let writer = writer.map(|writer| -> Box<dyn Consumer> { Box::new(writer) });
+    let consumers = keeper.into_iter().chain(writer).chain(consumers).collect();
+    Ok((Some(Gatherer::start(Arc::clone(shared), consumers)?), resumed))
+}
+
+/// Returns the name that stored counters give the fabric behind this door, unless the operator gives one.
+fn fabric_name(door: &Door) -> impl FnOnce(LocalPort) -> String + use<> {
+    let emulated = match door {
+        Door::Emulated { name, .. } => Some(format!("emulated {name}")),
+        Door::Port(_) => None,
+    };
+    move |local| emulated.unwrap_or_else(|| format!("port {}", local.port_guid))
 }
 
 type Opened = (Box<dyn MadPort>, String, Option<HostHandle>);

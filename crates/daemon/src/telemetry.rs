@@ -3,19 +3,29 @@
 //!
 //! ```text
 //!   desk: Coordinator ── Sampled ──► Gatherer ── slots ──► thread "telemetry" ──► Telemetry (readers)
+//!                                                                     ├─────────► Interpreter ──► Meaning (readers),
+//!                                                                     │                           events, health
 //!                                                                     └─────────► Consumer, Consumer, …
 //! ```
 //! Neither the manager nor the sampler waits for that thread. If it falls behind by [`BACKLOG_MAX`] slots, slots are
 //! dropped and counted.
 
+mod alarms;
+mod cables;
 mod choices;
+mod congestion;
 mod counters;
 mod gather;
 mod hardware;
+pub(crate) mod history;
 mod host_counters;
 mod isolation;
+mod meaning;
 mod metrics;
+mod place;
+mod remote_write;
 mod reports;
+mod service;
 mod sets;
 mod shown;
 mod state;
@@ -29,6 +39,8 @@ use selvedge_telemetry::{Config, Ends, Group, SamplingClass, Triage};
 pub(crate) use self::choices::Chosen;
 pub(crate) use self::gather::Gatherer;
 pub use self::metrics::Metrics;
+pub(crate) use self::remote_write::RemoteWriter;
+pub use self::service::TelemetryService;
 pub use self::state::{Snapshot, Telemetry};
 pub(crate) use self::survey::{Surveyor, surveyor};
 

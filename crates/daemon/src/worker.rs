@@ -17,7 +17,7 @@ use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
 use selvedge_sm::{Command, PersistentState, PolicyChange};
 use selvedge_store::{StateDir, StoreError};
-use selvedge_telemetry::Inventory;
+use selvedge_telemetry::{Inventory, Sample};
 use selvedge_transport::{put_this_thread_last, use_huge_pages};
 use selvedge_types::SecretKey;
 
@@ -39,6 +39,8 @@ pub(crate) enum Note {
         generation: Generation,
         inventory: Arc<Inventory>,
     },
+    /// Samples from which the sampler goes on.
+    Resume(Vec<Sample>),
     /// Work that waited was dropped for newer work.
     Superseded,
     /// State is stored, or could not be.
@@ -91,6 +93,7 @@ impl Note {
             | Self::Compared(_)
             | Self::Deviations(_) => true,
             Self::BackedUp { .. }
+            | Self::Resume(_)
             | Self::Kept { .. }
             | Self::Dumped(_)
             | Self::Port(_)

@@ -288,8 +288,8 @@ fn is_corrected(chassis: &Chassis, port: PortIdx) -> bool {
 }
 
 /// Counts errors in PortExtendedSpeedsCounters, divided among the lanes: blocks that error correction mended and could
-/// not mend, each with one error; without error correction the errors that lanes detect. Links with 8b/10b coding, up to
-/// QDR, have none of these counters.
+/// not mend, each with one error; without error correction the errors that lanes detect. Links with 8b/10b coding, up
+/// to QDR, have none of these counters.
 fn count_by_lane(chassis: &mut Chassis, port: PortIdx, mended: u64, left: u64) {
     let rate = chassis.port(port).rate;
     let counted = match is_corrected(chassis, port) {

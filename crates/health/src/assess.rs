@@ -83,6 +83,10 @@ fn of_process(facts: &Facts, now: Since) -> Vec<Condition> {
             evidence,
         ));
     }
+    if let Some(why) = &facts.history_stopped {
+        let what = What::HistoryStopped;
+        conditions.push(condition(what, Severity::Warning, Place::Manager, now, why.to_string()));
+    }
     if facts.duty == Duty::Manage && facts.role == Role::NotActive {
         let evidence = "its SMInfo state is NOTACTIVE";
         conditions.push(condition(

@@ -80,11 +80,14 @@ pub enum What {
     /// A link has more bit errors than the standard allows. A warning until it has less, or until the alarm is
     /// acknowledged.
     BitErrors,
+    /// Counters or events are not stored. A warning until they are stored again; a folder that was refused is opened at
+    /// the next start.
+    HistoryStopped,
 }
 
 impl What {
     /// All kinds.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::NodeMissing,
         Self::LinkMissing,
         Self::AgentSilent,
@@ -111,6 +114,7 @@ impl What {
         Self::PortErrors,
         Self::LinkFlaps,
         Self::BitErrors,
+        Self::HistoryStopped,
     ];
 
     /// Returns the stable code of this kind.
@@ -143,6 +147,7 @@ impl What {
             Self::PortErrors => "SLV-HEALTH-0025",
             Self::LinkFlaps => "SLV-HEALTH-0026",
             Self::BitErrors => "SLV-HEALTH-0027",
+            Self::HistoryStopped => "SLV-HEALTH-0028",
         }
     }
 
@@ -176,6 +181,7 @@ impl What {
             Self::PortErrors => "port_errors",
             Self::LinkFlaps => "link_flaps",
             Self::BitErrors => "bit_errors",
+            Self::HistoryStopped => "history_stopped",
         }
     }
 
@@ -209,6 +215,9 @@ impl What {
             Self::PortErrors => "it counts less than half of its threshold, or the alarm is acknowledged",
             Self::LinkFlaps => "it stays up: reseat or replace the cable; or the alarm is acknowledged",
             Self::BitErrors => "its bit errors are within the limit: replace the cable; or the alarm is acknowledged",
+            Self::HistoryStopped => {
+                "counters and events are stored again; a refused folder is opened at the next start"
+            }
         }
     }
 }
@@ -241,6 +250,7 @@ impl fmt::Display for What {
             Self::PortErrors => "with errors",
             Self::LinkFlaps => "flapping",
             Self::BitErrors => "with bit errors",
+            Self::HistoryStopped => "history is not stored",
         })
     }
 }

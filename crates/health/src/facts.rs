@@ -234,6 +234,8 @@ pub struct Facts {
     pub alarms: Arc<Vec<Alarm>>,
     /// Data that cannot be stored at present.
     pub not_stored: Vec<NotStored>,
+    /// Why counters or events are not stored although they should be.
+    pub history_stopped: Option<Arc<str>>,
     /// Places that the operator has taken out of service.
     pub out_of_service: Arc<OutOfService>,
 }

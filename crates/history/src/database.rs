@@ -408,13 +408,31 @@ impl Database {
     ///
     /// The database cannot be written.
     pub fn set_baseline(&self, key: SampleKey, at: Wall, totals: &Row) -> Result<(), HistoryError> {
+        self.set_baselines(at, &[(key, *totals)])
+    }
+
+    /// Counts ports from these totals on, all or none.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be written.
+    pub fn set_baselines(&self, at: Wall, baselines: &[(SampleKey, Row)]) -> Result<(), HistoryError> {
         self.run("set a baseline in", |sql| {
-            let totals: Vec<u8> = totals.iter().flat_map(|total| total.to_le_bytes()).collect();
-            sql.execute(
-                "INSERT OR REPLACE INTO baseline VALUES (?1, ?2, ?3, ?4, ?5)",
-                params![key.node.to_string(), key.port, key.group.name(), us(at), totals],
-            )
-            .map(drop)
+            let all = sql.unchecked_transaction()?;
+            {
+                let mut set = all.prepare("INSERT OR REPLACE INTO baseline VALUES (?1, ?2, ?3, ?4, ?5)")?;
+                for (key, totals) in baselines {
+                    let totals: Vec<u8> = totals.iter().flat_map(|total| total.to_le_bytes()).collect();
+                    set.execute(params![
+                        key.node.to_string(),
+                        key.port,
+                        key.group.name(),
+                        us(at),
+                        totals
+                    ])?;
+                }
+            }
+            all.commit()
         })
     }
 

@@ -37,6 +37,17 @@ struct Lost {
     range: Option<(Moment, Moment)>,
 }
 
+/// What was done since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Rows that were taken to be stored. A row is one port and one group in one slot.
+    pub rows: u64,
+    /// Bytes that were written.
+    pub written_bytes: u64,
+    /// Rows that were lost: the disk was full for long, or they came late.
+    pub lost_rows: u64,
+}
+
 /// The history of a fabric.
 ///
 /// A driver hands in every sample ([`Self::push`]), and calls [`Self::flush`] at the end of each slot and
@@ -55,6 +66,7 @@ pub struct History {
     stopped: Option<String>,
     lost: Lost,
     late: u64,
+    counts: Counts,
     /// The job that is being done.
     at_work: Option<HourId>,
     /// Wall time of the last flush, and from when on a job is tried again.
@@ -74,6 +86,7 @@ impl History {
             stopped: None,
             lost: Lost::default(),
             late: 0,
+            counts: Counts::default(),
             at_work: None,
             now_us: 0,
             retry_us: 0,
@@ -104,10 +117,11 @@ impl History {
         let table = self.tables.entry(key.group).or_insert_with(|| Table::new(key.group));
         let newest = table.newest();
         match table.push(&self.shelf.fabric, key, row, step_us) {
-            Taken::Yes => {}
+            Taken::Yes => self.counts.rows += 1,
             Taken::SameStep => return,
             Taken::Late => {
                 self.late += 1;
+                self.counts.lost_rows += 1;
                 return;
             }
         }
@@ -123,6 +137,7 @@ impl History {
 
     fn lose(&mut self, moment: Moment) {
         self.lost.rows += 1;
+        self.counts.lost_rows += 1;
         let (from, to) = self.lost.range.unwrap_or((moment, moment));
         self.lost.range = Some((from.min(moment), to.max(moment)));
     }
@@ -158,11 +173,13 @@ impl History {
             for hour in table.closing.iter_mut().chain(table.open.as_mut()) {
                 let name = hour.id.journal();
                 if let Some((at, bytes)) = hour.unwritten() {
+                    let len = bytes.len() as u64;
                     let appended = self.shelf.disk.append(&name, at, bytes);
                     // A new file is found after a crash of the machine only if its folder was synced.
                     let appended = appended.and_then(|()| if at == 0 { self.shelf.disk.sync() } else { Ok(()) });
                     appended.map_err(|cause| self.shelf.error("write", &name, cause))?;
                     hour.note_written();
+                    self.counts.written_bytes += len;
                 }
             }
         }
@@ -230,6 +247,7 @@ impl History {
         match done.result {
             Ok(bytes) => {
                 table.waiting.retain(|(id, _)| *id != done.id);
+                self.counts.written_bytes += bytes;
                 if bytes > 0 {
                     self.files.insert(done.id, bytes);
                 }
@@ -265,11 +283,7 @@ impl History {
         for id in old {
             self.remove(id);
         }
-        let journals: u64 = self
-            .tables
-            .values()
-            .filter_map(|table| Some(table.open.as_ref()?.written()))
-            .sum();
+        let journals = self.journals_bytes();
         let (mut files, mut bytes) = (0, 0);
         while self.files.values().sum::<u64>() + journals > self.config.files_bytes_max {
             let oldest = self.files.keys().min_by_key(|id| (id.epoch, id.hour)).copied();
@@ -284,11 +298,42 @@ impl History {
         }
     }
 
+    fn journals_bytes(&self) -> u64 {
+        let open = self.tables.values().filter_map(|table| table.open.as_ref());
+        open.map(Hour::written).sum()
+    }
+
     /// Removes a file; returns its length. One that cannot be removed is tried again after the next start.
     fn remove(&mut self, id: HourId) -> Option<u64> {
         self.shelf.forget(id);
         let _ = self.shelf.disk.remove(&id.parquet());
         self.files.remove(&id)
+    }
+
+    /// Returns what was done since the start.
+    #[must_use]
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Returns the begin of the oldest hour and the last slot that are stored, in microseconds since the Unix epoch.
+    #[must_use]
+    pub fn extent(&self) -> Option<(u64, u64)> {
+        let open = self
+            .tables
+            .values()
+            .flat_map(|table| table.closing.iter().chain(&table.open));
+        let open = open.filter(|hour| hour.count() > 0).map(|hour| hour.id.hour);
+        let waiting = self.tables.values().flat_map(|table| &table.waiting);
+        let waiting = waiting.map(|(id, _)| id.hour);
+        let oldest = self.files.keys().map(|id| id.hour).chain(waiting).chain(open).min()?;
+        let newest = self
+            .tables
+            .values()
+            .filter_map(Table::newest)
+            .map(|newest| newest.at_us)
+            .max()?;
+        Some((oldest.begin_us(), newest))
     }
 
     /// Returns how much is stored.
@@ -305,6 +350,7 @@ impl History {
             hour_bytes: hours.chain(waiting).map(Hour::bytes).sum(),
             files: self.files.len(),
             files_bytes: self.files.values().sum(),
+            journals_bytes: self.journals_bytes(),
             window_rows: self.window.rows(),
         }
     }
@@ -327,6 +373,8 @@ pub struct Usage {
     pub files: usize,
     /// Their bytes.
     pub files_bytes: u64,
+    /// Bytes of the journals of hours in progress.
+    pub journals_bytes: u64,
     /// Rows in the window.
     pub window_rows: u64,
 }

@@ -67,7 +67,7 @@ pub use config::Config;
 pub use database::{Alarm, Database, Entry, Severity, Subject, Topology};
 pub use disk::{Content, Disk, Files, Source, read_all};
 pub use error::{HistoryError, Notice};
-pub use history::{History, Pushed, Usage};
+pub use history::{Counts, History, Pushed, Usage};
 pub use job::{Done, Job};
 pub use memory_disk::MemoryDisk;
 pub use names::counter_name;

@@ -8,8 +8,8 @@ use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use selvedge_api::{
-    Body, Check, CheckRequest, Document, Error, FaultReport, FaultRequest, ForgetRequest, Forgotten,
-    OutOfServiceChange, OutOfServiceRequest, PolicyChange, Rebalance, RebalanceRequest, WouldSend,
+    AlarmRequest, Alarms, Body, Check, CheckRequest, Document, Error, FaultReport, FaultRequest, ForgetRequest,
+    Forgotten, OutOfServiceChange, OutOfServiceRequest, PolicyChange, Rebalance, RebalanceRequest, WouldSend,
 };
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -118,6 +118,12 @@ impl Client {
     pub fn change_service(&self, request: &OutOfServiceRequest) -> Result<OutOfServiceChange, HttpError> {
         let body = serde_json::to_vec(request).map_err(|error| self.foreign(&error))?;
         self.read(&self.exchange(Method::POST, "out-of-service", body.into())?)
+    }
+
+    /// Acknowledges or clears alarms.
+    pub fn change_alarms(&self, request: &AlarmRequest) -> Result<Alarms, HttpError> {
+        let body = serde_json::to_vec(request).map_err(|error| self.foreign(&error))?;
+        self.read(&self.exchange(Method::POST, "telemetry/alarms", body.into())?)
     }
 
     /// Balances the load again, or returns what that would change.

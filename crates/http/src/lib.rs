@@ -10,6 +10,12 @@
 //! | `GET /api/v1/events?since=N` | [`Events`](selvedge_api::Events) after number N |
 //! | `GET /api/v1/telemetry` | [`Telemetry`](selvedge_api::Telemetry): how sampling goes |
 //! | `GET /api/v1/telemetry/counters` | [`TelemetryPorts`](selvedge_api::TelemetryPorts): counters of ports |
+//! | `GET /api/v1/telemetry/history` | [`TelemetryHistory`](selvedge_api::TelemetryHistory): how storing goes |
+//! | `GET /api/v1/telemetry/history/series?node=N&port=P` | [`TelemetrySeries`](selvedge_api::TelemetrySeries) |
+//! | `GET /api/v1/telemetry/history/ports` | [`TelemetrySlice`](selvedge_api::TelemetrySlice): a counter of all ports |
+//! | `GET /api/v1/telemetry/history/events` | [`StoredEvents`](selvedge_api::StoredEvents) |
+//! | `GET /api/v1/telemetry/history/topologies` | [`TopologyVersions`](selvedge_api::TopologyVersions) |
+//! | `GET /api/v1/telemetry/history/topology` | [`Topology`](selvedge_api::Topology) |
 //! | `GET /api/v1/telemetry/sets` | [`MetricSets`](selvedge_api::MetricSets) that can be pulled |
 //! | `GET /api/v1/telemetry/set?name=NAME` | the text of one, as `ldms_ls -l` prints it, or as LDMS CSV |
 //! | `GET /metrics` | metrics for Prometheus, as text 0.0.4 or OpenMetrics, compressed if the client accepts that |

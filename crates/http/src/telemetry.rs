@@ -5,24 +5,30 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body as RequestBody, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use selvedge_api::{CounterQuery, Error, ErrorKind, MetricsQuery, SetForm, SetQuery};
-use selvedge_daemon::Metrics;
+use selvedge_api::{
+    AlarmQuery, AlarmRequest, Body, CableQuery, CongestionQuery, CounterQuery, Error, ErrorKind, MetricsQuery,
+    PictureQuery, SeriesQuery, SetForm, SetQuery, SliceQuery, StoredEventQuery, TopologyQuery,
+};
+use selvedge_daemon::{Metrics, Service};
 
 use crate::answers::Answers;
-use crate::routes::{Parameters, Shared, parameters, refusal, show};
+use crate::limits::BODY_BYTES_MAX;
+use crate::routes::{Parameters, Shared, parameters, read, refusal, show};
 
 /// Content types of the two formats of metrics. Source: Prometheus 2, "Exposition formats"; OpenMetrics 1.0.
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const CSV: &str = "text/csv; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+const DOT: &str = "text/vnd.graphviz; charset=utf-8";
 
 /// Returns a router of these paths.
 pub(crate) fn routes() -> Router<Arc<Answers>> {
@@ -31,25 +37,77 @@ pub(crate) fn routes() -> Router<Arc<Answers>> {
             "/api/v1/telemetry",
             get(async |State(answers): Shared| show(answers.small(|s| s.telemetry()).await)),
         )
-        .route("/api/v1/telemetry/counters", get(counters))
+        .route(
+            "/api/v1/telemetry/counters",
+            asked(CounterQuery::of, |s, query| s.counters(query)),
+        )
         .route(
             "/api/v1/telemetry/sets",
             get(async |State(answers): Shared| show(answers.alone(|s| s.metric_sets()).await)),
         )
         .route("/api/v1/telemetry/set", get(set))
+        .route(
+            "/api/v1/telemetry/alarms",
+            asked(AlarmQuery::of, |s, query| s.alarms(query)).post(change_alarms),
+        )
+        .route(
+            "/api/v1/telemetry/congestion",
+            asked(CongestionQuery::of, |s, query| s.congestion(query)),
+        )
+        .route(
+            "/api/v1/telemetry/cables",
+            asked(CableQuery::of, |s, query| s.cables(query)),
+        )
+        .route("/api/v1/telemetry/picture", get(picture))
+        .merge(history_routes())
         .merge(metric_routes())
+}
+
+/// Returns a router of the paths of stored counters.
+fn history_routes() -> Router<Arc<Answers>> {
+    Router::new()
+        .route(
+            "/api/v1/telemetry/history",
+            get(async |State(answers): Shared| show(answers.alone(|s| s.history()).await)),
+        )
+        .route(
+            "/api/v1/telemetry/history/series",
+            asked(SeriesQuery::of, |s, query| s.history_series(query)),
+        )
+        .route(
+            "/api/v1/telemetry/history/ports",
+            asked(SliceQuery::of, |s, query| s.history_ports(query)),
+        )
+        .route(
+            "/api/v1/telemetry/history/events",
+            asked(StoredEventQuery::of, |s, query| s.history_events(query)),
+        )
+        .route(
+            "/api/v1/telemetry/history/topologies",
+            get(async |State(answers): Shared| show(answers.alone(|s| s.history_topologies()).await)),
+        )
+        .route(
+            "/api/v1/telemetry/history/topology",
+            asked(TopologyQuery::of, |s, query| s.history_topology(*query)),
+        )
+}
+
+/// Answers a question that comes as the parameters of a query.
+fn asked<Q: Send + 'static, T: Body + 'static>(
+    read: fn(&[(String, String)]) -> Result<Q, Error>,
+    answer: fn(&dyn Service, &Q) -> Result<T, Error>,
+) -> MethodRouter<Arc<Answers>> {
+    get(move |State(answers): Shared, query: Parameters| async move {
+        match parameters(query).and_then(|query| read(&query)) {
+            Ok(query) => show(answers.alone(move |service| answer(service, &query)).await),
+            Err(error) => refusal(&error),
+        }
+    })
 }
 
 /// Returns a router of the metrics alone.
 pub(crate) fn metric_routes() -> Router<Arc<Answers>> {
     Router::new().route("/metrics", get(metrics))
-}
-
-async fn counters(State(answers): Shared, query: Parameters) -> Response {
-    match parameters(query).and_then(|query| CounterQuery::of(&query)) {
-        Ok(query) => show(answers.alone(move |s| s.counters(&query)).await),
-        Err(error) => refusal(&error),
-    }
 }
 
 async fn set(State(answers): Shared, query: Parameters) -> Response {
@@ -59,6 +117,27 @@ async fn set(State(answers): Shared, query: Parameters) -> Response {
     };
     let kind = if query.form == SetForm::Ldms { TEXT } else { CSV };
     let made = answers.made(move |service| Ok(service.metric_set(&query)?.into_bytes()));
+    text(made.await, &[(header::CONTENT_TYPE, kind)])
+}
+
+async fn change_alarms(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
+    let body = match read(&headers, body, BODY_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(error) => return refusal(&error),
+    };
+    match serde_json::from_slice::<AlarmRequest>(&body) {
+        Ok(request) => show(answers.small(move |s| s.change_alarms(&request)).await),
+        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body names no alarms: {error}"))),
+    }
+}
+
+async fn picture(State(answers): Shared, query: Parameters) -> Response {
+    let query = match parameters(query).and_then(|query| PictureQuery::of(&query)) {
+        Ok(query) => query,
+        Err(error) => return refusal(&error),
+    };
+    let kind = if query.dot { DOT } else { SVG };
+    let made = answers.made(move |service| Ok(service.picture(query)?.into_bytes()));
     text(made.await, &[(header::CONTENT_TYPE, kind)])
 }
 
@@ -73,10 +152,15 @@ async fn metrics(State(answers): Shared, headers: HeaderMap, query: Parameters) 
             .flat_map(|value| value.split(','))
             .any(|item| is_wanted(item, wanted))
     };
-    let is_open_metrics = names(header::ACCEPT, "application/openmetrics-text");
+    let is_influx = query.influx;
+    let is_open_metrics = names(header::ACCEPT, "application/openmetrics-text") && !is_influx;
     let is_gzip = names(header::ACCEPT_ENCODING, "gzip");
     let made = answers.made(move |service| page(&service.metrics(&query, is_open_metrics)?, is_gzip));
-    let kind = if is_open_metrics { OPEN_METRICS } else { PROMETHEUS };
+    let kind = match is_open_metrics {
+        true => OPEN_METRICS,
+        false if is_influx => TEXT,
+        false => PROMETHEUS,
+    };
     let vary = (header::VARY, "accept, accept-encoding");
     match is_gzip {
         true => text(

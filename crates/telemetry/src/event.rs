@@ -133,12 +133,13 @@ impl fmt::Display for Event {
             ),
             Self::Reset { key, counters } => write!(
                 f,
-                "counters {counters:#x} of {key} were reset by a reboot or another program; totals continue"
+                "{} of {key} went back, by a reboot or another program; totals continue",
+                key.group.names(*counters)
             ),
             Self::Full { key, counters } => write!(
                 f,
-                "counters {counters:#x} of {key} stand at their maximum and miss further events; reset them with \
-                 perfquery -R"
+                "{} of {key} cannot count further, and misses events; reset it with perfquery -R",
+                key.group.names(*counters)
             ),
             Self::ClockSet { by_ns } => write!(
                 f,

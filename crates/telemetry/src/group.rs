@@ -238,6 +238,14 @@ impl Group {
         counters.fold(0, |mask, i| mask | 1 << i)
     }
 
+    /// Returns the names of the counters of a mask: `SymbolErrorCounter, PortRcvErrors`.
+    #[must_use]
+    pub fn names(self, mask: u32) -> String {
+        let counters = (0..self.counters()).filter(|counter| mask >> counter & 1 != 0);
+        let names: Vec<String> = counters.map(|counter| self.counter_name(counter)).collect();
+        names.join(", ")
+    }
+
     /// Returns the request for a port, or for the sum of all ports.
     #[must_use]
     pub fn request(self, port_select: u8) -> Mad {

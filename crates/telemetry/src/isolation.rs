@@ -1,5 +1,5 @@
-//! Whether an alarm isolates a link: a decision, and why not. The change is planned and judged like any other, so a link
-//! that is needed stays in service.
+//! Whether an alarm isolates a link: a decision, and why not. The change is planned and judged like any other, so a
+//! link that is needed stays in service.
 
 use core::fmt;
 use core::time::Duration;

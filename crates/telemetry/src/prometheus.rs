@@ -76,11 +76,24 @@ pub enum Part {
     Detail,
     /// Rates of links, names of nodes, states and ends of links.
     Info,
+    /// What counters mean: utilisation, waiting, congestion, alarms, bit errors.
+    Meaning,
+    /// The family of guilbaults' exporter, which has to be asked for.
+    Guilbaults,
 }
 
 impl Part {
+    /// The parts of a page, unless others are asked for.
+    pub const USUAL: [Self; 5] = [Self::Data, Self::Errors, Self::Detail, Self::Info, Self::Meaning];
     /// All parts.
-    pub const ALL: [Self; 4] = [Self::Data, Self::Errors, Self::Detail, Self::Info];
+    pub const ALL: [Self; 6] = [
+        Self::Data,
+        Self::Errors,
+        Self::Detail,
+        Self::Info,
+        Self::Meaning,
+        Self::Guilbaults,
+    ];
 
     /// Returns its name in a query.
     #[must_use]
@@ -90,6 +103,8 @@ impl Part {
             Self::Errors => "errors",
             Self::Detail => "detail",
             Self::Info => "info",
+            Self::Meaning => "meaning",
+            Self::Guilbaults => "guilbaults",
         }
     }
 
@@ -127,25 +142,43 @@ pub struct Wanted {
     pub parts: Vec<Part>,
     /// Of which nodes; `None`: of all.
     pub shard: Option<Shard>,
+    /// Which counters of PortCounters and PortCountersExtended; `None`: all.
+    pub metrics: Option<Vec<Metric>>,
 }
 
 impl Default for Wanted {
-    /// Returns everything.
+    /// Returns the usual parts of all nodes.
     fn default() -> Self {
         Self {
-            parts: Part::ALL.to_vec(),
+            parts: Part::USUAL.to_vec(),
             shard: None,
+            metrics: None,
         }
     }
 }
 
 impl Wanted {
-    fn has(&self, part: Part) -> bool {
+    /// True if a part is wanted.
+    #[must_use]
+    pub fn has(&self, part: Part) -> bool {
         self.parts.contains(&part)
     }
 
-    fn has_node(&self, node: Guid) -> bool {
+    /// True if a node is wanted.
+    #[must_use]
+    pub fn has_node(&self, node: Guid) -> bool {
         self.shard.is_none_or(|shard| shard.has(node))
+    }
+
+    /// True if what is of no node is wanted: one shard has it.
+    #[must_use]
+    pub fn has_rest(&self) -> bool {
+        self.shard.is_none_or(|shard| shard.number == 1)
+    }
+
+    pub(crate) fn has_counter(&self, metric: Metric) -> bool {
+        let is_selected = self.metrics.as_ref().is_none_or(|selected| selected.contains(&metric));
+        is_selected && self.has(Part::of(metric))
     }
 }
 
@@ -265,7 +298,7 @@ impl<'a> Page<'a> {
     fn counters(&self, out: &mut impl Write, latest: &Latest) -> fmt::Result {
         for metric in Metric::ALL
             .into_iter()
-            .filter(|metric| self.wanted.has(Part::of(*metric)))
+            .filter(|metric| self.wanted.has_counter(*metric))
         {
             let value = |node, port| latest.metric(node, port, metric).map(|total| metric.exported(total));
             self.counter(out, (metric.exporter_name(), metric.iba_name()), value)?;

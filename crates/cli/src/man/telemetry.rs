@@ -80,6 +80,73 @@ pub const PAGES_OF_TELEMETRY: &[(&str, Page)] = &[
         ),
     ),
     (
+        "selvedge-telemetry-congestion",
+        page(
+            ASKED,
+            TELEMETRY,
+            &[
+                ("The links that ports wait for:", "selvedge telemetry congestion"),
+                (
+                    "The pairs of hosts with a route over each of them, for a program:",
+                    "selvedge telemetry congestion --pairs 1000000 --csv",
+                ),
+                (
+                    "A heat map of the loads between leaf and spine switches:",
+                    "selvedge telemetry congestion --svg loads.svg --colour load",
+                ),
+                (
+                    "The connections as a picture, by Graphviz:",
+                    "selvedge telemetry congestion --dot links.dot && dot -Tsvg links.dot > links.svg",
+                ),
+            ],
+        ),
+    ),
+    (
+        "selvedge-telemetry-cables",
+        page(
+            ASKED,
+            TELEMETRY,
+            &[
+                ("The worst cables:", "selvedge telemetry cables"),
+                (
+                    "All cables by bit error rate, for a program:",
+                    "selvedge telemetry cables ber --all --top 100000 --csv",
+                ),
+            ],
+        ),
+    ),
+    (
+        "selvedge-telemetry-alarms",
+        page(
+            ASKED,
+            TELEMETRY,
+            &[
+                ("The alarms:", "selvedge telemetry alarms"),
+                (
+                    "Warnings and critical alarms that nobody has acknowledged:",
+                    "selvedge telemetry alarms --level warning --open",
+                ),
+            ],
+        ),
+    ),
+    (
+        "selvedge-telemetry-ack",
+        page(
+            ASKED,
+            TELEMETRY,
+            &[
+                (
+                    "The cable at a port will be replaced, so its alarms are known:",
+                    "selvedge telemetry ack 'leaf 1' 7 --note 'replaced on Friday'",
+                ),
+                (
+                    "The cable has been replaced: its alarms end now:",
+                    "selvedge telemetry ack 'leaf 1' 7 --clear",
+                ),
+            ],
+        ),
+    ),
+    (
         "selvedge-telemetry-sets",
         page(
             &[SOCKET, SELECTION],

@@ -58,7 +58,7 @@ pub(super) fn table(ports: &[TelemetryPort], by: Option<&String>, is_plain: bool
     keys.extend([
         "xmit_bytes_per_s",
         "rcv_bytes_per_s",
-        "wait_per_s",
+        "wait_percent",
         "errors_per_s",
         "errors",
     ]);
@@ -81,7 +81,7 @@ pub(super) fn table(ports: &[TelemetryPort], by: Option<&String>, is_plain: bool
             port.load_ppm.map_or(Cell::None, |ppm| Cell::Real(ppm as f64 / 1e4, 1)),
             bytes(port.xmit_bytes_per_s),
             bytes(port.rcv_bytes_per_s),
-            port.wait_per_s.into(),
+            port.wait_ppm.map_or(Cell::None, |ppm| Cell::Real(ppm as f64 / 1e4, 1)),
             port.errors_per_s.into(),
             port.errors.into(),
         ];
@@ -96,7 +96,7 @@ pub(super) fn table(ports: &[TelemetryPort], by: Option<&String>, is_plain: bool
         });
         grid.row_of(row);
     }
-    grid.lose_first(&["rate", "age", "peer_port", "errors_per_s", "wait_per_s"])
+    grid.lose_first(&["rate", "age", "peer_port", "errors_per_s", "wait_percent"])
 }
 
 #[cfg(test)]
@@ -128,6 +128,7 @@ pub(super) mod tests {
             rcv_bytes_per_s: Some(400),
             load_ppm: Some(500_000),
             wait_per_s: Some(1_234),
+            wait_ppm: Some(123_000),
             errors_per_s: Some(0),
             errors: Some(2),
             counters: vec![TelemetryCounter {
@@ -144,7 +145,7 @@ pub(super) mod tests {
         let mut bare = port();
         bare.counters.clear();
         let csv = table(&[bare.clone()], None, true).csv();
-        let want = "leaf 1,7,host 2,1,4xHDR,50,12500000000,400,1234,0,2,1500";
+        let want = "leaf 1,7,host 2,1,4xHDR,50,12500000000,400,12.3,0,2,1500";
         assert_eq!(csv.lines().nth(1), Some(want));
         let text = table(&[bare], None, false).lines(None).join("\n");
         assert!(text.contains("12.5 GB/s") && text.contains("1.5 s"), "{text}");

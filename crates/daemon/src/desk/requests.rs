@@ -140,7 +140,7 @@ mod tests {
             Names::default(),
             (10, Box::new(NoLog)),
             ("test".to_owned(), LOCAL),
-            Telemetry::new(None),
+            Telemetry::new(None, false, None),
         );
         let coordinator = Coordinator::new(Time::ZERO, &config, None);
         Desk::new(Box::new(port.clone()), coordinator, None, None, Arc::new(shared))

@@ -1,16 +1,19 @@
 //! The counters of ports as the API shows them.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use selvedge_api as api;
 use selvedge_api::{CounterQuery, Error, ErrorKind};
 use selvedge_config::closest;
 use selvedge_telemetry::prometheus::data_bytes_per_s;
-use selvedge_telemetry::{Group, How, Latest, Metric, NodeEntry, PortEntry, SampleKey, Shown};
+use selvedge_telemetry::{End, Group, How, Latest, Metric, NodeEntry, PortEntry, SampleKey, Shown};
 use selvedge_types::{Guid, NodeKind};
 
+use super::congestion::ppm;
 use super::host_counters;
+use super::place;
 use super::state::{Snapshot, Telemetry};
 
 /// Most ports in an answer that has all their counters.
@@ -20,15 +23,27 @@ impl Telemetry {
     /// Returns the counters that a query asks for. `unix_ms` is the present time.
     pub(crate) fn ports(&self, query: &CounterQuery, unix_ms: u64) -> Result<api::TelemetryPorts, Error> {
         let snapshot = self.sampled()?;
+        let waits = {
+            let meaning = self.meaning.lock();
+            let rates = meaning.rates.rates();
+            rates
+                .filter_map(|rates| Some((rates.end, ppm(rates.wait_share?))))
+                .collect()
+        };
         let reader = Reader {
             snapshot: &snapshot,
             unix_ms,
             counters: query.counters,
             host_counters: self.chosen().host_counters.as_deref(),
+            waits,
         };
         let mut found = reader.find(query)?;
         if let Some(by) = &query.by {
             let order = Order::of(by)?;
+            if order.is_of_errors() {
+                // A list of the worst has no ports that are well.
+                found.retain(|at| reader.rank(at, order) != (0, 0));
+            }
             found.sort_by_cached_key(|at| Reverse(reader.rank(at, order)));
         }
         let count = found.len() as u64;
@@ -69,6 +84,7 @@ enum Order {
     Xmit,
     Rcv,
     Load,
+    Wait,
     Errors,
     Counter(Metric),
 }
@@ -80,13 +96,23 @@ impl Order {
             "rcv" => Ok(Self::Rcv),
             "load" => Ok(Self::Load),
             "errors" => Ok(Self::Errors),
-            "wait" => Ok(Self::Counter(Metric::XmitWait)),
+            "wait" => Ok(Self::Wait),
             name => Metric::of_name(name).map(Self::Counter).ok_or_else(|| {
                 let short = ["xmit", "rcv", "load", "errors", "wait"];
                 let known = short.into_iter().chain(Metric::ALL.map(Metric::iba_name));
                 let hint = closest(name, known).map_or_else(String::new, |name| format!("; did you mean {name}?"));
                 ErrorKind::BadRequest.error(format!("there is no counter '{name}'{hint}"))
             }),
+        }
+    }
+}
+
+impl Order {
+    const fn is_of_errors(self) -> bool {
+        match self {
+            Self::Errors => true,
+            Self::Counter(metric) => metric.is_error(),
+            Self::Xmit | Self::Rcv | Self::Load | Self::Wait => false,
         }
     }
 }
@@ -104,6 +130,8 @@ struct Reader<'a> {
     counters: bool,
     /// Folder with the devices of this host.
     host_counters: Option<&'a Path>,
+    /// The time in which each port waits, in parts of a million.
+    waits: BTreeMap<End, u64>,
 }
 
 impl<'a> Reader<'a> {
@@ -124,36 +152,13 @@ impl<'a> Reader<'a> {
         let Some(name) = &query.node else {
             return Ok(nodes.iter().flat_map(|(guid, node)| ports(*guid, node)).collect());
         };
-        let guid: Option<Guid> = name.parse().ok();
-        let named = nodes
-            .iter()
-            .filter(|(of, node)| node.description == *name || Some(**of) == guid);
-        let named: Vec<_> = named.collect();
-        let (guid, node) = match named[..] {
-            [(guid, node)] => (*guid, node),
-            [] => {
-                let known = nodes.values().map(|node| node.description.as_str());
-                let hint = closest(name, known).map_or_else(String::new, |name| format!("; did you mean {name}?"));
-                return Err(ErrorKind::NoSuchPlace.error(format!("there is no node '{name}'{hint}")));
-            }
-            _ => {
-                let guids: Vec<String> = named.iter().map(|(guid, _)| guid.to_string()).collect();
-                let what = format!(
-                    "several nodes are named '{name}'; name one by GUID: {}",
-                    guids.join(", ")
-                );
-                return Err(ErrorKind::NoSuchPlace.error(what));
-            }
-        };
+        let (guid, node) = place::node(&self.snapshot.inventory, name)?;
         let Some(number) = query.port else {
             return Ok(ports(guid, node).collect());
         };
         match self.at(guid, number) {
             Some(at) => Ok(vec![at]),
-            None => {
-                let what = format!("node '{name}' has {} ports, and no port {number}", node.ports.len());
-                Err(ErrorKind::NoSuchPlace.error(what))
-            }
+            None => Err(place::no_port(name, node, number)),
         }
     }
 
@@ -162,6 +167,7 @@ impl<'a> Reader<'a> {
             Order::Xmit => self.growth(at, Metric::XmitData),
             Order::Rcv => self.growth(at, Metric::RcvData),
             Order::Load => (self.load_ppm(at).unwrap_or_default(), 0),
+            Order::Wait => (self.wait_ppm(at).unwrap_or_default(), 0),
             Order::Errors => {
                 let (per_s, total) = self.errors(at);
                 (per_s.unwrap_or_default(), total.unwrap_or_default())
@@ -192,6 +198,14 @@ impl<'a> Reader<'a> {
         );
         let ppm = u128::from(xmit.max(rcv)) * 1_000_000 / u128::from(capacity);
         u64::try_from(ppm).ok()
+    }
+
+    fn wait_ppm(&self, at: &At<'_>) -> Option<u64> {
+        let end = End {
+            node: at.guid,
+            port: at.port.num,
+        };
+        self.waits.get(&end).copied()
     }
 
     /// Returns errors in a second, and all errors.
@@ -236,6 +250,7 @@ impl<'a> Reader<'a> {
             rcv_bytes_per_s: self.bytes_per_s(at, Metric::RcvData),
             load_ppm: self.load_ppm(at),
             wait_per_s: self.per_s(at, Metric::XmitWait),
+            wait_ppm: self.wait_ppm(at),
             errors_per_s,
             errors,
             counters: if self.counters { self.counters(at) } else { Vec::new() },
@@ -270,7 +285,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-const fn how(how: How) -> &'static str {
+pub(super) const fn how(how: How) -> &'static str {
     match how {
         How::Read => "read",
         How::Unchanged => "unchanged",

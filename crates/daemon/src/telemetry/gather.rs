@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use selvedge_sim::Time;
 use selvedge_telemetry::{Consumer, Counters, Event, Inventory, Sample, SlotData, SlotReport};
 
 use super::BACKLOG_MAX;
+use super::meaning::Interpreter;
 use super::reports::Reports;
 use crate::DaemonError;
 use crate::shared::Shared;
@@ -41,12 +42,13 @@ impl Gatherer {
     /// Starts the thread.
     pub(crate) fn start(shared: Arc<Shared>, mut consumers: Vec<Box<dyn Consumer>>) -> Result<Self, DaemonError> {
         let (to, gathered) = channel();
+        let mut interpreter = Interpreter::start(Arc::clone(&shared))?;
         let thread = thread::Builder::new().name("telemetry".to_owned()).spawn({
             let shared = Arc::clone(&shared);
             move || {
                 let mut reports = Reports::default();
-                for gathered in gathered {
-                    take(&shared, &mut consumers, &mut reports, gathered);
+                while let Some(gathered) = next(&gathered, &mut interpreter) {
+                    take(&shared, &mut consumers, &mut reports, &mut interpreter, gathered);
                 }
             }
         });
@@ -115,10 +117,33 @@ impl Drop for Gatherer {
     }
 }
 
+/// Waits for what comes next, and ends alarms that are due meanwhile. `None`: nothing comes any more.
+fn next(gathered: &Receiver<Gathered>, interpreter: &mut Interpreter) -> Option<Gathered> {
+    loop {
+        let Some(quiet) = interpreter.quiet_for() else {
+            return gathered.recv().ok();
+        };
+        match gathered.recv_timeout(quiet) {
+            Ok(gathered) => return Some(gathered),
+            Err(RecvTimeoutError::Timeout) => interpreter.wake(),
+            Err(RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+}
+
 /// The thread's work.
-fn take(shared: &Shared, consumers: &mut [Box<dyn Consumer>], reports: &mut Reports, gathered: Gathered) {
+fn take(
+    shared: &Shared,
+    consumers: &mut [Box<dyn Consumer>],
+    reports: &mut Reports,
+    interpreter: &mut Interpreter,
+    gathered: Gathered,
+) {
     match gathered {
-        Gathered::Inventory(inventory) => shared.telemetry.take_inventory(inventory),
+        Gathered::Inventory(inventory) => {
+            shared.telemetry.take_inventory(Arc::clone(&inventory));
+            interpreter.take_inventory(&inventory);
+        }
         Gathered::Event(at, event) => {
             shared.telemetry.take_event(&event);
             reports.take(shared, at, event);
@@ -126,6 +151,7 @@ fn take(shared: &Shared, consumers: &mut [Box<dyn Consumer>], reports: &mut Repo
         Gathered::Slot(slot, counters) => {
             shared.telemetry.backlog.fetch_sub(1, Ordering::Relaxed);
             shared.telemetry.take_slot(&slot, counters);
+            interpreter.take_slot(&slot);
             for consumer in consumers {
                 consumer.take(&slot);
             }
@@ -155,19 +181,24 @@ mod tests {
             port_guid: Guid(2),
             port: PortNum::MANAGEMENT,
         };
-        let shared = Shared::new(
+        let shared = Arc::new(Shared::new(
             Clock::start(),
             Names::default(),
             (10, Box::new(NoLog)),
             ("test".to_owned(), local),
-            Telemetry::new(Some(Config::new(vec![class]))),
-        );
+            Telemetry::new(Some(Config::new(vec![class])), false, None),
+        ));
+        let mut interpreter = Interpreter::start(Arc::clone(&shared)).unwrap();
         let set = Event::ClockSet { by_ns: -3_000_000_000 };
-        take(&shared, &mut [], &mut Reports::default(), Gathered::Event(Time::ZERO, set));
+        let (mut reports, event) = (Reports::default(), Gathered::Event(Time::ZERO, set));
+        take(&shared, &mut [], &mut reports, &mut interpreter, event);
         let events = shared.events.since(0).events;
         assert_eq!(events.len(), 1);
         let event = &events[0];
-        assert_eq!((event.code.as_str(), event.severity), ("SLV-TELEMETRY-0007", selvedge_api::Severity::Warning));
+        assert_eq!(
+            (event.code.as_str(), event.severity),
+            ("SLV-TELEMETRY-0007", selvedge_api::Severity::Warning)
+        );
         assert!(event.text.starts_with("the clock was set by -3.000 s"), "{event:?}");
         assert_eq!(shared.telemetry.shown().clock_sets, 1);
     }

@@ -24,7 +24,7 @@ const REASON: &str = "alarm: ";
 /// What was done because of an alarm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Event {
-    /// SLV-TELEMETRY-0221: an alarm isolates a link. 'selvedge enable' puts it back in service.
+    /// SLV-TELEMETRY-0231: an alarm isolates a link. 'selvedge enable' puts it back in service.
     Isolates {
         /// The link.
         link: String,
@@ -33,7 +33,7 @@ enum Event {
         /// Links that were isolated within 24 hours, this one included, and how many may be.
         count: (usize, u32),
     },
-    /// SLV-TELEMETRY-0222: an alarm would isolate a link, and the link stays in service.
+    /// SLV-TELEMETRY-0232: an alarm would isolate a link, and the link stays in service.
     Stays {
         /// The link.
         link: String,
@@ -47,8 +47,8 @@ enum Event {
 impl Event {
     const fn code(&self) -> &'static str {
         match self {
-            Self::Isolates { .. } => "SLV-TELEMETRY-0221",
-            Self::Stays { .. } => "SLV-TELEMETRY-0222",
+            Self::Isolates { .. } => "SLV-TELEMETRY-0231",
+            Self::Stays { .. } => "SLV-TELEMETRY-0232",
         }
     }
 }
@@ -332,7 +332,7 @@ mod tests {
         let place = wait_for("a place", || manager.show_service().ok()?.places.into_iter().next());
         assert_eq!((place.kind.as_str(), place.service.as_str()), ("link", "isolate"));
         assert!(place.reason.starts_with("alarm: SymbolErrorCounter at "), "{place:?}");
-        let told = wait_for("event", || texts(manager, "SLV-TELEMETRY-0221").into_iter().next());
+        let told = wait_for("event", || texts(manager, "SLV-TELEMETRY-0231").into_iter().next());
         assert!(told.contains("(1 of 1 within 24 hours)"), "{told}");
         wait_for("the end of the change", || {
             let list = manager.show_service().unwrap();
@@ -342,10 +342,10 @@ mod tests {
         telemetry.alarmed(&alarm(manager, links[0]));
         let other = *links.last().unwrap();
         telemetry.alarmed(&alarm(manager, other));
-        let told = wait_for("event", || texts(manager, "SLV-TELEMETRY-0222").into_iter().next());
+        let told = wait_for("event", || texts(manager, "SLV-TELEMETRY-0232").into_iter().next());
         assert!(told.contains("1 links were isolated within 24 hours"), "{told}");
         assert_eq!(manager.show_service().unwrap().count, 1);
-        assert_eq!(texts(manager, "SLV-TELEMETRY-0222").len(), 1);
+        assert_eq!(texts(manager, "SLV-TELEMETRY-0232").len(), 1);
         assert_eq!(isolated_before(manager).len(), 1, "a successor knows what was spent");
         running.manager.stop();
         running.join().unwrap();
@@ -359,7 +359,7 @@ mod tests {
         let first = links[0].node;
         // All links of a switch but the last: then nothing else leads to it.
         for end in links.iter().filter(|end| end.node == first) {
-            let done = || texts(manager, "SLV-TELEMETRY-0221").len() + texts(manager, "SLV-TELEMETRY-0222").len();
+            let done = || texts(manager, "SLV-TELEMETRY-0231").len() + texts(manager, "SLV-TELEMETRY-0232").len();
             let before = done();
             manager.shared.telemetry.alarmed(&alarm(manager, *end));
             wait_for("the decision", || (done() > before).then_some(()));
@@ -368,9 +368,9 @@ mod tests {
                 list.places.iter().all(|place| place.state != "moving").then_some(())
             });
         }
-        let stays = texts(manager, "SLV-TELEMETRY-0222");
+        let stays = texts(manager, "SLV-TELEMETRY-0232");
         assert_eq!(
-            (texts(manager, "SLV-TELEMETRY-0221").len(), stays.len()),
+            (texts(manager, "SLV-TELEMETRY-0231").len(), stays.len()),
             (2, 1),
             "{stays:?}"
         );

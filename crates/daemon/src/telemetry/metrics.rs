@@ -2,15 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
+use std::sync::Arc;
 
 use selvedge_api::{Error, MetricsQuery};
+use selvedge_telemetry::alarm::Alarm;
+use selvedge_telemetry::cable::BerEstimate;
 use selvedge_telemetry::exposition::brand::{self, Brand};
+use selvedge_telemetry::exposition::{details, guilbaults, influx, meaning};
 use selvedge_telemetry::host_counters::{self, HostCounter};
 use selvedge_telemetry::prometheus::{self, Part, Shard, TextFormat, Wanted};
-use selvedge_telemetry::{Missing, Why};
+use selvedge_telemetry::rates::PortRates;
+use selvedge_telemetry::selection::{self, Selected};
+use selvedge_telemetry::{End, Missing, Wall, Why};
 use selvedge_types::Guid;
 
 use super::host_counters::read;
+use super::meaning::Traced;
 use super::state::{Snapshot, Telemetry};
 
 /// A page of metrics: everything that it is written from.
@@ -23,19 +30,52 @@ pub struct Metrics {
     host_counters: Vec<HostCounter>,
     /// Brand and type of each node.
     brands: BTreeMap<Guid, Brand>,
+    /// The time of lines for InfluxDB, in which the page is written then.
+    influx_at: Option<Wall>,
+    meant: Meant,
+}
+
+/// What the counters mean, as it is when the page is asked for.
+#[derive(Default)]
+struct Meant {
+    rates: Vec<PortRates>,
+    alarms: Vec<Alarm>,
+    /// Of the ports that have had errors.
+    ber: BTreeMap<End, BerEstimate>,
+    traced: Arc<Traced>,
 }
 
 impl Telemetry {
-    /// Returns the page that a query asks for.
-    pub(crate) fn metrics(&self, query: &MetricsQuery, is_open_metrics: bool) -> Result<Metrics, Error> {
+    /// Returns the page that a query asks for. `unix_ns` is the present time.
+    pub(crate) fn metrics(&self, query: &MetricsQuery, is_open_metrics: bool, unix_ns: u64) -> Result<Metrics, Error> {
         let snapshot = self.sampled()?;
-        let parts = Part::ALL.into_iter().filter(|part| query.has(part.name()));
+        let is_wanted = |part: &Part| {
+            let is_configured = *part == Part::Guilbaults && query.collect.is_empty() && self.shows_guilbaults;
+            query.has(part.name()) || is_configured
+        };
+        let parts: Vec<Part> = Part::ALL.into_iter().filter(is_wanted).collect();
+        let metrics = query.metrics.as_ref().map(|names| {
+            let selected = selection::parse(&names.replace(',', "\n"));
+            let selected = selected.map_err(|error| Error::of_text(&error.to_string()))?;
+            let counters = selected.into_iter().filter_map(|selected| match selected {
+                Selected::Counter(metric) => Some(metric),
+                Selected::RemoteLid | Selected::RemotePort | Selected::CounterSelect2 => None,
+            });
+            Ok(counters.collect())
+        });
+        let meant = match parts.contains(&Part::Meaning) && !query.influx {
+            true => self.meant(&snapshot),
+            false => Meant::default(),
+        };
         Ok(Metrics {
+            meant,
+            influx_at: query.influx.then_some(Wall(unix_ns)),
             snapshot,
             classes: self.config().classes.into_iter().map(|class| class.name).collect(),
             wanted: Wanted {
-                parts: parts.collect(),
+                parts,
                 shard: query.shard.map(|(number, of)| Shard { number, of }),
+                metrics: metrics.transpose()?,
             },
             format: match is_open_metrics {
                 true => TextFormat::OpenMetrics,
@@ -47,28 +87,53 @@ impl Telemetry {
     }
 }
 
+impl Telemetry {
+    fn meant(&self, snapshot: &Snapshot) -> Meant {
+        let state = self.meaning.lock();
+        let counted = state.cables.counted(&snapshot.inventory).into_iter();
+        let had_errors = counted.filter(|(_, end)| end.symbol_errors > 0);
+        Meant {
+            rates: state.rates.rates().copied().collect(),
+            alarms: state.alarms.alarms().cloned().collect(),
+            ber: had_errors.filter_map(|(at, end)| Some((at, end.ber?))).collect(),
+            traced: Arc::clone(&state.traced),
+        }
+    }
+}
+
 impl Metrics {
     /// Writes the page.
     pub fn write(&self, mut out: &mut dyn Write) -> fmt::Result {
-        let Snapshot { inventory, latest, .. } = &self.snapshot;
-        prometheus::write_wanted(&mut out, self.format, &self.wanted, inventory, latest)?;
+        let (Snapshot { inventory, latest, .. }, wanted) = (&self.snapshot, &self.wanted);
+        if let Some(at) = self.influx_at {
+            return influx::write(&mut out, wanted, (inventory, latest), at);
+        }
+        prometheus::write_wanted(&mut out, self.format, wanted, inventory, latest)?;
+        if wanted.has(Part::Detail) {
+            details::write(&mut out, self.format, wanted, inventory, latest)?;
+        }
+        if wanted.has(Part::Meaning) {
+            let meant = meaning::Meaning {
+                rates: &self.meant.rates,
+                congestion: &self.meant.traced.congestion,
+                alarms: &self.meant.alarms,
+                ber: &self.meant.ber,
+            };
+            meaning::write(&mut out, self.format, wanted, &meant)?;
+        }
+        if wanted.has(Part::Guilbaults) {
+            let last = self.snapshot.classes.iter().filter_map(|class| class.last.as_ref());
+            let is_complete = last.into_iter().all(|report| report.missing.is_empty());
+            guilbaults::write(&mut out, self.format, wanted, (inventory, latest), is_complete)?;
+        }
         self.failures(&mut out)?;
-        // One shard has what is of no node.
-        if self.wanted.shard.is_none_or(|shard| shard.number == 1) {
+        if wanted.has_rest() {
             self.collector(&mut out)?;
             host_counters::write(&mut out, self.format, &self.host_counters)?;
         }
-        if self.wanted.parts.contains(&Part::Info) {
-            let brands = self.wanted.shard.map_or_else(
-                || self.brands.clone(),
-                |shard| {
-                    self.brands
-                        .iter()
-                        .filter(|(node, _)| shard.has(**node))
-                        .map(|(n, b)| (*n, *b))
-                        .collect()
-                },
-            );
+        if wanted.has(Part::Info) {
+            let brands = self.brands.iter().filter(|(node, _)| wanted.has_node(**node));
+            let brands = brands.map(|(node, brand)| (*node, *brand)).collect();
             brand::write(&mut out, self.format, inventory, &brands)?;
         }
         prometheus::end(&mut out, self.format)

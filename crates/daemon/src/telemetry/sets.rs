@@ -101,7 +101,7 @@ fn up(node: &NodeEntry) -> impl Iterator<Item = u8> {
 }
 
 /// Returns the name of this machine.
-fn producer() -> String {
+pub(super) fn producer() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.trim() {
         "" => "selvedge".to_owned(),

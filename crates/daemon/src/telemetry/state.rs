@@ -10,7 +10,9 @@ use selvedge_types::Guid;
 
 use super::choices::Chosen;
 use super::hardware::Hardware;
+use super::history::{Place, Store};
 use super::isolation::{self, Alarms};
+use super::meaning::Meaning;
 use crate::{DaemonError, Manager};
 
 /// What the sampler found so far, for readers.
@@ -18,12 +20,18 @@ use crate::{DaemonError, Manager};
 pub struct Telemetry {
     /// Parameters of the sampler; `None`: there is none.
     config: Option<Config>,
+    /// True if `/metrics` has the family of guilbaults' exporter without being asked.
+    pub(super) shows_guilbaults: bool,
+    /// The store of counters, events and versions of the topology.
+    pub(super) store: Store,
     state: Mutex<State>,
     chosen: Chosen,
     /// What nodes are.
     pub(super) hardware: Hardware,
     /// Who isolates links because of alarms; `None`: nobody.
     isolation: Mutex<Option<Alarms>>,
+    /// What the counters mean.
+    pub(super) meaning: Meaning,
     /// Slots that wait for the thread.
     pub(super) backlog: AtomicUsize,
     /// Slots that were dropped, because too many waited.
@@ -67,12 +75,16 @@ pub struct ClassState {
 type State = Snapshot;
 
 impl Telemetry {
-    /// Returns the state before the first slot; `None`: there is no sampler.
-    pub(crate) fn new(config: Option<Config>) -> Self {
+    /// Returns the state before the first slot. `config`: `None` if there is no sampler. `shows_guilbaults`: whether
+    /// `/metrics` has the family of guilbaults' exporter.
+    pub(crate) fn new(config: Option<Config>, shows_guilbaults: bool, place: Option<Place>) -> Self {
         let classes = config.iter().flat_map(|config| &config.classes);
         let classes = classes.map(|_| ClassState::default()).collect();
         Self {
+            // Without a sampler nothing fills a store.
+            store: Store::new(place.filter(|_| config.is_some())),
             config,
+            shows_guilbaults,
             state: Mutex::new(State {
                 classes: Arc::new(classes),
                 ..State::default()
@@ -80,6 +92,7 @@ impl Telemetry {
             chosen: Chosen::default(),
             hardware: Hardware::default(),
             isolation: Mutex::default(),
+            meaning: Meaning::new(),
             backlog: AtomicUsize::new(0),
             lost: AtomicU64::new(0),
         }

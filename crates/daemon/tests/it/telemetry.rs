@@ -21,13 +21,13 @@ use crate::emulated::{fabric, options, stop, wait_for};
 const FABRIC: &str = "karytree:k=3,n=2";
 
 /// Base names of sockets are unique on a machine.
-fn socket_name() -> String {
+pub(crate) fn socket_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let next = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("slv-telemetry-{}-{next}", std::process::id())
 }
 
-fn every_second(mut options: Options) -> Options {
+pub(crate) fn every_second(mut options: Options) -> Options {
     let telemetry = &mut options.settings.telemetry;
     telemetry.interval = Duration::from_secs(1);
     telemetry.errors_interval = Duration::from_secs(1);
@@ -36,7 +36,7 @@ fn every_second(mut options: Options) -> Options {
 }
 
 /// More words than the sampler's own requests and answers have in any of these tests, which counters count, too.
-const MANY: u64 = 1_000_000_000;
+pub(crate) const MANY: u64 = 1_000_000_000;
 
 /// An emulated fabric that other programs may attach to.
 fn served(name: &str) -> Options {
@@ -68,7 +68,7 @@ fn next_slot(manager: &Manager) -> TelemetryClass {
     })
 }
 
-fn port_of(manager: &Manager, node: &str, port: u8) -> TelemetryPort {
+pub(crate) fn port_of(manager: &Manager, node: &str, port: u8) -> TelemetryPort {
     let query = CounterQuery {
         node: Some(node.to_owned()),
         port: Some(port),
@@ -84,7 +84,7 @@ fn total(port: &TelemetryPort, counter: &str) -> u64 {
 }
 
 /// Writes PortXmitData of a port, as a tool beside the manager may.
-fn write_counter(tool: &mut IbsimPort, lid: u16, port: u8, words: u64) {
+pub(crate) fn write_counter(tool: &mut IbsimPort, lid: u16, port: u8, words: u64) {
     let mut mad = Mad::request(Class::PerfMgt, Method::Set, AttributeId::PORT_COUNTERS_EXTENDED, 0);
     mad.write_gmp(&PortCountersExtended {
         port_select: port,

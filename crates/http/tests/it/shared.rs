@@ -27,6 +27,8 @@ fn nothing<T>() -> Result<T, Error> {
     Err(ErrorKind::NotYet.error("nothing is here"))
 }
 
+impl selvedge_daemon::TelemetryService for Slow {}
+
 impl Service for Slow {
     fn status(&self) -> Result<Status, Error> {
         nothing()

@@ -107,6 +107,7 @@ impl Sm {
             is_sm_cleared: self.election().is_sm_cleared(),
             alarms: Arc::default(),
             not_stored: Vec::new(),
+            history_stopped: None,
             out_of_service: self.places_out_of_service(),
         }
     }

@@ -20,10 +20,10 @@ pub enum AlarmIn<'a> {
     /// The fabric as the manager knows it. A link that was up before and is not now has gone down once; alarms of nodes
     /// that have left end.
     Inventory(Arc<Inventory>),
-    /// Counters of a port grew.
-    Grown(&'a Growth),
-    /// The bit error rate of a link, as the port at its end receives it.
-    BitErrors(End, BerEstimate),
+    /// Counters of ports grew: those of a slot together, each counter once.
+    Grown(&'a [Growth]),
+    /// The bit error rates of links, each as the port at its end receives it.
+    BitErrors(&'a [(End, BerEstimate)]),
     /// The congestion of the whole fabric in a slot.
     Congestion(&'a Congestion),
     /// An operator has seen an alarm. It is no condition of health any more, unless it rises.
@@ -144,10 +144,16 @@ impl AlarmBook {
     pub fn handle(&mut self, now: Time, input: AlarmIn<'_>, out: &mut Vec<AlarmNews>) {
         match input {
             AlarmIn::Inventory(inventory) => self.take_inventory(now, inventory, out),
-            AlarmIn::Grown(growth) => self.grown(now, growth, out),
-            AlarmIn::BitErrors(end, estimate) => {
-                if let Some(found) = self.bit_errors(end, estimate) {
-                    self.raise(now, found, out);
+            AlarmIn::Grown(all) => {
+                for growth in all {
+                    self.grown(now, growth, out);
+                }
+            }
+            AlarmIn::BitErrors(all) => {
+                for (end, estimate) in all {
+                    if let Some(found) = self.bit_errors(*end, *estimate) {
+                        self.raise(now, found, out);
+                    }
                 }
             }
             AlarmIn::Congestion(congestion) => self.take_congestion(now, congestion, out),
@@ -206,11 +212,14 @@ impl AlarmBook {
             node: growth.key.node,
             port: growth.key.port,
         };
-        let rules: Vec<(Metric, CounterRule)> = self.rules.counters.iter().map(|(m, rule)| (*m, *rule)).collect();
-        for (metric, rule) in rules {
-            let Some(grown) = growth.metric(metric).filter(|grown| *grown > 0) else {
-                continue;
-            };
+        let rules = self.rules.counters.iter();
+        let grown = rules.filter_map(|(metric, rule)| {
+            let grown = growth.metric(*metric).filter(|grown| *grown > 0)?;
+            Some((*metric, *rule, grown))
+        });
+        // Nothing has grown at nearly all ports: no memory is taken then.
+        let grown: Vec<(Metric, CounterRule, u64)> = grown.collect();
+        for (metric, rule, grown) in grown {
             let subject = Subject::Counter(metric);
             let id = AlarmId { at: end, subject };
             let window = self.rules.window;

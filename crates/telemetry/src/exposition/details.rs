@@ -3,7 +3,7 @@
 
 use core::fmt::{self, Write};
 
-use crate::prometheus::{Kind, TextFormat, declare};
+use crate::prometheus::{Kind, TextFormat, Wanted, declare};
 use crate::{Group, Inventory, Latest, SampleKey};
 
 /// One label for each counter of a group, in order.
@@ -135,21 +135,27 @@ const FAMILIES: [Family; 15] = [
 ];
 
 /// Writes the counters of all groups that have a value.
-pub fn write(out: &mut impl Write, format: TextFormat, inventory: &Inventory, latest: &Latest) -> fmt::Result {
+pub fn write(
+    out: &mut impl Write,
+    format: TextFormat,
+    wanted: &Wanted,
+    inventory: &Inventory,
+    latest: &Latest,
+) -> fmt::Result {
     for family in FAMILIES {
-        write_family(out, format, (inventory, latest), family)?;
+        write_family(out, (format, wanted), (inventory, latest), family)?;
     }
     Ok(())
 }
 
 fn write_family(
     out: &mut impl Write,
-    format: TextFormat,
+    (format, wanted): (TextFormat, &Wanted),
     (inventory, latest): (&Inventory, &Latest),
     (group, name, help, labels): Family,
 ) -> fmt::Result {
     let mut is_declared = false;
-    for (guid, node) in &inventory.nodes {
+    for (guid, node) in inventory.nodes.iter().filter(|(guid, _)| wanted.has_node(**guid)) {
         for port in &node.ports {
             let key = SampleKey {
                 node: *guid,

@@ -9,7 +9,7 @@ use core::fmt::{self, Write};
 
 use selvedge_types::{LinkSpeed, NodeKind};
 
-use crate::prometheus::{Kind, Quoted, TextFormat, declare};
+use crate::prometheus::{Kind, Quoted, TextFormat, Wanted, declare};
 use crate::{Group, Inventory, Latest, Metric, NodeEntry, PortEntry, SampleKey};
 use selvedge_types::Guid;
 
@@ -29,30 +29,37 @@ const DETAILS: [(Group, usize, &str); 8] = [
 pub fn write(
     out: &mut impl Write,
     format: TextFormat,
-    inventory: &Inventory,
-    latest: &Latest,
+    wanted: &Wanted,
+    (inventory, latest): (&Inventory, &Latest),
     is_complete: bool,
 ) -> fmt::Result {
     // QP1Dropped is not in the exporter's dictionary.
     for metric in Metric::ALL.into_iter().filter(|metric| *metric != Metric::Qp1Dropped) {
-        counter(out, format, inventory, metric.iba_name(), |node, port| {
+        counter(out, format, (inventory, wanted), metric.iba_name(), |node, port| {
             latest.metric(node, port, metric)
         })?;
     }
     for (group, counter_at, name) in DETAILS {
         let value = |node, port| latest.counter(SampleKey { node, port, group }, counter_at);
-        counter(out, format, inventory, name, value)?;
+        counter(out, format, (inventory, wanted), name, value)?;
     }
     gauge(
         out,
         format,
-        inventory,
+        (inventory, wanted),
         ("infiniband_speed", "Link current speed per lane, in Gbit/s"),
         |port| Some(gbit_per_s(port.rate?.speed)),
     )?;
-    gauge(out, format, inventory, ("infiniband_width", "Lanes per link"), |port| {
-        Some(f64::from(port.rate?.width.lanes()))
-    })?;
+    gauge(
+        out,
+        format,
+        (inventory, wanted),
+        ("infiniband_width", "Lanes per link"),
+        |port| Some(f64::from(port.rate?.width.lanes())),
+    )?;
+    if !wanted.has_rest() {
+        return Ok(());
+    }
     let name = "infiniband_scrape_ok";
     declare(
         out,
@@ -67,13 +74,13 @@ pub fn write(
 fn counter(
     out: &mut impl Write,
     format: TextFormat,
-    inventory: &Inventory,
+    (inventory, wanted): (&Inventory, &Wanted),
     counter: &str,
     value: impl Fn(Guid, u8) -> Option<u64>,
 ) -> fmt::Result {
     let name = format!("infiniband_{}_total", counter.to_lowercase());
     let mut is_declared = false;
-    for (guid, node, port) in linked(inventory) {
+    for (guid, node, port) in linked(inventory, wanted) {
         let Some(value) = value(guid, port.num) else { continue };
         if !is_declared {
             declare(
@@ -95,12 +102,12 @@ fn counter(
 fn gauge(
     out: &mut impl Write,
     format: TextFormat,
-    inventory: &Inventory,
+    (inventory, wanted): (&Inventory, &Wanted),
     (name, help): (&str, &str),
     value: impl Fn(&PortEntry) -> Option<f64>,
 ) -> fmt::Result {
     declare(out, format, Kind::Gauge, name, help)?;
-    for (guid, node, port) in linked(inventory) {
+    for (guid, node, port) in linked(inventory, wanted) {
         if let Some(value) = value(port) {
             write!(out, "{name}")?;
             labels(out, inventory, (guid, node, port))?;
@@ -111,8 +118,8 @@ fn gauge(
 }
 
 /// Returns the ports with a link that is up and an end at the other side that is known.
-fn linked(inventory: &Inventory) -> impl Iterator<Item = (Guid, &NodeEntry, &PortEntry)> {
-    let nodes = inventory.nodes.iter();
+fn linked<'a>(inventory: &'a Inventory, wanted: &Wanted) -> impl Iterator<Item = (Guid, &'a NodeEntry, &'a PortEntry)> {
+    let nodes = inventory.nodes.iter().filter(|(guid, _)| wanted.has_node(**guid));
     let ports = nodes.flat_map(|(guid, node)| node.ports.iter().map(move |port| (*guid, node, port)));
     ports.filter(|(_, _, port)| port.num > 0 && port.is_up() && port.peer.is_some())
 }

@@ -6,15 +6,21 @@ use core::fmt::{self, Write};
 
 use selvedge_types::NodeKind;
 
+use crate::prometheus::Wanted;
 use crate::{Inventory, Latest, Metric, Wall};
 
 /// Writes a line for each port that has a value: tags `guid`, `port`, `type`, `node`, and `peer_guid`, `peer_port` if
 /// the other end is known; a field for each counter, by its LDMS name, with data in bytes; the time in nanoseconds.
-pub fn write(out: &mut impl Write, inventory: &Inventory, latest: &Latest, at: Wall) -> fmt::Result {
-    for (guid, node) in &inventory.nodes {
+pub fn write(
+    out: &mut impl Write,
+    wanted: &Wanted,
+    (inventory, latest): (&Inventory, &Latest),
+    at: Wall,
+) -> fmt::Result {
+    for (guid, node) in inventory.nodes.iter().filter(|(guid, _)| wanted.has_node(**guid)) {
         for port in &node.ports {
             let mut has_field = false;
-            for metric in Metric::ALL {
+            for metric in Metric::ALL.into_iter().filter(|metric| wanted.has_counter(*metric)) {
                 let Some(total) = latest.metric(*guid, port.num, metric) else {
                     continue;
                 };

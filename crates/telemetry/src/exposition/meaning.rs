@@ -7,10 +7,10 @@ use core::fmt::{self, Write};
 use std::collections::BTreeMap;
 
 use crate::End;
-use crate::alarm::{AlarmBook, Level};
+use crate::alarm::{Alarm, Level};
 use crate::cable::BerEstimate;
 use crate::congestion::{Cause, Congestion};
-use crate::prometheus::{Kind, TextFormat, declare};
+use crate::prometheus::{Kind, TextFormat, Wanted, declare, gauge};
 use crate::rates::PortRates;
 
 /// What is known of the last slot.
@@ -21,7 +21,7 @@ pub struct Meaning<'a> {
     /// The congestion.
     pub congestion: &'a Congestion,
     /// The alarms.
-    pub alarms: &'a AlarmBook,
+    pub alarms: &'a [Alarm],
     /// Bit error rates by the port that received.
     pub ber: &'a BTreeMap<End, BerEstimate>,
 }
@@ -47,22 +47,27 @@ const PORT_METRICS: [PortMetric; 3] = [
     ),
 ];
 
-/// Writes the metrics.
-pub fn write(out: &mut impl Write, format: TextFormat, meaning: &Meaning<'_>) -> fmt::Result {
+/// Writes the metrics. One shard has those that are of no node.
+pub fn write(out: &mut impl Write, format: TextFormat, wanted: &Wanted, meaning: &Meaning<'_>) -> fmt::Result {
     for (name, help, value) in PORT_METRICS {
         declare(out, format, Kind::Gauge, name, help)?;
-        for rates in meaning.rates {
+        for rates in meaning.rates.iter().filter(|rates| wanted.has_node(rates.end.node)) {
             if let Some(value) = value(rates) {
                 writeln!(out, "{name}{{{}}} {value}", Port(rates.end))?;
             }
         }
     }
-    bit_errors(out, format, meaning.ber)?;
-    congestion(out, format, meaning.congestion)?;
-    alarms(out, format, meaning.alarms)
+    bit_errors(out, format, wanted, meaning.ber)?;
+    congestion(out, format, wanted, meaning.congestion)?;
+    alarms(out, format, wanted, meaning.alarms)
 }
 
-fn bit_errors(out: &mut impl Write, format: TextFormat, ber: &BTreeMap<End, BerEstimate>) -> fmt::Result {
+fn bit_errors(
+    out: &mut impl Write,
+    format: TextFormat,
+    wanted: &Wanted,
+    ber: &BTreeMap<End, BerEstimate>,
+) -> fmt::Result {
     let name = "infiniband_port_ber";
     declare(
         out,
@@ -71,7 +76,7 @@ fn bit_errors(out: &mut impl Write, format: TextFormat, ber: &BTreeMap<End, BerE
         name,
         "Bit error rate by symbol errors: estimate, and its 95 % interval",
     )?;
-    for (end, ber) in ber {
+    for (end, ber) in ber.iter().filter(|(end, _)| wanted.has_node(end.node)) {
         for (bound, value) in [("estimate", ber.rate), ("low", ber.low), ("high", ber.high)] {
             writeln!(
                 out,
@@ -83,16 +88,11 @@ fn bit_errors(out: &mut impl Write, format: TextFormat, ber: &BTreeMap<End, BerE
     Ok(())
 }
 
-fn congestion(out: &mut impl Write, format: TextFormat, congestion: &Congestion) -> fmt::Result {
-    let name = "infiniband_congestion_trees";
-    declare(
-        out,
-        format,
-        Kind::Gauge,
-        name,
-        "Congestion trees, each with a root link of its own",
-    )?;
-    writeln!(out, "{name} {}", congestion.trees.len())?;
+fn congestion(out: &mut impl Write, format: TextFormat, wanted: &Wanted, congestion: &Congestion) -> fmt::Result {
+    if wanted.has_rest() {
+        let help = "Congestion trees, each with a root link of its own";
+        gauge(out, format, "infiniband_congestion_trees", help, congestion.trees.len())?;
+    }
     let name = "infiniband_congestion_waiting_ports";
     declare(
         out,
@@ -101,7 +101,7 @@ fn congestion(out: &mut impl Write, format: TextFormat, congestion: &Congestion)
         name,
         "Ports that wait for the root link of a congestion tree",
     )?;
-    for tree in &congestion.trees {
+    for tree in congestion.trees.iter().filter(|tree| wanted.has_node(tree.root.node)) {
         let cause = match tree.cause {
             Cause::Saturated => "saturated",
             Cause::SlowLink => "slow_link",
@@ -118,33 +118,31 @@ fn congestion(out: &mut impl Write, format: TextFormat, congestion: &Congestion)
         )?;
         writeln!(out, "cause=\"{cause}\"}} {waiting}")?;
     }
-    let name = "infiniband_congestion_waiting_ports_without_root";
-    declare(
+    if !wanted.has_rest() {
+        return Ok(());
+    }
+    gauge(
         out,
         format,
-        Kind::Gauge,
-        name,
+        "infiniband_congestion_waiting_ports_without_root",
         "Ports that wait although no link behind them is full",
-    )?;
-    writeln!(out, "{name} {}", congestion.without_root.len())
+        congestion.without_root.len(),
+    )
 }
 
-fn alarms(out: &mut impl Write, format: TextFormat, book: &AlarmBook) -> fmt::Result {
-    let name = "infiniband_alarms";
-    declare(
-        out,
-        format,
-        Kind::Gauge,
-        name,
-        "Alarms by level, acknowledged ones among them",
-    )?;
-    for level in [Level::Info, Level::Warning, Level::Critical] {
-        let count = book.alarms().filter(|alarm| alarm.level == level).count();
-        writeln!(out, "{name}{{level=\"{}\"}} {count}", level.name())?;
+fn alarms(out: &mut impl Write, format: TextFormat, wanted: &Wanted, all: &[Alarm]) -> fmt::Result {
+    if wanted.has_rest() {
+        let name = "infiniband_alarms";
+        let help = "Alarms by level, acknowledged ones among them";
+        declare(out, format, Kind::Gauge, name, help)?;
+        for level in [Level::Info, Level::Warning, Level::Critical] {
+            let count = all.iter().filter(|alarm| alarm.level == level).count();
+            writeln!(out, "{name}{{level=\"{}\"}} {count}", level.name())?;
+        }
     }
     let name = "infiniband_alarm_info";
     declare(out, format, Kind::Gauge, name, "An alarm")?;
-    for alarm in book.alarms() {
+    for alarm in all.iter().filter(|alarm| wanted.has_node(alarm.id.at.node)) {
         let (subject, level) = (alarm.id.subject.name(), alarm.level.name());
         let is_seen = alarm.ack.is_some();
         write!(out, "{name}{{{},subject=\"{subject}\",", Port(alarm.id.at))?;

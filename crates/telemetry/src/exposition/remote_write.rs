@@ -33,6 +33,51 @@ pub enum PageError {
     },
 }
 
+/// What becomes of writing pages to a server.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// SLV-TELEMETRY-0221: metrics could not be written to a server. This slot is left out there; the next one is
+    /// written as if nothing had happened. Said once until a slot is written again.
+    #[error(
+        "SLV-TELEMETRY-0221: the metrics could not be written to {url}: {cause}; its slots are left out there; check \
+         telemetry.remote_write and the server"
+    )]
+    NotWritten {
+        /// The server.
+        url: String,
+        /// Why.
+        cause: String,
+    },
+    /// SLV-TELEMETRY-0222: metrics are written to the server again.
+    #[error("SLV-TELEMETRY-0222: the metrics are written to {url} again; {slots} slots are missing there")]
+    Again {
+        /// The server.
+        url: String,
+        /// Slots that were not written.
+        slots: u64,
+    },
+}
+
+impl WriteError {
+    /// Returns its code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NotWritten { .. } => "SLV-TELEMETRY-0221",
+            Self::Again { .. } => "SLV-TELEMETRY-0222",
+        }
+    }
+
+    /// Returns the text without its code.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let whole = self.to_string();
+        let text = whole.strip_prefix(self.code()).unwrap_or(&whole);
+        text.trim_start_matches([':', ' ']).to_owned()
+    }
+}
+
 /// A sample of a page.
 struct Series {
     /// Labels with the name of the metric among them, in order.

@@ -89,7 +89,7 @@ impl Desk {
     }
 
     fn grow(&mut self, at_s: u64, end: End, metric: Metric, by: u64) -> Vec<AlarmNews> {
-        self.give(at_s, AlarmIn::Grown(&growth(end, metric, by)))
+        self.give(at_s, AlarmIn::Grown(&[growth(end, metric, by)]))
     }
 
     /// Wakes the book whenever it asks for it, until nothing is due any more. Returns when what ended.
@@ -238,14 +238,14 @@ fn bit_errors_need_confidence() {
     let mut desk = Desk::new(AlarmRules::default());
     let estimate = |errors, s| BerEstimate::new(errors, Duration::from_secs(s), QDR).unwrap();
     // One error in a second is 2.5e-11, but it may be chance: 1e-12 gives one in 25 s.
-    assert_eq!(desk.give(1, AlarmIn::BitErrors(A, estimate(1, 1))), []);
-    assert_eq!(desk.give(2, AlarmIn::BitErrors(A, estimate(40, 1_000))), []);
-    let news = desk.give(3, AlarmIn::BitErrors(A, estimate(100, 1_000)));
+    assert_eq!(desk.give(1, AlarmIn::BitErrors(&[(A, estimate(1, 1))])), []);
+    assert_eq!(desk.give(2, AlarmIn::BitErrors(&[(A, estimate(40, 1_000))])), []);
+    let news = desk.give(3, AlarmIn::BitErrors(&[(A, estimate(100, 1_000))]));
     assert!(
         matches!(&news[..], [AlarmNews::Began(alarm)] if alarm.level == Level::Warning),
         "{news:?}"
     );
-    let news = desk.give(4, AlarmIn::BitErrors(A, estimate(1_000_000, 10)));
+    let news = desk.give(4, AlarmIn::BitErrors(&[(A, estimate(1_000_000, 10))]));
     assert!(matches!(&news[..], [AlarmNews::Rose(_)]), "{news:?}");
     assert_eq!(desk.run_until(1_000).len(), 1);
 }

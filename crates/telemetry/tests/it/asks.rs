@@ -21,7 +21,7 @@ use crate::agents::{Agent, switch};
 use crate::slots::every_second;
 use crate::world::{DOWN, UP, World};
 
-/// Who asked for what, and which test shows it: file and function.
+/// The ask with its issue, and the test that shows it: file and function.
 const ASKS: [(&str, &str, &str); 26] = [
     (
         "LDMS #896, guilbaults #12: a dead host must not block the sweep",

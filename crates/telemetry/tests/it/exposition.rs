@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_telemetry::exposition::brand::{self, Brand, BrandError, Expected};
 use selvedge_telemetry::exposition::{guilbaults, influx};
 use selvedge_telemetry::picture::{LinkLoad, connections, heat_map};
-use selvedge_telemetry::prometheus::TextFormat;
+use selvedge_telemetry::prometheus::{TextFormat, Wanted};
 use selvedge_telemetry::{End, Group, Inventory, Latest, Metric, NodeEntry, PortEntry, Wall};
 use selvedge_types::{Guid, Lid, LinkSpeed, LinkWidth, NodeKind, PortState, Rate};
 
@@ -45,7 +45,14 @@ const GUILBAULTS: &str = "linkdownedcounter symbolerrorcounter portxmitconstrain
 fn guilbaults_dashboards_find_every_name() {
     let (world, latest) = sampled();
     let mut page = String::new();
-    guilbaults::write(&mut page, TextFormat::Prometheus, &world.inventory, &latest, true).unwrap();
+    guilbaults::write(
+        &mut page,
+        TextFormat::Prometheus,
+        &Wanted::default(),
+        (&world.inventory, &latest),
+        true,
+    )
+    .unwrap();
     let names: BTreeSet<&str> = page
         .lines()
         .filter(|line| !line.starts_with('#'))
@@ -116,7 +123,14 @@ fn data_is_in_words_there_and_in_bytes_in_influx() {
     let end = end.unwrap();
     let words = latest.metric(end.node, end.port, Metric::XmitData).unwrap();
     let mut page = String::new();
-    guilbaults::write(&mut page, TextFormat::Prometheus, &world.inventory, &latest, false).unwrap();
+    guilbaults::write(
+        &mut page,
+        TextFormat::Prometheus,
+        &Wanted::default(),
+        (&world.inventory, &latest),
+        false,
+    )
+    .unwrap();
     let local = format!("local_guid=\"{}\",local_port=\"{}\"", end.node, end.port);
     let line = page
         .lines()
@@ -125,7 +139,13 @@ fn data_is_in_words_there_and_in_bytes_in_influx() {
     assert!(line.ends_with(&format!(" {words}")), "{line}");
     assert!(page.ends_with("infiniband_scrape_ok 0\n"));
     let mut lines = String::new();
-    influx::write(&mut lines, &world.inventory, &latest, Wall(1_700_000_000_000_000_000)).unwrap();
+    influx::write(
+        &mut lines,
+        &Wanted::default(),
+        (&world.inventory, &latest),
+        Wall(1_700_000_000_000_000_000),
+    )
+    .unwrap();
     let tags = format!("infiniband_port,guid={},port={},", end.node, end.port);
     let line = lines.lines().find(|line| line.starts_with(&tags)).unwrap();
     assert!(line.contains(&format!("port_xmit_data={}i", 4 * words)), "{line}");
@@ -139,7 +159,7 @@ fn influx_escapes_names() {
     node.description = "a b,c=d\\e\nf".to_owned();
     let guid = *guid;
     let mut lines = String::new();
-    influx::write(&mut lines, &world.inventory, &latest, Wall(0)).unwrap();
+    influx::write(&mut lines, &Wanted::default(), (&world.inventory, &latest), Wall(0)).unwrap();
     let line = lines
         .lines()
         .find(|line| line.contains(&format!("guid={guid},")))

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_sim::Time;
-use selvedge_telemetry::alarm::{AlarmBook, AlarmIn, AlarmRules};
+use selvedge_telemetry::alarm::{Alarm, AlarmBook, AlarmIn, AlarmRules};
 use selvedge_telemetry::cable::BerEstimate;
 use selvedge_telemetry::congestion::{Branch, Cause, Congestion, Load, Tree};
 use selvedge_telemetry::exposition::brand::{self, Brand};
 use selvedge_telemetry::exposition::details;
 use selvedge_telemetry::exposition::guilbaults;
 use selvedge_telemetry::exposition::meaning::{self, Meaning};
-use selvedge_telemetry::prometheus::{TextFormat, write};
+use selvedge_telemetry::prometheus::{TextFormat, Wanted, write};
 use selvedge_telemetry::rates::{Capacity, Growth, PortRates, WaitTick};
 use selvedge_telemetry::{End, Group, Inventory, Latest, Metric, Sample, SampleKey, Slot};
 use selvedge_types::NodeKind;
@@ -66,7 +66,7 @@ impl Page {
                     page.latest.take(&details);
                 }
                 let growth = Growth::between(&before, &after, Duration::from_secs(1)).unwrap();
-                page.alarms.handle(now, AlarmIn::Grown(&growth), &mut news);
+                page.alarms.handle(now, AlarmIn::Grown(&[growth]), &mut news);
                 let rate = port.rate.unwrap();
                 page.rates
                     .push(PortRates::new(&growth, Capacity::of(rate), WaitTick::Symbols(32)));
@@ -89,15 +89,17 @@ impl Page {
 
     fn write(&self, format: TextFormat) -> String {
         let (mut rest, mut text) = (String::new(), String::new());
+        let alarms: Vec<Alarm> = self.alarms.alarms().cloned().collect();
+        let wanted = Wanted::default();
         let meaning = Meaning {
             rates: &self.rates,
             congestion: &self.congestion,
-            alarms: &self.alarms,
+            alarms: &alarms,
             ber: &self.ber,
         };
-        meaning::write(&mut rest, format, &meaning).unwrap();
-        guilbaults::write(&mut rest, format, &self.inventory, &self.latest, true).unwrap();
-        details::write(&mut rest, format, &self.inventory, &self.latest).unwrap();
+        meaning::write(&mut rest, format, &wanted, &meaning).unwrap();
+        guilbaults::write(&mut rest, format, &wanted, (&self.inventory, &self.latest), true).unwrap();
+        details::write(&mut rest, format, &wanted, &self.inventory, &self.latest).unwrap();
         let nodes = self.inventory.nodes.keys();
         let quantum = Brand {
             vendor: 0x2C9,

@@ -1,9 +1,27 @@
-//! Sampling of counters: how it goes, and the counters of ports.
+//! Sampling of counters: how it goes, the counters of ports, and what they mean.
+
+mod alarms;
+mod cables;
+mod congestion;
+
+mod history;
+
+pub use history::{
+    HistoryState, SeriesQuery, SliceQuery, StoredEvent, StoredEventQuery, StoredEvents, TelemetryGap, TelemetryHistory,
+    TelemetryPoint, TelemetrySeries, TelemetrySlice, TelemetrySlicePort, TimeRange, Topology, TopologyLink,
+    TopologyNode, TopologyQuery, TopologyVersion, TopologyVersions,
+};
 
 use selvedge_types::{Guid, NodeKind, PortState};
 use serde::{Deserialize, Serialize};
 
-use crate::{Body, End, Error, ErrorKind};
+use crate::{Body, End, Error, ErrorKind, query};
+
+pub use self::alarms::{Acknowledged, Alarm, AlarmAction, AlarmQuery, AlarmRequest, Alarms};
+pub use self::cables::{BitErrorRate, Cable, CableQuery, Cables};
+pub use self::congestion::{
+    Congestion, CongestionQuery, CongestionTree, CrossingPair, PictureQuery, Shade, WaitingPort,
+};
 
 /// Whether counters are sampled at present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,6 +214,8 @@ pub struct TelemetryPort {
     pub load_ppm: Option<u64>,
     /// PortXmitWait in a second, in ticks.
     pub wait_per_s: Option<u64>,
+    /// The time in which the port had data to send and sent nothing, in parts of a million.
+    pub wait_ppm: Option<u64>,
     /// Errors in a second, all error counters together.
     pub errors_per_s: Option<u64>,
     /// All errors.
@@ -238,12 +258,7 @@ pub struct CounterQuery {
 impl CounterQuery {
     /// Reads the parameters of a query. An unknown name is refused.
     pub fn of(parameters: &[(String, String)]) -> Result<Self, Error> {
-        let mut query = Self::default();
-        for (name, value) in parameters {
-            query
-                .take(name, value)
-                .map_err(|what| ErrorKind::BadRequest.error(what))?;
-        }
+        let query = query::read(parameters, Self::take)?;
         match query.port.is_some() && query.node.is_none() {
             true => Err(ErrorKind::BadRequest.error("port without node: say of which node, as node=leaf-1")),
             false => Ok(query),
@@ -251,13 +266,12 @@ impl CounterQuery {
     }
 
     fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let wrong = |want: &str| format!("{name}={value}: want {want}");
-        let flag = || value.parse().map_err(|_| wrong("true or false"));
+        let flag = || query::parse(name, value, "true or false");
         match name {
             "node" => self.node = Some(value.to_owned()),
-            "port" => self.port = Some(value.parse().map_err(|_| wrong("the number of a port, 1 to 254"))?),
+            "port" => self.port = Some(query::parse(name, value, "the number of a port, 1 to 254")?),
             "by" => self.by = Some(value.to_owned()),
-            "limit" => self.limit = Some(value.parse().map_err(|_| wrong("a number of ports"))?),
+            "limit" => self.limit = Some(query::parse(name, value, "a number of ports")?),
             "counters" => self.counters = flag()?,
             "peers" => self.peers = flag()?,
             other => {
@@ -272,17 +286,15 @@ impl CounterQuery {
     /// Returns the query as parameters.
     #[must_use]
     pub fn parameters(&self) -> Vec<(String, String)> {
-        let pair = |name: &str, value: Option<String>| value.map(|value| (name.to_owned(), value));
-        let yes = |name: &str, is_set: bool| pair(name, is_set.then(|| "true".to_owned()));
-        let all = [
-            pair("node", self.node.clone()),
-            pair("port", self.port.map(|port| port.to_string())),
-            pair("by", self.by.clone()),
-            pair("limit", self.limit.map(|limit| limit.to_string())),
-            yes("counters", self.counters),
-            yes("peers", self.peers),
-        ];
-        all.into_iter().flatten().collect()
+        let yes = |is_set: bool| is_set.then(|| "true".to_owned());
+        query::written([
+            ("node", self.node.clone()),
+            ("port", self.port.map(|port| port.to_string())),
+            ("by", self.by.clone()),
+            ("limit", self.limit.map(|limit| limit.to_string())),
+            ("counters", yes(self.counters)),
+            ("peers", yes(self.peers)),
+        ])
     }
 }
 
@@ -336,12 +348,7 @@ pub struct SetQuery {
 impl SetQuery {
     /// Reads the parameters of a query. An unknown name is refused.
     pub fn of(parameters: &[(String, String)]) -> Result<Self, Error> {
-        let mut query = Self::default();
-        for (name, value) in parameters {
-            query
-                .take(name, value)
-                .map_err(|what| ErrorKind::BadRequest.error(what))?;
-        }
+        let query = query::read(parameters, Self::take)?;
         match query.name.is_empty() {
             true => Err(ErrorKind::BadRequest.error("name is missing: say which metric set, as name=ibfabric")),
             false => Ok(query),
@@ -352,10 +359,7 @@ impl SetQuery {
         match name {
             "name" => value.clone_into(&mut self.name),
             "metrics" => self.metrics = Some(value.to_owned()),
-            "job_id" => {
-                let number = value.parse();
-                self.job_id = number.map_err(|_| format!("job_id={value}: want the number of a job"))?;
-            }
+            "job_id" => self.job_id = query::parse(name, value, "the number of a job")?,
             "form" => {
                 self.form = match value {
                     "ldms" => SetForm::Ldms,
@@ -375,41 +379,40 @@ impl SetQuery {
     /// Returns the query as parameters.
     #[must_use]
     pub fn parameters(&self) -> Vec<(String, String)> {
-        let pair = |name: &str, value: String| (name.to_owned(), value);
         let form = match self.form {
             SetForm::Ldms => "ldms",
             SetForm::Csv => "csv",
             SetForm::CsvRow => "csv-row",
         };
-        let mut all = vec![pair("name", self.name.clone()), pair("form", form.to_owned())];
-        all.extend(self.metrics.clone().map(|metrics| pair("metrics", metrics)));
-        all.push(pair("job_id", self.job_id.to_string()));
-        all
+        query::written([
+            ("name", Some(self.name.clone())),
+            ("form", Some(form.to_owned())),
+            ("metrics", self.metrics.clone()),
+            ("job_id", Some(self.job_id.to_string())),
+        ])
     }
 }
 
 /// Parts of the metrics: the values of `collect`.
-const PARTS: [&str; 4] = ["data", "errors", "detail", "info"];
+const PARTS: [&str; 6] = ["data", "errors", "detail", "info", "meaning", "guilbaults"];
 
 /// Which metrics are wanted: the query of `GET /metrics`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricsQuery {
-    /// Parts that are wanted; empty: all.
+    /// Parts that are wanted; empty: all but `guilbaults`, which the configuration may add.
     pub collect: Vec<String>,
     /// The number of a shard, from 1, and how many there are.
     pub shard: Option<(u32, u32)>,
+    /// Names of counters as in a metric selection file, separated by commas; none: all.
+    pub metrics: Option<String>,
+    /// True: lines for InfluxDB.
+    pub influx: bool,
 }
 
 impl MetricsQuery {
     /// Reads the parameters of a query. An unknown name is refused.
     pub fn of(parameters: &[(String, String)]) -> Result<Self, Error> {
-        let mut query = Self::default();
-        for (name, value) in parameters {
-            query
-                .take(name, value)
-                .map_err(|what| ErrorKind::BadRequest.error(what))?;
-        }
-        Ok(query)
+        query::read(parameters, Self::take)
     }
 
     fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
@@ -417,7 +420,7 @@ impl MetricsQuery {
             "collect" | "collect[]" => {
                 for part in value.split(',') {
                     if !PARTS.contains(&part) {
-                        return Err(format!("collect={part}: want data, errors, detail or info"));
+                        return Err(format!("collect={part}: want {}", PARTS.join(", ")));
                     }
                     self.collect.push(part.to_owned());
                 }
@@ -430,19 +433,28 @@ impl MetricsQuery {
                 let shard = shard.filter(is_one);
                 self.shard = Some(shard.ok_or_else(|| format!("shard={value}: want I/N, I from 1 to N, as 1/4"))?);
             }
+            "metrics" => self.metrics = Some(value.to_owned()),
+            "format" => match value {
+                "prometheus" => self.influx = false,
+                "influx" => self.influx = true,
+                _ => return Err(format!("format={value}: want prometheus or influx")),
+            },
             other => {
                 return Err(format!(
-                    "metrics are not selected by '{other}': there are collect and shard"
+                    "metrics are not selected by '{other}': there are collect, shard, metrics and format"
                 ));
             }
         }
         Ok(())
     }
 
-    /// True if a part is wanted.
+    /// True if a part is wanted. The family of guilbaults' exporter has to be asked for.
     #[must_use]
     pub fn has(&self, part: &str) -> bool {
-        self.collect.is_empty() || self.collect.iter().any(|wanted| wanted == part)
+        match self.collect.is_empty() {
+            true => part != "guilbaults",
+            false => self.collect.iter().any(|wanted| wanted == part),
+        }
     }
 }
 
@@ -480,16 +492,21 @@ mod tests {
             MetricsQuery::of(&pairs)
         };
         let all = query("").unwrap();
-        assert!(PARTS.iter().all(|part| all.has(part)));
-        let some = query("collect=data,info&shard=2/4").unwrap();
+        assert!(PARTS.iter().all(|part| all.has(part) == (*part != "guilbaults")));
+        let some = query("collect=data,guilbaults&shard=2/4&format=influx&metrics=symbol_error").unwrap();
         let had = PARTS.map(|part| some.has(part));
-        assert_eq!((had, some.shard), ([true, false, false, true], Some((2, 4))));
+        assert_eq!(
+            (had, some.shard),
+            ([true, false, false, false, false, true], Some((2, 4)))
+        );
+        assert_eq!((some.influx, some.metrics.as_deref()), (true, Some("symbol_error")));
         for (text, want) in [
             ("collect=date", "want data, errors"),
             ("shard=0/4", "want I/N"),
             ("shard=5/4", "want I/N"),
             ("shard=all", "want I/N"),
-            ("shards=1/4", "there are collect and shard"),
+            ("shards=1/4", "there are collect, shard"),
+            ("format=json", "want prometheus or influx"),
         ] {
             let error = query(text).unwrap_err();
             assert!(error.message.contains(want), "{error}");

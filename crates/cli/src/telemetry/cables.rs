@@ -1,0 +1,166 @@
+//! `selvedge telemetry cables`: the cables with the most trouble.
+
+use clap::{Args, ValueEnum};
+use selvedge_api::{Cable, CableQuery, Cables};
+
+use crate::ask::SocketArgs;
+use crate::exit::{CliError, Exit};
+use crate::out::{Cell, Format, Grid, Out, count};
+
+/// The order of cables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Order {
+    /// Losses of the link, then recoveries, then bit errors
+    #[default]
+    Worst,
+    /// Losses of the link
+    Downs,
+    /// Recoveries of the link
+    Recoveries,
+    /// Symbol errors
+    SymbolErrors,
+    /// Bit error rate, by the bound that it is not below with 95 % confidence
+    Ber,
+}
+
+impl Order {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Worst => "worst",
+            Self::Downs => "downs",
+            Self::Recoveries => "recoveries",
+            Self::SymbolErrors => "symbol-errors",
+            Self::Ber => "ber",
+        }
+    }
+}
+
+/// Show the cables that lost their link or had errors within the last hour, the worst first
+#[derive(Args, Debug)]
+pub struct CablesArgs {
+    /// What cables are ordered by
+    #[arg(value_name = "WHAT", value_enum, default_value_t = Order::Worst)]
+    by: Order,
+    /// How many cables are shown
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: u64,
+    /// Show cables without errors, too
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    socket: SocketArgs,
+    #[command(flatten)]
+    pub(super) format: Format,
+}
+
+/// Runs the command.
+pub fn run(args: &CablesArgs) -> Result<Exit, CliError> {
+    let query = CableQuery {
+        by: Some(args.by.name().to_owned()),
+        limit: Some(args.top),
+        all: args.all,
+    };
+    let cables: Cables = args.socket.client().select("telemetry/cables", &query.parameters())?;
+    let mut out = Out::new(args.format);
+    match args.format {
+        Format { json: true, .. } => out.document(cables)?,
+        Format { csv: true, .. } => out.grid(&table(&cables.cables))?,
+        _ => {
+            out.line(format!(
+                "{} of {} had errors or lost their link within the last hour",
+                cables.found,
+                count(cables.cables_total, "cable")
+            ))?;
+            if !cables.cables.is_empty() {
+                out.grid(&table(&cables.cables))?;
+            }
+        }
+    }
+    out.flush()?;
+    Ok(Exit::Good)
+}
+
+fn table(cables: &[Cable]) -> Grid {
+    let mut grid = Grid::new(&[
+        "node",
+        "port",
+        "peer",
+        "peer_port",
+        "rate",
+        "downs",
+        "recoveries",
+        "symbol_errors",
+        "rcv_errors",
+        "ber",
+        "ber_low",
+        "ber_high",
+        "over_s",
+    ]);
+    for cable in cables {
+        let ber = |of: fn(&selvedge_api::BitErrorRate) -> f64| match &cable.ber {
+            Some(ber) => format!("{:.1e}", of(ber)).into(),
+            None => Cell::None,
+        };
+        grid.row([
+            (&cable.a.node_name).into(),
+            Cell::id(cable.a.port),
+            (&cable.b.node_name).into(),
+            Cell::id(cable.b.port),
+            cable.rate.clone().into(),
+            cable.downs.into(),
+            cable.recoveries.into(),
+            cable.symbol_errors.into(),
+            cable.rcv_errors.into(),
+            ber(|ber| ber.estimate),
+            ber(|ber| ber.low),
+            ber(|ber| ber.high),
+            cable.over_s.into(),
+        ]);
+    }
+    grid.lose_first(&["over_s", "rate", "ber_low", "ber_high", "rcv_errors"])
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_api::{BitErrorRate, End};
+    use selvedge_types::Guid;
+
+    use super::*;
+
+    #[test]
+    fn cables_are_a_table() {
+        let end = |guid: u64, name: &str, port| End {
+            node_guid: Guid(guid),
+            node_name: name.to_owned(),
+            port,
+        };
+        let cable = Cable {
+            a: end(1, "leaf 1", 7),
+            b: end(2, "spine 2", 9),
+            rate: Some("4xHDR".to_owned()),
+            over_s: 1_800,
+            downs: 2,
+            recoveries: 3,
+            symbol_errors: 40,
+            rcv_errors: 5,
+            ber: Some(BitErrorRate {
+                estimate: 2.04e-11,
+                low: 9.6e-12,
+                high: 3.7e-11,
+            }),
+        };
+        let bare = Cable {
+            ber: None,
+            rate: None,
+            ..cable.clone()
+        };
+        let csv = table(&[cable, bare]).csv();
+        let rows: Vec<&str> = csv.lines().collect();
+        let want = [
+            "leaf 1,7,spine 2,9,4xHDR,2,3,40,5,2.0e-11,9.6e-12,3.7e-11,1800",
+            "leaf 1,7,spine 2,9,,2,3,40,5,,,,1800",
+        ];
+        assert_eq!(rows[1..], want);
+        assert_eq!(rows[0].split(',').count(), want[0].split(',').count());
+    }
+}

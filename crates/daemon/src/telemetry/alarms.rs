@@ -1,0 +1,180 @@
+//! Alarms: reported to operators, handed to health, shown, acknowledged.
+
+use std::collections::BTreeMap;
+
+use selvedge_api as api;
+use selvedge_api::{AlarmAction, AlarmQuery, AlarmRequest, Error, ErrorKind, Severity};
+use selvedge_telemetry::alarm::{Alarm, AlarmId, AlarmIn, AlarmNews, Level};
+use selvedge_telemetry::{End, Inventory};
+use selvedge_types::Guid;
+
+use super::meaning::State;
+use super::place;
+use crate::clock::Clock;
+use crate::shared::Shared;
+
+/// News of one kind that are reported one by one; the others are counted.
+const NAMED: usize = 8;
+
+/// Reports news, the gravest first, and hands the alarms to health. The state stays locked meanwhile, so that health gets
+/// them in order.
+pub(super) fn publish(shared: &Shared, state: &State, inventory: &Inventory, news: &[AlarmNews]) {
+    shared.take_alarms(state.alarms.facts(inventory));
+    news.iter().for_each(|news| shared.telemetry.alarmed(news));
+    let now = shared.clock.now();
+    let mut by_code: BTreeMap<&str, Vec<&AlarmNews>> = BTreeMap::new();
+    for news in news {
+        by_code.entry(news.code()).or_default().push(news);
+    }
+    for (code, mut news) in by_code {
+        news.sort_by_key(|news| std::cmp::Reverse(news.alarm().level));
+        for news in news.iter().take(NAMED) {
+            let severity = match (news, news.alarm().level) {
+                (AlarmNews::Cleared(..), _) | (_, Level::Info) => Severity::Info,
+                (_, Level::Warning) => Severity::Warning,
+                (_, Level::Critical) => Severity::Error,
+            };
+            shared.event(now, severity, code, &text(news, inventory));
+        }
+        if let Some(more) = news.len().checked_sub(NAMED).filter(|more| *more > 0) {
+            let text = format!("and {more} more like these; 'selvedge telemetry alarms' lists them");
+            shared.event(now, Severity::Info, code, &text);
+        }
+    }
+}
+
+/// Returns the text of news without its code, with the names of nodes in front of their GUIDs.
+fn text(news: &AlarmNews, inventory: &Inventory) -> String {
+    let whole = news.to_string();
+    let mut text = whole.strip_prefix(news.code()).unwrap_or(&whole).to_owned();
+    let alarm = news.alarm();
+    let nodes = [Some(alarm.id.at.node), alarm.peer.map(|peer| peer.node)];
+    for guid in nodes.into_iter().flatten() {
+        if let Some(node) = inventory.nodes.get(&guid) {
+            let guid = guid.to_string();
+            text = text.replace(&guid, &format!("\"{}\" ({guid})", node.description));
+        }
+    }
+    text.trim_start_matches([':', ' ']).to_owned()
+}
+
+/// Returns the alarms that a query asks for.
+pub(crate) fn list(shared: &Shared, query: &AlarmQuery) -> Result<api::Alarms, Error> {
+    let inventory = shared.telemetry.sampled()?.inventory;
+    let node = query
+        .node
+        .as_deref()
+        .map(|name| node_named(&inventory, name))
+        .transpose()?;
+    let state = shared.telemetry.meaning.lock();
+    let mut all = api::Alarms::default();
+    let mut chosen: Vec<&Alarm> = Vec::new();
+    for alarm in state.alarms.alarms() {
+        match alarm.level {
+            Level::Critical => all.critical += 1,
+            Level::Warning => all.warning += 1,
+            Level::Info => all.info += 1,
+        }
+        all.acknowledged += u64::from(alarm.ack.is_some());
+        let is_at = node.is_none_or(|node| is_at(alarm, node, None));
+        if is_at && query.has_level(alarm.level.name()) && !(query.open && alarm.ack.is_some()) {
+            chosen.push(alarm);
+        }
+    }
+    chosen.sort_by_key(|alarm| std::cmp::Reverse((alarm.level, alarm.since)));
+    let limit = query.limit.and_then(|limit| usize::try_from(limit).ok());
+    chosen.truncate(limit.unwrap_or(usize::MAX));
+    let shown = chosen.into_iter().map(|alarm| shown(alarm, &inventory, shared.clock));
+    all.alarms = shown.collect();
+    Ok(all)
+}
+
+/// Acknowledges or clears alarms. Returns those that were meant, as they are, or were.
+pub(crate) fn change(shared: &Shared, request: &AlarmRequest) -> Result<api::Alarms, Error> {
+    let inventory = shared.telemetry.sampled()?.inventory;
+    if request.node.is_none() && (!request.all || request.port.is_some()) {
+        let what = "no node is named: say node, or all for the alarms of all nodes";
+        return Err(ErrorKind::BadRequest.error(what));
+    }
+    let node = request
+        .node
+        .as_deref()
+        .map(|name| node_named(&inventory, name))
+        .transpose()?;
+    let mut state = shared.telemetry.meaning.lock();
+    let is_meant = |alarm: &&Alarm| {
+        let about = request.about.as_deref();
+        node.is_none_or(|node| is_at(alarm, node, request.port))
+            && about.is_none_or(|about| alarm.id.subject.name().eq_ignore_ascii_case(about))
+    };
+    let meant: Vec<Alarm> = state.alarms.alarms().filter(is_meant).cloned().collect();
+    if meant.is_empty() {
+        let about = request
+            .about
+            .as_ref()
+            .map_or_else(String::new, |about| format!(" about {about}"));
+        let what = format!("there is no such alarm{about}: 'selvedge telemetry alarms' lists what there is");
+        return Err(ErrorKind::NoSuchPlace.error(what));
+    }
+    let mut news = Vec::new();
+    let now = shared.clock.now();
+    for alarm in &meant {
+        let id = alarm.id;
+        let (by, note) = (request.by.clone(), request.note.clone());
+        let input = match request.action {
+            AlarmAction::Acknowledge => AlarmIn::Acknowledge { id, by, note },
+            AlarmAction::Clear => AlarmIn::Clear(id),
+        };
+        state.alarms.handle(now, input, &mut news);
+    }
+    publish(shared, &state, &inventory, &news);
+    let present: BTreeMap<AlarmId, &Alarm> = state.alarms.alarms().map(|alarm| (alarm.id, alarm)).collect();
+    let alarms = meant.iter().map(|was| {
+        let alarm = present.get(&was.id).copied().unwrap_or(was);
+        shown(alarm, &inventory, shared.clock)
+    });
+    Ok(api::Alarms {
+        alarms: alarms.collect(),
+        ..api::Alarms::default()
+    })
+}
+
+fn node_named(inventory: &Inventory, name: &str) -> Result<Guid, Error> {
+    place::node(inventory, name).map(|(guid, _)| guid)
+}
+
+/// True if an alarm is of a node, and of a port if one is named, at either end of its link.
+fn is_at(alarm: &Alarm, node: Guid, port: Option<u8>) -> bool {
+    let ends = [Some(alarm.id.at), alarm.peer];
+    let mut ends = ends.into_iter().flatten();
+    ends.any(|end| end.node == node && port.is_none_or(|port| end.port == port))
+}
+
+fn shown(alarm: &Alarm, inventory: &Inventory, clock: Clock) -> api::Alarm {
+    api::Alarm {
+        level: alarm.level.name().to_owned(),
+        about: alarm.id.subject.name().to_owned(),
+        port: end(alarm.id.at, inventory),
+        peer: alarm.peer.map(|peer| end(peer, inventory)),
+        since_ms: clock.unix_ms(alarm.since),
+        last_ms: clock.unix_ms(alarm.last),
+        evidence: alarm.evidence.clone(),
+        clears: alarm.clears.clone(),
+        advice: alarm.id.subject.advice().to_owned(),
+        acknowledged: alarm.ack.as_ref().map(|ack| api::Acknowledged {
+            at_ms: clock.unix_ms(ack.at),
+            by: ack.by.clone(),
+            note: ack.note.clone(),
+        }),
+    }
+}
+
+/// Returns an end of a link with the name of its node.
+pub(super) fn end(end: End, inventory: &Inventory) -> api::End {
+    let node = inventory.nodes.get(&end.node);
+    api::End {
+        node_guid: end.node,
+        node_name: node.map_or_else(String::new, |node| node.description.clone()),
+        port: end.port,
+    }
+}

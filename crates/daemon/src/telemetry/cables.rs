@@ -1,0 +1,56 @@
+//! Cables as the API shows them.
+
+use selvedge_api as api;
+use selvedge_api::{CableQuery, Error};
+use selvedge_telemetry::Inventory;
+use selvedge_telemetry::cable::{BerEstimate, CableRank, RankBy, rank};
+
+use super::alarms::end;
+use crate::shared::Shared;
+
+/// Cables that are listed unless another number is asked for.
+const CABLES: usize = 1_000;
+
+/// Returns the cables that a query asks for, the worst first.
+pub(crate) fn shown(shared: &Shared, query: &CableQuery) -> Result<api::Cables, Error> {
+    let inventory = shared.telemetry.sampled()?.inventory;
+    let counted = shared.telemetry.meaning.lock().cables.counted(&inventory);
+    let by = match query.by.as_deref() {
+        Some("downs") => RankBy::Downs,
+        Some("recoveries") => RankBy::Recoveries,
+        Some("symbol-errors") => RankBy::SymbolErrors,
+        Some("ber") => RankBy::Ber,
+        _ => RankBy::Worst,
+    };
+    let ranked = rank(&inventory, &counted, by);
+    let total = ranked.len() as u64;
+    let found = ranked.iter().filter(|cable| !cable.is_clean()).count() as u64;
+    let limit = query
+        .limit
+        .map_or(CABLES, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    let listed = ranked.iter().filter(|cable| query.all || !cable.is_clean()).take(limit);
+    Ok(api::Cables {
+        cables_total: total,
+        found,
+        cables: listed.map(|cable| shown_cable(cable, &inventory)).collect(),
+    })
+}
+
+fn shown_cable(cable: &CableRank, inventory: &Inventory) -> api::Cable {
+    let ber = |ber: BerEstimate| api::BitErrorRate {
+        estimate: ber.rate,
+        low: ber.low,
+        high: ber.high,
+    };
+    api::Cable {
+        a: end(cable.a, inventory),
+        b: end(cable.b, inventory),
+        rate: cable.rate.map(|rate| rate.to_string()),
+        over_s: cable.at_a.over.min(cable.at_b.over).as_secs(),
+        downs: cable.downs(),
+        recoveries: cable.recoveries(),
+        symbol_errors: cable.symbol_errors(),
+        rcv_errors: cable.rcv_errors(),
+        ber: cable.ber().map(ber),
+    }
+}
