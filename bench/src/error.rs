@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use selvedge_conformance::LabError;
+use selvedge_experiment::{ExperimentError, ResultsError};
 use selvedge_model::NoSeat;
 use selvedge_topology::SpecError;
 use selvedge_wire::PortError;
@@ -24,6 +25,12 @@ pub enum BenchError {
     /// The fabric's text is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// The file of an experiment is wrong.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// Results of an experiment cannot be stored or read.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
     /// SLV-BENCH-0001: the benchmark needs a generated fabric with at least one host, and this is none.
     #[error("SLV-BENCH-0001: {spec}: {problem}; name a generated fabric with at least one host, as sx6536")]
     NoCase {

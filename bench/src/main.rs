@@ -18,6 +18,7 @@ mod ours;
 mod packets;
 mod report;
 mod routing;
+mod seed1;
 mod stats;
 mod tables;
 mod telemetry;
@@ -81,6 +82,8 @@ enum Command {
     Administration,
     /// Full reads of all counters on ibsim: the manager beside a bare poller, ibqueryerrors and iblinkinfo.
     Telemetry,
+    /// Time of a sample by metrics and distance: experiments/seed1.toml, with its results in experiments/seed1.
+    Seed1,
     /// How long our routing and judging take, one thread unless said; on a quiet machine only.
     RoutingSpeed,
 }
@@ -274,6 +277,7 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
         Some(Command::Formula) => return formula(options),
         Some(Command::Ceiling) => return ceilings(options),
         Some(Command::Telemetry) => return telemetries(options),
+        Some(Command::Seed1) => return seed1(options),
         Some(Command::Bringup) => bringups(options, &mut results)?,
         Some(Command::Emulator) => emulators(options, &mut results)?,
         Some(Command::Model) => results.model = Some(model::measure(options.quick, options.repeats())?),
@@ -368,6 +372,22 @@ fn telemetries(options: &Options) -> Result<ExitCode, BenchError> {
         print!("{}", telemetry::measure(&case, &program, options.repeats())?);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn seed1(options: &Options) -> Result<ExitCode, BenchError> {
+    let file = Path::new(seed1::FILE);
+    let text = std::fs::read_to_string(file).map_err(BenchError::store("reading", file.display()))?;
+    let folder = options.out.clone().unwrap_or_else(|| file.with_extension(""));
+    let (text, differences) = seed1::measure(&text, &folder)?;
+    println!("{text}");
+    differences
+        .iter()
+        .for_each(|line| eprintln!("not as the paper says: {line}"));
+    Ok(if differences.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn bringups(options: &Options, results: &mut Results) -> Result<(), BenchError> {

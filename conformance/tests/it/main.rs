@@ -21,6 +21,7 @@ mod managers;
 mod model;
 mod ndr;
 mod opensm_conf;
+mod optional_counters;
 mod parsers;
 mod partitions;
 mod peers;

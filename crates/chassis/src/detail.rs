@@ -1,4 +1,4 @@
-//! Counters that only some attributes of performance management show: causes of errors, per VL, per SL, congestion.
+//! Counters that only some attributes of performance management show: causes of errors, congestion, per VL, SL, lane.
 
 /// Most counters in a row.
 pub const ROW_LEN: usize = 16;
@@ -32,11 +32,21 @@ pub enum DetailRow {
     SlXmitData,
     /// PortRcvDataSL, by SL; 4-byte words.
     SlRcvData,
+    /// PortOpRcvCounters: packets and data received on operational VLs; data in 4-byte words.
+    OpRcv,
+    /// PortFlowCtlCounters: flow control packets sent, received.
+    FlowControl,
+    /// PortExtendedSpeedsCounters: wrong synchronisation headers, unknown blocks, then detected errors by lane.
+    LaneErrors,
+    /// PortExtendedSpeedsCounters: blocks that error correction mended, by lane.
+    FecCorrectable,
+    /// PortExtendedSpeedsCounters: blocks that error correction could not mend, by lane.
+    FecUncorrectable,
 }
 
 impl DetailRow {
     /// All rows.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 18] = [
         Self::RcvErrors,
         Self::XmitDiscards,
         Self::VlPackets,
@@ -50,6 +60,11 @@ impl DetailRow {
         Self::VlTimeCongested,
         Self::SlXmitData,
         Self::SlRcvData,
+        Self::OpRcv,
+        Self::FlowControl,
+        Self::LaneErrors,
+        Self::FecCorrectable,
+        Self::FecUncorrectable,
     ];
 }
 

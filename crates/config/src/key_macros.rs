@@ -69,6 +69,26 @@ macro_rules! path {
     };
 }
 
+/// Builds a `Key` for the optional path of a file about telemetry.
+macro_rules! file_key {
+    ($name:literal, $field:ident, $doc:literal) => {
+        Key {
+            section: "telemetry",
+            name: $name,
+            want: "a path; relative ones start at the configuration file's folder",
+            doc: $doc,
+            set: |s, v| {
+                s.telemetry_choices.$field = Some(PathBuf::from(v.text().filter(|path| !path.is_empty())?));
+                Some(())
+            },
+            show: |s| {
+                let path = s.telemetry_choices.$field.as_ref()?;
+                Some(Value::Text(path.display().to_string()))
+            },
+        }
+    };
+}
+
 /// Builds a `Key` for a time that must not be zero, in milliseconds.
 macro_rules! millis {
     ($name:literal, $field:ident, $doc:literal) => {

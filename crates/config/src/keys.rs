@@ -8,7 +8,7 @@ use selvedge_plan::RebalanceWhen;
 use selvedge_plan::partition::Partitions;
 use selvedge_types::{Mtu, SecretKey, Sl};
 
-use crate::{Key, Settings, Value, history_keys, parse_engines, routing_keys, telemetry_keys};
+use crate::{Key, Settings, Value, history_keys, parse_engines, routing_keys, telemetry_choices, telemetry_keys};
 
 impl Key {
     /// All keys, in the order of the printed file.
@@ -487,6 +487,11 @@ impl Key {
         history_keys::LIMIT,
         history_keys::WINDOW,
         history_keys::FABRIC,
+        telemetry_choices::DETAIL,
+        telemetry_choices::METRICS,
+        telemetry_choices::EXPECTED_TYPES,
+        telemetry_choices::HOST_COUNTERS,
+        telemetry_choices::ISOLATE_PER_DAY,
         path!(
             "socket",
             socket,

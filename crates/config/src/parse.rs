@@ -42,9 +42,17 @@ pub(crate) fn read_all(text: &str, path: &Path) -> Read {
     let mut read = Read::over(Settings::default());
     Source { text, path }.read(&mut read);
     let folder = path.parent().unwrap_or(Path::new(""));
-    let Settings { daemon, history, .. } = &mut read.settings;
+    let Settings {
+        daemon,
+        history,
+        telemetry_choices: telemetry,
+        ..
+    } = &mut read.settings;
     let paths = [
         &mut history.folder,
+        &mut telemetry.metrics,
+        &mut telemetry.expected_types,
+        &mut telemetry.host_counters,
         &mut daemon.socket,
         &mut daemon.state_dir,
         &mut daemon.log_file,

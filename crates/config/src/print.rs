@@ -102,7 +102,9 @@ mod tests {
                     retries = 3\nmetrics_listen = \"[::1]:9315\"\nmetrics_guilbaults = true\n\
                     remote_write = \"http://p:9090/w\"\nhistory = false\nhistory_dir = \"h\"\n\
                     history_interval_ms = 29000\nhistory_days = 30\nhistory_max_gib = 31\n\
-                    history_window_mib = 32\nhistory_fabric = \"hall 2\"\n\
+                    history_window_mib = 32\nhistory_fabric = \"hall 2\"\ndetail = [\"PortXmitDataSL\"]\n\
+                    metrics = \"h\"\nexpected_types = \"i\"\nhost_counters = \"/j\"\n\
+                    isolate_per_day = 29\n\
                     [daemon]\nsocket = \"/a b\"\nstate_dir = \"c\"\nlog_file = \"d\"\nnode_name_map = \"e\"\n\
                     dump_dir = \"f\"\ndump_routes = true\nevent_ring = 18\n";
         let settings = parse(text, Path::new("x")).unwrap();

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use selvedge_config::ConfigError;
 use selvedge_emulator::EmulatorError;
 use selvedge_store::{StoreError, advice};
+use selvedge_telemetry::exposition::expected::ExpectedError;
+use selvedge_telemetry::selection::SelectionError;
 use selvedge_transport::ibsim::ServerError;
 use selvedge_wire::PortError;
 
@@ -28,6 +30,35 @@ pub enum DaemonError {
     /// State between runs.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A metric selection file that cannot be used.
+    #[error("{cause} (file {})", path.display())]
+    Selection {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: SelectionError,
+    },
+    /// A file of expected types that cannot be used.
+    #[error("{cause} (file {})", path.display())]
+    ExpectedTypes {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: ExpectedError,
+    },
+    /// SLV-DAEMON-0005: a file that the configuration names cannot be read.
+    #[error(
+        "SLV-DAEMON-0005: cannot read {}: {cause}; correct {key} in the configuration, or delete it",
+        path.display()
+    )]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The key that names it.
+        key: &'static str,
+        /// The error of the operating system.
+        cause: io::Error,
+    },
     /// SLV-DAEMON-0001: a file of this process cannot be written.
     #[error(
         "SLV-DAEMON-0001: cannot write {}: {cause}; {}",

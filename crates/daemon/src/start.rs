@@ -38,7 +38,7 @@ use crate::reload::Aside;
 use crate::service::Manager;
 use crate::shared::Shared;
 use crate::telemetry::history::{self, Place, Resumed};
-use crate::telemetry::{self, Gatherer, RemoteWriter, Telemetry};
+use crate::telemetry::{self, Chosen, Gatherer, RemoteWriter, Telemetry};
 use crate::worker::{Expected, Note};
 
 /// Access to the fabric.
@@ -227,7 +227,16 @@ fn create_record(path: Option<&Path>, header: &Header) -> Result<Option<Recorder
 /// watches.
 fn sampling(mode: Mode, until: Until, settings: &Settings) -> Option<selvedge_telemetry::Config> {
     let samples = settings.telemetry.enabled && mode == Mode::Manage && until == Until::Stopped;
-    samples.then(|| telemetry::config(&settings.telemetry))
+    samples.then(|| telemetry::config(&settings.telemetry, &settings.telemetry_choices.detail))
+}
+
+/// Lets alarms isolate links, if there is a sampler and the operator wants it.
+fn isolate(manager: &Manager, samples: bool, settings: &Settings) -> Result<(), DaemonError> {
+    let per_day = settings.telemetry_choices.isolate_per_day;
+    match samples {
+        true => manager.shared.telemetry.isolate(manager.clone(), per_day),
+        false => Ok(()),
+    }
 }
 
 fn administrated(settings: &Settings, found: Found, has_folder: bool, until: Until) -> Administrated {
@@ -272,7 +281,8 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         Names::new(options.names),
         (settings.daemon.event_ring, options.log),
         (name, local),
-        Telemetry::new(sampling.clone(), settings.telemetry.guilbaults, place_at(local)),
+        Telemetry::new(sampling.clone(), settings.telemetry.guilbaults, place_at(local))
+            .choosing(Chosen::read(&settings.telemetry_choices)?),
     ));
     for doubt in doubts {
         shared.notice(&Notice::StateDoubtful(doubt));
@@ -286,6 +296,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         aside: Aside::default(),
         roster: Arc::clone(&roster),
     };
+    isolate(&manager, sampling.is_some(), &settings)?;
     let config = manager_config(options.mode, local, &settings);
     let administrated = administrated(&settings, found, folder.is_some(), options.until);
     let (gatherer, resumed) = gathering(&shared, &settings, options.consumers)?;

@@ -12,10 +12,14 @@
 
 mod alarms;
 mod cables;
+mod choices;
 mod congestion;
 mod counters;
 mod gather;
+mod hardware;
 pub(crate) mod history;
+mod host_counters;
+mod isolation;
 mod meaning;
 mod metrics;
 mod place;
@@ -32,6 +36,7 @@ use std::time::Duration;
 use selvedge_config::TelemetryOptions;
 use selvedge_telemetry::{Config, Ends, Group, SamplingClass, Triage};
 
+pub(crate) use self::choices::Chosen;
 pub(crate) use self::gather::Gatherer;
 pub use self::metrics::Metrics;
 pub(crate) use self::remote_write::RemoteWriter;
@@ -46,8 +51,8 @@ const BOTH_AFTER_ERROR: Duration = Duration::from_secs(600);
 /// Slots of error counters from one in which every port is read to the next.
 const FULL_READ_EVERY: u32 = 20;
 
-/// Returns the parameters of the sampler that these options stand for.
-pub(crate) fn config(options: &TelemetryOptions) -> Config {
+/// Returns the parameters of the sampler that these options and attributes stand for.
+pub(crate) fn config(options: &TelemetryOptions, detail: &[String]) -> Config {
     let ends = match options.is_one_end {
         true => Ends::One {
             both_after_error: BOTH_AFTER_ERROR,
@@ -65,12 +70,7 @@ pub(crate) fn config(options: &TelemetryOptions) -> Config {
         },
         ..SamplingClass::new("errors", options.errors_interval, &[Group::Base])
     };
-    let details = [
-        Group::RcvErrors,
-        Group::XmitDiscards,
-        Group::VlXmitWait,
-        Group::VlCongestion,
-    ];
+    let details = choices::groups(detail);
     let detail = options
         .detail_interval
         .map(|interval| SamplingClass::new("detail", interval, &details));
@@ -85,11 +85,13 @@ pub(crate) fn config(options: &TelemetryOptions) -> Config {
 
 #[cfg(test)]
 mod tests {
+    use selvedge_config::TelemetryChoices;
+
     use super::*;
 
     #[test]
     fn default_settings_are_the_samplers_defaults() {
-        let ours = config(&TelemetryOptions::default());
+        let ours = config(&TelemetryOptions::default(), &TelemetryChoices::default().detail);
         let defaults = Config::new(ours.classes.clone());
         assert_eq!(ours, defaults);
         let names: Vec<&str> = ours.classes.iter().map(|class| class.name.as_str()).collect();
@@ -103,7 +105,7 @@ mod tests {
             detail_interval: None,
             ..TelemetryOptions::default()
         };
-        let config = config(&options);
+        let config = config(&options, &[]);
         let both: Vec<bool> = config.classes.iter().map(|class| class.ends == Ends::Both).collect();
         assert_eq!(both, [false, true]);
     }

@@ -7,10 +7,10 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
-use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_chassis::{Chassis, DetailRow, PortIdx};
 use selvedge_sim::{Seed, Time};
 use selvedge_types::{LinkSpeed, PhysState, Rate};
-use selvedge_wire::{Ber, CableInfo, CableKind, PortBer};
+use selvedge_wire::{Ber, CableInfo, CableKind, PortBer, PortExtSpeedsCounters};
 
 use crate::meter::Meter;
 use crate::{EmulatorError, text};
@@ -154,12 +154,13 @@ impl Cables {
         }
     }
 
-    /// Counts the symbol errors of a port up to `now`.
+    /// Counts the symbol errors of a port up to `now`, and what PortExtendedSpeedsCounters has of them.
     pub fn settle(&mut self, chassis: &mut Chassis, now: Time, port: PortIdx) {
         if let Some(receiver) = self.receivers.get_mut(&port) {
-            let count = receiver.effective.take(now);
+            let (raw, effective) = (receiver.raw.take(now), receiver.effective.take(now));
             let counter = &mut chassis.counters_mut(port).symbol_errors;
-            *counter = counter.saturating_add(count);
+            *counter = counter.saturating_add(effective);
+            count_by_lane(chassis, port, raw.saturating_sub(effective), effective);
         }
     }
 
@@ -171,6 +172,7 @@ impl Cables {
             .entry(port)
             .or_insert_with(|| Receiver::since_start(chassis, port, good));
         receiver.effective.take(now);
+        receiver.raw.take(now);
         receiver.lost = (receiver.raw.total(now), receiver.effective.total(now));
     }
 
@@ -244,7 +246,7 @@ impl Cables {
 
     /// Returns the ratios of a good cable: some errors before correction from HDR on, none after it.
     fn good(&self, chassis: &Chassis, port: PortIdx) -> Ratios {
-        let is_corrected = chassis.port(port).rate.speed >= LinkSpeed::Hdr && chassis.wire(port).peer().is_some();
+        let is_corrected = is_corrected(chassis, port) && chassis.wire(port).peer().is_some();
         let drawn = self.seed.child("receiver").nth(port.0.into()).0;
         let raw = Ber {
             mantissa: 10 + (drawn % 90) as u16,
@@ -277,6 +279,39 @@ impl Receiver {
         let errors = |ber: Ber| if is_up { errors(rate, ber) } else { 0 };
         self.raw.set_rate(now, errors(self.ratios.raw));
         self.effective.set_rate(now, errors(self.ratios.effective));
+    }
+}
+
+/// True if the link of a port corrects errors.
+fn is_corrected(chassis: &Chassis, port: PortIdx) -> bool {
+    chassis.port(port).rate.speed >= LinkSpeed::Hdr
+}
+
+/// Counts errors in PortExtendedSpeedsCounters, divided among the lanes: blocks that error correction mended and could
+/// not mend, each with one error; without error correction the errors that lanes detect. Links with 8b/10b coding, up
+/// to QDR, have none of these counters.
+fn count_by_lane(chassis: &mut Chassis, port: PortIdx, mended: u64, left: u64) {
+    let rate = chassis.port(port).rate;
+    let counted = match is_corrected(chassis, port) {
+        true => [
+            (DetailRow::FecCorrectable, 0, mended),
+            (DetailRow::FecUncorrectable, 0, left),
+        ],
+        false if rate.speed >= LinkSpeed::Fdr10 => {
+            [(DetailRow::LaneErrors, 2, left), (DetailRow::LaneErrors, 2, mended)]
+        }
+        false => return,
+    };
+    let lanes = usize::from(rate.width.lanes()).clamp(1, PortExtSpeedsCounters::LANES);
+    for (row, first, count) in counted.into_iter().filter(|(_, _, count)| *count > 0) {
+        let counters = &mut chassis.detail_mut(port, row)[first..first + lanes];
+        let before: u128 = counters.iter().map(|count| u128::from(*count)).sum();
+        for (lane, counter) in counters.iter_mut().enumerate() {
+            // Errors go to the lanes in turn, so what a lane counts does not depend on when it was read.
+            let share = |total: u128| (total + (lanes - 1 - lane) as u128) / lanes as u128;
+            let grown = share(before + u128::from(count)) - share(before);
+            *counter = counter.saturating_add(u64::try_from(grown).unwrap_or(u64::MAX));
+        }
     }
 }
 

@@ -109,13 +109,17 @@ impl Latest {
         (shown.known >> counter & 1 != 0).then(|| shown.totals[counter])
     }
 
+    /// Returns the last totals of a port by metric.
+    #[must_use]
+    pub fn port(&self, node: Guid, port: u8) -> PortTotals<'_> {
+        let of = |group| self.0.get(&SampleKey { node, port, group });
+        PortTotals([Group::Extended, Group::Base].map(|group| (group, of(group))))
+    }
+
     /// Returns the total of a metric: by PortCountersExtended if it has a value there, by PortCounters otherwise.
     #[must_use]
     pub fn metric(&self, node: Guid, port: u8, metric: Metric) -> Option<u64> {
-        [Group::Extended, Group::Base].into_iter().find_map(|group| {
-            let key = SampleKey { node, port, group };
-            self.counter(key, group.place(metric)?)
-        })
+        self.port(node, port).metric(metric)
     }
 
     /// Returns how much a metric grew in a second, from the sample before to the last one; `None` if it has no two
@@ -127,6 +131,21 @@ impl Latest {
             self.counter(key, place)?;
             Some(self.get(key)?.growth.map(|growth| growth.per_s(place)))
         })?
+    }
+}
+
+/// The last totals of a port by metric.
+#[derive(Clone, Copy, Debug)]
+pub struct PortTotals<'a>([(Group, Option<&'a Shown>); 2]);
+
+impl PortTotals<'_> {
+    /// Returns the total of a metric: by PortCountersExtended if it has a value there, by PortCounters otherwise.
+    #[must_use]
+    pub fn metric(&self, metric: Metric) -> Option<u64> {
+        self.0.iter().find_map(|(group, shown)| {
+            let (shown, place) = (shown.as_ref()?, group.place(metric)?);
+            (shown.known >> place & 1 != 0).then(|| shown.totals[place])
+        })
     }
 }
 

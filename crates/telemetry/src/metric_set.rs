@@ -51,16 +51,18 @@ impl MetricSet {
         self.values.clear();
         for end in ports {
             let Some(port) = inventory.port(*end) else { continue };
+            let place = format!("LID_{}_port_{}_", port.lid, end.port);
+            let totals = latest.port(end.node, end.port);
             let remote = port.peer.and_then(|peer| Some((inventory.port(peer)?.lid, peer.port)));
             for metric in selected {
                 let value = match metric {
                     Selected::RemoteLid => remote.map(|(lid, _)| lid.0.into()),
                     Selected::RemotePort => remote.map(|(_, port)| port.into()),
                     Selected::CounterSelect2 => Some(0),
-                    Selected::Counter(metric) => latest.metric(end.node, end.port, *metric),
+                    Selected::Counter(metric) => totals.metric(*metric),
                 };
-                let name = format!("LID_{}_port_{}_{}", port.lid, end.port, metric.name());
-                self.values.extend(value.map(|value| (name, value)));
+                let named = |value| ([place.as_str(), metric.name()].concat(), value);
+                self.values.extend(value.map(named));
             }
         }
     }

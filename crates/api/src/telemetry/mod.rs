@@ -69,6 +69,9 @@ pub struct Telemetry {
     pub classes: Vec<TelemetryClass>,
     /// Nodes without samples in the last slot of a class, because their agents did not answer.
     pub silent: Vec<SilentNode>,
+    /// Nodes and ports that are not of the expected type (`telemetry.expected_types`), in words.
+    #[serde(default)]
+    pub unexpected: Vec<String>,
 }
 
 impl Body for Telemetry {

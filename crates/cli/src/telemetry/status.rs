@@ -59,6 +59,7 @@ fn text(out: &mut Out, telemetry: &Telemetry) -> Result<(), CliError> {
             ))?;
         }
     }
+    unexpected(out, telemetry)?;
     if !telemetry.silent.is_empty() {
         out.line("\nnodes that do not answer:")?;
     }
@@ -69,6 +70,20 @@ fn text(out: &mut Out, telemetry: &Telemetry) -> Result<(), CliError> {
         ))?;
     }
     match telemetry.silent.len().saturating_sub(NAMED) {
+        0 => Ok(()),
+        more => out.line(format!("    and {more} more: --json lists all")),
+    }
+}
+
+/// Names nodes and ports that are of another type than expected.
+fn unexpected(out: &mut Out, telemetry: &Telemetry) -> Result<(), CliError> {
+    if !telemetry.unexpected.is_empty() {
+        out.line(format!("\n{}:", out.bad("hardware that is not as expected")))?;
+    }
+    for difference in telemetry.unexpected.iter().take(NAMED) {
+        out.line(format!("    {difference}"))?;
+    }
+    match telemetry.unexpected.len().saturating_sub(NAMED) {
         0 => Ok(()),
         more => out.line(format!("    and {more} more: --json lists all")),
     }

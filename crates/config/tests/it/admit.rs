@@ -50,6 +50,7 @@ fn other(key: &Key) -> String {
         "[\"weave\"]",
         "[\"0x5\"]",
         "[\"A=1: ALL;\"]",
+        "[\"PortFlowCtlCounters\"]",
         "\"one\"",
         "\"127.0.0.1:9315\"",
         "\"another\"",

@@ -20,6 +20,7 @@ const NAMED: usize = 8;
 /// gets them in order.
 pub(super) fn publish(shared: &Shared, state: &State, inventory: &Inventory, news: &[AlarmNews]) {
     shared.take_alarms(state.alarms.facts(inventory));
+    news.iter().for_each(|news| shared.telemetry.alarmed(news));
     let now = shared.clock.now();
     let mut by_code: BTreeMap<&str, Vec<&AlarmNews>> = BTreeMap::new();
     for news in news {

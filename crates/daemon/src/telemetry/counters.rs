@@ -2,15 +2,17 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use selvedge_api as api;
 use selvedge_api::{CounterQuery, Error, ErrorKind};
 use selvedge_config::closest;
 use selvedge_telemetry::prometheus::data_bytes_per_s;
 use selvedge_telemetry::{End, Group, How, Latest, Metric, NodeEntry, PortEntry, SampleKey, Shown};
-use selvedge_types::Guid;
+use selvedge_types::{Guid, NodeKind};
 
 use super::congestion::ppm;
+use super::host_counters;
 use super::place;
 use super::state::{Snapshot, Telemetry};
 
@@ -32,6 +34,7 @@ impl Telemetry {
             snapshot: &snapshot,
             unix_ms,
             counters: query.counters,
+            host_counters: self.chosen().host_counters.as_deref(),
             waits,
         };
         let mut found = reader.find(query)?;
@@ -125,6 +128,8 @@ struct Reader<'a> {
     snapshot: &'a Snapshot,
     unix_ms: u64,
     counters: bool,
+    /// Folder with the devices of this host.
+    host_counters: Option<&'a Path>,
     /// The time in which each port waits, in parts of a million.
     waits: BTreeMap<End, u64>,
 }
@@ -273,7 +278,10 @@ impl<'a> Reader<'a> {
                 per_s: shown.growth.map(|growth| growth.per_s(counter)),
             })
         });
-        metrics.chain(details).collect()
+        // Names are those of the host: only its own port has them.
+        let folder = self.host_counters.filter(|_| at.node.kind != NodeKind::Switch);
+        let of_host = folder.map(|folder| host_counters::of_port(folder, at.guid, at.port.num));
+        metrics.chain(details).chain(of_host.into_iter().flatten()).collect()
     }
 }
 

@@ -108,6 +108,7 @@ impl Gatherer {
 
 impl Drop for Gatherer {
     fn drop(&mut self) {
+        self.shared.telemetry.close();
         self.to = None;
         if let Some(thread) = self.thread.take() {
             // The consumers have taken everything then.
@@ -156,5 +157,49 @@ fn take(
             }
             reports.end(shared);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_telemetry::{Config, Group, SamplingClass};
+    use selvedge_types::{Guid, PortNum};
+    use selvedge_wire::LocalPort;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::events::NoLog;
+    use crate::names::Names;
+    use crate::telemetry::Telemetry;
+
+    /// The seed: samplers "report when there are synchronization issues".
+    #[test]
+    fn a_clock_that_was_set_is_said_and_counted() {
+        let class = SamplingClass::new("data", Duration::from_secs(1), &[Group::Extended]);
+        let local = LocalPort {
+            node_guid: Guid(1),
+            port_guid: Guid(2),
+            port: PortNum::MANAGEMENT,
+        };
+        let shared = Arc::new(Shared::new(
+            Clock::start(),
+            Names::default(),
+            (10, Box::new(NoLog)),
+            ("test".to_owned(), local),
+            Telemetry::new(Some(Config::new(vec![class])), false, None),
+        ));
+        let mut interpreter = Interpreter::start(Arc::clone(&shared)).unwrap();
+        let set = Event::ClockSet { by_ns: -3_000_000_000 };
+        let (mut reports, event) = (Reports::default(), Gathered::Event(Time::ZERO, set));
+        take(&shared, &mut [], &mut reports, &mut interpreter, event);
+        let events = shared.events.since(0).events;
+        assert_eq!(events.len(), 1);
+        let event = &events[0];
+        assert_eq!(
+            (event.code.as_str(), event.severity),
+            ("SLV-TELEMETRY-0007", selvedge_api::Severity::Warning)
+        );
+        assert!(event.text.starts_with("the clock was set by -3.000 s"), "{event:?}");
+        assert_eq!(shared.telemetry.shown().clock_sets, 1);
     }
 }

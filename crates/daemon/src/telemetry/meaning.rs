@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn rates_come_from_data_and_alarms_from_errors() {
-        let config = super::super::config(&TelemetryOptions::default());
+        let config = super::super::config(&TelemetryOptions::default(), &["PortRcvErrorDetails".to_owned()]);
         assert_eq!(uses(&config), [Some(ClassUse::Data), Some(ClassUse::Errors), None]);
     }
 }

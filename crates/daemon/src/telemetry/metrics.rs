@@ -7,13 +7,16 @@ use std::sync::Arc;
 use selvedge_api::{Error, MetricsQuery};
 use selvedge_telemetry::alarm::Alarm;
 use selvedge_telemetry::cable::BerEstimate;
+use selvedge_telemetry::exposition::brand::{self, Brand};
 use selvedge_telemetry::exposition::{details, guilbaults, influx, meaning};
+use selvedge_telemetry::host_counters::{self, HostCounter};
 use selvedge_telemetry::prometheus::{self, Part, Shard, TextFormat, Wanted};
 use selvedge_telemetry::rates::PortRates;
 use selvedge_telemetry::selection::{self, Selected};
 use selvedge_telemetry::{End, Missing, Wall, Why};
 use selvedge_types::Guid;
 
+use super::host_counters::read;
 use super::meaning::Traced;
 use super::state::{Snapshot, Telemetry};
 
@@ -24,6 +27,9 @@ pub struct Metrics {
     classes: Vec<String>,
     wanted: Wanted,
     format: TextFormat,
+    host_counters: Vec<HostCounter>,
+    /// Brand and type of each node.
+    brands: BTreeMap<Guid, Brand>,
     /// The time of lines for InfluxDB, in which the page is written then.
     influx_at: Option<Wall>,
     meant: Meant,
@@ -75,6 +81,8 @@ impl Telemetry {
                 true => TextFormat::OpenMetrics,
                 false => TextFormat::Prometheus,
             },
+            host_counters: self.chosen().host_counters.as_deref().map(read).unwrap_or_default(),
+            brands: self.hardware.brands(),
         })
     }
 }
@@ -121,6 +129,12 @@ impl Metrics {
         self.failures(&mut out)?;
         if wanted.has_rest() {
             self.collector(&mut out)?;
+            host_counters::write(&mut out, self.format, &self.host_counters)?;
+        }
+        if wanted.has(Part::Info) {
+            let brands = self.brands.iter().filter(|(node, _)| wanted.has_node(**node));
+            let brands = brands.map(|(node, brand)| (*node, *brand)).collect();
+            brand::write(&mut out, self.format, inventory, &brands)?;
         }
         prometheus::end(&mut out, self.format)
     }

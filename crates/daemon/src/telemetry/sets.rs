@@ -4,7 +4,7 @@ use std::fs;
 
 use selvedge_api::{Error, ErrorKind, MetricSetEntry, MetricSets, SetForm, SetQuery};
 use selvedge_config::closest;
-use selvedge_telemetry::selection::{self, Selected};
+use selvedge_telemetry::selection;
 use selvedge_telemetry::{End, MetricSet, NodeEntry};
 use selvedge_types::Guid;
 
@@ -40,7 +40,7 @@ impl Telemetry {
                 let lines = names.replace(',', "\n");
                 selection::parse(&lines).map_err(|error| Error::of_text(&error.to_string()))?
             }
-            None => Selected::all().collect(),
+            None => self.chosen().selected.clone(),
         };
         let ports = ports(&snapshot, &query.name)?;
         let mut set = MetricSet::new(producer(), query.name.clone(), self.config().agent.into());

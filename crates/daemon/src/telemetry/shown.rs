@@ -44,6 +44,7 @@ impl Telemetry {
             slots_lost: self.lost.load(Ordering::Relaxed),
             classes: classes.map(|(class, state)| shown_class(class, state)).collect(),
             silent: silent(&snapshot),
+            unexpected: self.hardware.differences(),
         }
     }
 }

@@ -4,11 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use selvedge_telemetry::alarm::AlarmNews;
 use selvedge_telemetry::{Config, Counters, Event, Inventory, Latest, SlotData, SlotReport, Why};
 use selvedge_types::Guid;
 
+use super::choices::Chosen;
+use super::hardware::Hardware;
 use super::history::{Place, Store};
+use super::isolation::{self, Alarms};
 use super::meaning::Meaning;
+use crate::{DaemonError, Manager};
 
 /// What the sampler found so far, for readers.
 #[derive(Debug)]
@@ -20,6 +25,11 @@ pub struct Telemetry {
     /// The store of counters, events and versions of the topology.
     pub(super) store: Store,
     state: Mutex<State>,
+    chosen: Chosen,
+    /// What nodes are.
+    pub(super) hardware: Hardware,
+    /// Who isolates links because of alarms; `None`: nobody.
+    isolation: Mutex<Option<Alarms>>,
     /// What the counters mean.
     pub(super) meaning: Meaning,
     /// Slots that wait for the thread.
@@ -79,10 +89,42 @@ impl Telemetry {
                 classes: Arc::new(classes),
                 ..State::default()
             }),
+            chosen: Chosen::default(),
+            hardware: Hardware::default(),
+            isolation: Mutex::default(),
             meaning: Meaning::new(),
             backlog: AtomicUsize::new(0),
             lost: AtomicU64::new(0),
         }
+    }
+
+    /// Adds the operator's choices.
+    pub(crate) fn choosing(self, chosen: Chosen) -> Self {
+        Self { chosen, ..self }
+    }
+
+    /// Lets alarms isolate so many links a day; 0: none.
+    pub(crate) fn isolate(&self, manager: Manager, per_day: u32) -> Result<(), DaemonError> {
+        let alarms = isolation::start(manager, per_day)?;
+        *self.isolation.lock().unwrap_or_else(PoisonError::into_inner) = alarms;
+        Ok(())
+    }
+
+    /// Hands what has become of an alarm to those that act upon it.
+    pub fn alarmed(&self, news: &AlarmNews) {
+        let isolation = self.isolation.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(alarms) = &*isolation {
+            alarms.take(news);
+        }
+    }
+
+    /// Ends what acts upon alarms: the manager ends.
+    pub(super) fn close(&self) {
+        drop(self.isolation.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    pub(super) const fn chosen(&self) -> &Chosen {
+        &self.chosen
     }
 
     /// True if this process has a sampler.

@@ -7,6 +7,7 @@ use selvedge_coordinator::survey;
 use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
 
+use super::hardware;
 use super::history::{OPEN_MAX, Resumed};
 use crate::DaemonError;
 use crate::shared::Shared;
@@ -39,6 +40,7 @@ pub(crate) fn surveyor(
                 node.description = name;
             }
         }
+        hardware::compare(&shared, &fabric, &inventory);
         Note::Surveyed {
             generation: plan.generation,
             inventory: Arc::new(inventory),

@@ -7,3 +7,4 @@ mod history;
 mod odd_hardware;
 mod storing;
 mod telemetry;
+mod telemetry_choices;

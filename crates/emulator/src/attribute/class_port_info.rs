@@ -9,7 +9,7 @@ const RESPONSE_TIME: u8 = 18;
 pub(crate) fn describe(chassis: &Chassis, ingress: PortIdx) -> GmpData {
     let node = chassis.wire(ingress).node();
     let pma = chassis.pma(node);
-    let mut capabilities = extended(&pma);
+    let mut capabilities = extended(&pma) | ClassPortInfo::QP1_DROPPED;
     if pma.all_port_select && chassis.is_switch(node) {
         capabilities |= ClassPortInfo::ALL_PORT_SELECT;
     }

@@ -2,9 +2,9 @@
 
 use selvedge_chassis::{Chassis, DetailRow, PortIdx};
 use selvedge_wire::{
-    AttributeId, CounterBlock, GmpData, PortRcvConCtrl, PortRcvDataSl, PortRcvErrorDetails, PortSlRcvBecn,
-    PortSlRcvFecn, PortVlOpData, PortVlOpPackets, PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl,
-    PortXmitDiscardDetails, Status, SwPortVlCongestion,
+    AttributeId, CounterBlock, GmpData, PortFlowCtl, PortOpRcv, PortRcvConCtrl, PortRcvDataSl, PortRcvErrorDetails,
+    PortSlRcvBecn, PortSlRcvFecn, PortVlOpData, PortVlOpPackets, PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl,
+    PortXmitDataSl, PortXmitDiscardDetails, Status, SwPortVlCongestion,
 };
 
 use super::port_counters::{selected_ports, shown};
@@ -33,6 +33,8 @@ fn access(chassis: &Chassis, ingress: PortIdx, id: AttributeId) -> Result<Access
     Ok(match id {
         AttributeId::PORT_RCV_ERROR_DETAILS => of::<PortRcvErrorDetails>(DetailRow::RcvErrors),
         AttributeId::PORT_XMIT_DISCARD_DETAILS => of::<PortXmitDiscardDetails>(DetailRow::XmitDiscards),
+        AttributeId::PORT_OP_RCV => of::<PortOpRcv>(DetailRow::OpRcv),
+        AttributeId::PORT_FLOW_CTL => of::<PortFlowCtl>(DetailRow::FlowControl),
         AttributeId::PORT_VL_OP_PACKETS => of::<PortVlOpPackets>(DetailRow::VlPackets),
         AttributeId::PORT_VL_OP_DATA => of::<PortVlOpData>(DetailRow::VlData),
         AttributeId::PORT_VL_XMIT_WAIT => of::<PortVlXmitWait>(DetailRow::VlXmitWait),

@@ -7,6 +7,7 @@
 pub(crate) mod cable_info;
 pub(crate) mod class_port_info;
 pub(crate) mod detail;
+mod extended_speeds;
 pub(crate) mod guid_info;
 pub(crate) mod linear_forwarding;
 pub(crate) mod mlnx_ext_port_info;
@@ -113,6 +114,7 @@ pub(crate) fn gmp_get(chassis: &Chassis, ingress: PortIdx, id: AttributeId, data
         AttributeId::CLASS_PORT_INFO => Ok(class_port_info::describe(chassis, ingress)),
         AttributeId::PORT_COUNTERS => port_counters::get(chassis, ingress, data),
         AttributeId::PORT_COUNTERS_EXTENDED => port_counters_extended::get(chassis, ingress, data),
+        AttributeId::PORT_EXT_SPEEDS_COUNTERS => extended_speeds::get(chassis, ingress, data),
         _ => detail::get(chassis, ingress, id, data),
     }
 }
@@ -127,6 +129,7 @@ pub(crate) fn gmp_set(
     match id {
         AttributeId::PORT_COUNTERS => port_counters::set(chassis, ingress, data),
         AttributeId::PORT_COUNTERS_EXTENDED => port_counters_extended::set(chassis, ingress, data),
+        AttributeId::PORT_EXT_SPEEDS_COUNTERS => extended_speeds::set(chassis, ingress, data),
         _ => detail::set(chassis, ingress, id, data),
     }
 }

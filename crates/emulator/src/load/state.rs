@@ -226,6 +226,11 @@ impl On {
         let rows = [
             (DetailRow::SlXmitData, 0, sent.saturating_mul(words)),
             (DetailRow::SlRcvData, 0, received.saturating_mul(words)),
+            (DetailRow::OpRcv, 0, received),
+            (DetailRow::OpRcv, 1, received.saturating_mul(words)),
+            // A receiver gives the credits of each packet back with one flow control packet.
+            (DetailRow::FlowControl, 0, received),
+            (DetailRow::FlowControl, 1, sent),
             (DetailRow::VlPackets, peer, received),
             (DetailRow::VlData, peer, received.saturating_mul(words)),
             (DetailRow::VlXmitWait, own, waited),

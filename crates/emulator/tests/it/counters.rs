@@ -2,8 +2,8 @@
 
 use selvedge_chassis::{AtMaximum, DetailRow, ExtendedCounters, PmaAbilities};
 use selvedge_wire::{
-    ClassPortInfo, CounterBlock, Method, PortCounters, PortCountersExtended, PortRcvErrorDetails, PortSlRcvBecn,
-    PortVlOpData, PortVlXmitWait, PortXmitDiscardDetails, Status,
+    ClassPortInfo, CounterBlock, Method, PortCounters, PortCountersExtended, PortExtSpeedsCounters, PortFlowCtl,
+    PortOpRcv, PortRcvErrorDetails, PortSlRcvBecn, PortVlOpData, PortVlXmitWait, PortXmitDiscardDetails, Status,
 };
 
 use crate::common::{H2, S, World};
@@ -49,12 +49,12 @@ fn capabilities_are_what_the_agent_has() {
         let info = world.gmp(S, Method::Get, &ClassPortInfo::default()).unwrap();
         assert_eq!((info.capabilities, info.capabilities2), (set, set2));
     };
-    check(|_| {}, 0x1300, 2);
-    check(|pma| pma.xmit_wait = false, 0x0300, 2);
-    check(|pma| pma.all_port_select = false, 0x1200, 2);
-    check(|pma| pma.extended = ExtendedCounters::Traffic, 0x1300, 0);
-    check(|pma| pma.extended = ExtendedCounters::NoIetf, 0x1500, 0);
-    check(|pma| pma.extended = ExtendedCounters::None, 0x1100, 0);
+    check(|_| {}, 0x9300, 2);
+    check(|pma| pma.xmit_wait = false, 0x8300, 2);
+    check(|pma| pma.all_port_select = false, 0x9200, 2);
+    check(|pma| pma.extended = ExtendedCounters::Traffic, 0x9300, 0);
+    check(|pma| pma.extended = ExtendedCounters::NoIetf, 0x9500, 0);
+    check(|pma| pma.extended = ExtendedCounters::None, 0x9100, 0);
 }
 
 #[test]
@@ -179,4 +179,62 @@ fn causes_of_errors_are_counted() {
     assert_eq!(lost.err(), Some(crate::common::NO_ANSWER));
     let causes = row::<PortXmitDiscardDetails>(&mut world, crate::common::T, 1).unwrap();
     assert_eq!(causes[..2], [1, 0]);
+}
+
+fn speeds(world: &mut World, method: Method, asked: PortExtSpeedsCounters) -> Result<PortExtSpeedsCounters, Status> {
+    world.gmp(S, method, &asked)
+}
+
+#[test]
+fn counters_of_fast_links_are_read_summed_and_written() {
+    let mut world = World::configured();
+    for (num, errors) in [(1, 7), (2, 70_000)] {
+        let port = world.port("S", num);
+        world.emu.detail_mut(port, DetailRow::LaneErrors)[1] = 3;
+        world.emu.detail_mut(port, DetailRow::LaneErrors)[2 + 3] = errors;
+        world.emu.detail_mut(port, DetailRow::FecCorrectable)[11] = 5;
+        world.emu.detail_mut(port, DetailRow::FecUncorrectable)[0] = 1 << 40;
+    }
+    let asked = |port_select| PortExtSpeedsCounters {
+        port_select,
+        ..PortExtSpeedsCounters::default()
+    };
+    let found = speeds(&mut world, Method::Get, asked(1)).unwrap();
+    assert_eq!(
+        (found.sync_header_errors, found.unknown_blocks, found.lane_errors[3]),
+        (0, 3, 7)
+    );
+    assert_eq!((found.fec_correctable[11], found.fec_uncorrectable[0]), (5, u32::MAX));
+    let sum = speeds(&mut world, Method::Get, asked(255)).unwrap();
+    assert_eq!(
+        (sum.unknown_blocks, sum.lane_errors[3], sum.fec_correctable[11]),
+        (6, 65_535, 10)
+    );
+    assert_eq!(speeds(&mut world, Method::Get, asked(9)).err(), Some(Status::BAD_FIELD));
+    // Bits 5 and 25: ErrorDetectionCounterLane3 and FECCorrectableBlockCtrLane11. Others stay.
+    let reset = PortExtSpeedsCounters {
+        counter_select: 1 << 5 | 1 << 25,
+        ..asked(1)
+    };
+    speeds(&mut world, Method::Set, reset).unwrap();
+    let found = speeds(&mut world, Method::Get, asked(1)).unwrap();
+    assert_eq!(
+        (found.unknown_blocks, found.lane_errors[3], found.fec_correctable[11]),
+        (3, 0, 0)
+    );
+    assert_eq!(found.fec_uncorrectable[0], u32::MAX);
+}
+
+#[test]
+fn an_agent_without_details_has_no_counters_of_fast_links() {
+    let mut world = with_pma(|pma| pma.details = false);
+    for method in [Method::Get, Method::Set] {
+        let asked = PortExtSpeedsCounters {
+            port_select: 1,
+            ..PortExtSpeedsCounters::default()
+        };
+        assert_eq!(speeds(&mut world, method, asked).err(), Some(UNSUPPORTED));
+    }
+    assert_eq!(row::<PortOpRcv>(&mut world, S, 1).err(), Some(UNSUPPORTED));
+    assert_eq!(row::<PortFlowCtl>(&mut world, S, 1).err(), Some(UNSUPPORTED));
 }

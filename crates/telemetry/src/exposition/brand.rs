@@ -20,6 +20,9 @@ pub struct Brand {
     pub device: u16,
 }
 
+/// The OUI that these devices show. Source: IEEE's list of OUIs, Mellanox Technologies.
+const MELLANOX: u32 = 0x0002_C9;
+
 /// Devices by id. Source: pci.ids, vendor 15b3 (Mellanox Technologies); the device id of NodeInfo is that of PCI.
 const DEVICES: [(u16, &str); 24] = [
     (0x1003, "ConnectX-3"),
@@ -49,6 +52,27 @@ const DEVICES: [(u16, &str); 24] = [
 ];
 
 impl Brand {
+    /// Reads a type: its name, or vendor and device as `0x0002c9:0x101b`. The error is the most similar name.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        let hex = |text: &str| u32::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok();
+        let ids = text.split_once(':').and_then(|(vendor, device)| {
+            let (vendor, device) = (hex(vendor)?, u16::try_from(hex(device)?).ok()?);
+            // An OUI has 24 bits.
+            (vendor >> 24 == 0).then_some(Self { vendor, device })
+        });
+        let known = || DEVICES.iter().filter(|(_, name)| *name != "unknown");
+        let named = known().find(|(_, name)| name.eq_ignore_ascii_case(text));
+        let named = named.map(|(device, _)| Self {
+            vendor: MELLANOX,
+            device: *device,
+        });
+        ids.or(named).ok_or_else(|| {
+            let distance = |name: &str| strsim::damerau_levenshtein(&text.to_lowercase(), &name.to_lowercase());
+            let ranked = known().map(|(_, name)| (distance(name), *name));
+            ranked.min().map_or("ConnectX-6", |(_, name)| name)
+        })
+    }
+
     /// Returns the type by name, if it is known.
     #[must_use]
     pub fn device_name(self) -> Option<&'static str> {
@@ -104,6 +128,17 @@ pub enum BrandError {
         /// What was expected.
         expected: Brand,
     },
+    /// SLV-TELEMETRY-0218: a node with an expected type does not exist.
+    #[error(
+        "SLV-TELEMETRY-0218: there is no node {name:?}, and {expected} was expected there; check the name or GUID, or \
+         whether the node is down"
+    )]
+    NoNode {
+        /// The node's name or GUID, as the file has it.
+        name: String,
+        /// What was expected.
+        expected: Brand,
+    },
     /// SLV-TELEMETRY-0214: brand and type of a port are not known.
     #[error("SLV-TELEMETRY-0214: brand and type of node {node} are not known, and {expected} was expected")]
     Unknown {
@@ -112,6 +147,19 @@ pub enum BrandError {
         /// What was expected.
         expected: Brand,
     },
+}
+
+impl BrandError {
+    /// Returns the code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Another { .. } => "SLV-TELEMETRY-0212",
+            Self::NoPort { .. } => "SLV-TELEMETRY-0213",
+            Self::NoNode { .. } => "SLV-TELEMETRY-0218",
+            Self::Unknown { .. } => "SLV-TELEMETRY-0214",
+        }
+    }
 }
 
 /// Compares what is there with what was expected; returns each port that is not as expected.

@@ -4,6 +4,7 @@
 
 pub mod brand;
 pub mod details;
+pub mod expected;
 pub mod guilbaults;
 pub mod influx;
 pub mod meaning;

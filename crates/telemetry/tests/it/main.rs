@@ -4,6 +4,7 @@
 
 mod agents;
 mod alarms;
+mod asks;
 mod congestion;
 mod ends;
 mod exposition;

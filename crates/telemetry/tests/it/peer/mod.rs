@@ -1,8 +1,10 @@
-//! A real Prometheus (Debian's), which scrapes pages that our code made.
+//! A real Prometheus (Debian's), which scrapes pages that our code made; a real VictoriaMetrics, to which they are
+//! written.
 
 mod dashboards;
 mod page;
 mod server;
+mod victoria;
 
 use selvedge_telemetry::Wall;
 use selvedge_telemetry::exposition::remote_write::{HEADERS, bodies};

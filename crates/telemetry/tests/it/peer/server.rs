@@ -81,18 +81,12 @@ impl Peer {
 
     /// The wall time of Prometheus, in nanoseconds.
     pub fn now_ns(&self) -> u64 {
-        let answer: Value = serde_json::from_str(&self.get("/api/v1/query?query=time()")).unwrap();
-        let seconds: f64 = answer["data"]["result"][1].as_str().unwrap().parse().unwrap();
-        (seconds * 1e9) as u64
+        now_ns(self.port)
     }
 
     /// The result of a query at this moment.
     pub fn query(&self, expression: &str) -> Vec<Value> {
-        let answer = self.get(&format!("/api/v1/query?query={}", encoded(expression)));
-        let answer: Value =
-            serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{expression}: {error}: {answer}"));
-        assert_eq!(answer["status"], "success", "{expression}: {answer}");
-        answer["data"]["result"].as_array().unwrap().clone()
+        query(self.port, expression)
     }
 
     pub fn targets(&self) -> String {
@@ -100,12 +94,35 @@ impl Peer {
     }
 
     pub fn get(&self, path: &str) -> String {
-        let answer = get(self.port, path);
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-        match head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
-            true => chunks(body),
-            false => body.to_owned(),
-        }
+        body(self.port, path)
+    }
+}
+
+/// The wall time of a server with Prometheus' API, in nanoseconds.
+pub fn now_ns(port: u16) -> u64 {
+    let answer: Value = serde_json::from_str(&body(port, "/api/v1/query?query=time()")).unwrap();
+    // A scalar for Prometheus, a vector of one element for VictoriaMetrics.
+    let result = &answer["data"]["result"];
+    let value = result[0].get("value").map_or(&result[1], |value| &value[1]);
+    let seconds: f64 = value.as_str().unwrap().parse().unwrap();
+    (seconds * 1e9) as u64
+}
+
+/// The result of a query at this moment.
+pub fn query(port: u16, expression: &str) -> Vec<Value> {
+    let answer = body(port, &format!("/api/v1/query?query={}", encoded(expression)));
+    let answer: Value = serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{expression}: {error}: {answer}"));
+    assert_eq!(answer["status"], "success", "{expression}: {answer}");
+    answer["data"]["result"].as_array().unwrap().clone()
+}
+
+/// The body of an answer; empty if nothing listens.
+fn body(port: u16, path: &str) -> String {
+    let answer = get(port, path);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    match head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+        true => chunks(body),
+        false => body.to_owned(),
     }
 }
 
@@ -124,7 +141,7 @@ impl Drop for Peer {
     }
 }
 
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
