@@ -29,7 +29,7 @@ impl World<'_> {
     }
 
     /// Loads a former M_Key once more, as SLV-SM-0015 asks the operator to: ports in reach of a master hold it, and no
-    /// manager in reach was ever given it. Returns true if there is such a key.
+    /// manager in reach that could set them was ever given it. Returns true if there is such a key.
     pub(super) fn give_former_key(&mut self) -> Result<bool, RehearsalError> {
         let present = self.operator.policy.m_key;
         for (which, &id) in self.managers.ids().iter().enumerate() {
