@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_sm::Role;
+use selvedge_types::Guid;
+use selvedge_wire::{AttributeId, Mad, Method, SmControl};
 
 use super::check::{Check, Ctx};
 use super::holders::end_ports;
@@ -12,41 +15,90 @@ use super::seen::{Scene, Seen};
 use crate::Violation;
 use crate::manager::ManagerId;
 
-/// The M_Keys that each manager has ever stored. A manager that forgets one of them too early has no excuse.
+/// The M_Keys that each manager had. A manager that forgets one of them too early has no excuse.
 #[derive(Debug, Default)]
 pub(super) struct KeysGiven {
+    /// Keys that each manager has ever stored.
     stored: BTreeMap<ManagerId, BTreeSet<u64>>,
+    /// Keys that ports held when each manager last handed the subnet over. A port that the manager could not see does
+    /// not count.
+    handed_over: BTreeMap<ManagerId, BTreeSet<u64>>,
 }
 
 impl Check for KeysGiven {
-    fn see(&mut self, _ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
-        if let Seen::Stored { id, state } = seen {
-            let keys = state.m_keys.iter().map(|key| key.expose());
-            self.stored.entry(*id).or_default().extend(keys);
+    fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
+        match seen {
+            Seen::Stored { id, state } => {
+                let keys = state.m_keys.iter().map(|key| key.expose());
+                self.stored.entry(*id).or_default().extend(keys);
+            }
+            Seen::Sends { id, datagram, .. } if hands_over(&datagram.mad) => {
+                self.handed_over.insert(*id, held_and_seen(&ctx.scene, *id));
+            }
+            _ => {}
         }
         Ok(())
     }
 }
 
 impl KeysGiven {
-    /// Returns unknown M_Keys: ports in reach of manager `id` hold them, but neither this manager nor another running
-    /// manager in its reach was ever given them.
+    /// Returns M_Keys that ports in reach of a manager hold, if the manager was never given them, nor was another running
+    /// manager in its reach that should have replaced them. A standby sets no port, so a key that it has does not count,
+    /// unless it handed the subnet over while ports held that key: then it should have waited.
     pub fn missing(&self, scene: &Scene<'_>, id: ManagerId) -> BTreeSet<u64> {
-        let place = |id: ManagerId| scene.emulator.port_of(scene.life(id)?.client);
-        let Some(at) = place(id) else { return BTreeSet::new() };
-        let is_near = |port: PortIdx| scene.subnets.connected(at, port);
-        let ids = (0..scene.managers.len()).map(ManagerId);
-        let near: Vec<ManagerId> = ids.filter(|&id| place(id).is_some_and(is_near)).collect();
-        let is_given = |key: u64| {
-            let is_stored = |id: &ManagerId| self.stored.get(id).is_some_and(|keys| keys.contains(&key));
-            let is_configured = |id: &ManagerId| scene.managers[id.0].config.policy.m_key == key;
-            near.iter().any(|id| is_stored(id) || is_configured(id))
-        };
-        let chassis = scene.chassis();
-        let held = end_ports(chassis).filter(|port| is_near(*port));
-        let held = held.map(|port| chassis.port(port).settings().m_key);
-        held.filter(|&key| key != 0 && !is_given(key)).collect()
+        let mut held = held_near(scene, id, |_| true);
+        held.retain(|&key| {
+            let has = |of: ManagerId| {
+                let is_stored = self.stored.get(&of).is_some_and(|keys| keys.contains(&key));
+                is_stored || scene.managers[of.0].config.policy.m_key == key
+            };
+            let is_standby = |of: ManagerId| scene.life(of).is_some_and(|life| life.sm.role() == Role::Standby);
+            let left_it = |of: ManagerId| self.handed_over.get(&of).is_some_and(|held| held.contains(&key));
+            let counts = |of: ManagerId| of == id || is_near(scene, id, of) && (!is_standby(of) || left_it(of));
+            !(0..scene.managers.len()).map(ManagerId).any(|of| counts(of) && has(of))
+        });
+        held
     }
+}
+
+/// True if the manager hands the subnet over with this MAD.
+fn hands_over(mad: &Mad) -> bool {
+    let is_control = mad.method() == Method::Set && mad.attribute() == AttributeId::SM_INFO;
+    is_control && SmControl::from_modifier(mad.modifier()) == Some(SmControl::Handover)
+}
+
+/// Returns the M_Keys that ports in reach of a manager hold, of those nodes that its last sweep found. It sees only one of
+/// several nodes that show one GUID, or none.
+fn held_and_seen(scene: &Scene<'_>, id: ManagerId) -> BTreeSet<u64> {
+    let found = scene.life(id).and_then(|life| life.sm.view().seen);
+    let chassis = scene.chassis();
+    let nodes = chassis.fabric().nodes().indices();
+    let mut shown: BTreeMap<Guid, usize> = BTreeMap::new();
+    nodes.for_each(|node| *shown.entry(chassis.node_guid(node)).or_default() += 1);
+    let is_seen = |guid: Guid| shown.get(&guid) == Some(&1) && found.as_ref().is_some_and(|of| of.find(guid).is_some());
+    held_near(scene, id, |port| is_seen(chassis.node_guid(chassis.wire(port).node())))
+}
+
+/// Returns the port of a running manager.
+fn place(scene: &Scene<'_>, id: ManagerId) -> Option<PortIdx> {
+    scene.emulator.port_of(scene.life(id)?.client)
+}
+
+/// True if two running managers reach each other.
+fn is_near(scene: &Scene<'_>, one: ManagerId, other: ManagerId) -> bool {
+    let ends = place(scene, one).zip(place(scene, other));
+    ends.is_some_and(|(one, other)| scene.subnets.connected(one, other))
+}
+
+/// Returns the M_Keys that ports in reach of a manager hold, of those ports that count.
+fn held_near(scene: &Scene<'_>, id: ManagerId, counts: impl Fn(PortIdx) -> bool) -> BTreeSet<u64> {
+    let Some(at) = place(scene, id) else {
+        return BTreeSet::new();
+    };
+    let chassis = scene.chassis();
+    let near = end_ports(chassis).filter(|port| scene.subnets.connected(at, *port) && counts(*port));
+    let held = near.map(|port| chassis.port(port).settings().m_key);
+    held.filter(|&key| key != 0).collect()
 }
 
 /// Returns how long a port may be locked that has none of these known M_Keys: the longest lease.

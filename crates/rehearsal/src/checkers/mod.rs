@@ -271,8 +271,8 @@ impl Checkers {
         Hosts { scene, served }
     }
 
-    /// Returns M_Keys of ports in reach of a manager that neither it nor another running manager in its reach was ever
-    /// given.
+    /// Returns M_Keys of ports in reach of a manager that neither it was ever given, nor another manager in its reach
+    /// that should have put another key in their place.
     pub fn keys_never_given(&self, stage: &Stage<'_>, id: ManagerId) -> BTreeSet<u64> {
         self.keys.missing(&stage.scene(self.hardware.subnets()), id)
     }

@@ -54,7 +54,7 @@ pub enum Rule {
     /// runs out.
     Locked,
     /// Ports hold a former M_Key, and the manager was never given it: it was first started after the key had changed,
-    /// and the manager that is changing the key at the ports is cut off or does not run.
+    /// and the manager that knows the former key is cut off, stands by or does not run.
     KeyNeverGiven,
     /// A link that went down too often within a short time is left out until an operator asks for a sweep.
     LeftOut,

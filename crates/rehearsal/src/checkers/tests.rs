@@ -9,13 +9,14 @@ use selvedge_chassis::Egress;
 use selvedge_fabric::NodeIdx;
 use selvedge_plan::Policy;
 use selvedge_planner::DefaultJudge;
-use selvedge_sm::{Command, Config, Mode};
+use selvedge_sm::{Command, Config, Mode, Role};
 use selvedge_topology::Spec;
 use selvedge_types::{Guid, PortNum};
 use selvedge_wire::{
-    Address, Attribute, Datagram, DirectedRoute, LinearForwardingTable, LocalPort, Mad, Method, PortInfo,
+    Address, Attribute, Datagram, DirectedRoute, LinearForwardingTable, LocalPort, Mad, Method, PortInfo, SmInfo,
 };
 
+use super::Seen;
 use crate::{ManagerId, Observed, Options, Rehearsal, RehearsalError, Violation};
 
 fn add(world: &mut Rehearsal, at: &str) -> ManagerId {
@@ -91,6 +92,14 @@ fn port_info(world: &Rehearsal, name: &str) -> PortInfo {
         neighbor_mtu: Some(settings.mtu),
         ..PortInfo::default()
     }
+}
+
+/// Returns the M_Key that a port holds.
+fn port_key(world: &Rehearsal, name: &str) -> u64 {
+    let chassis = world.emulator.chassis();
+    let name: selvedge_emulator::PortName = name.parse().unwrap();
+    let at = name.end_port(chassis.fabric()).unwrap();
+    chassis.port(chassis.port_idx(at).unwrap()).settings().m_key
 }
 
 #[test]
@@ -198,11 +207,6 @@ fn a_port_that_is_active_before_its_tables() {
 
 #[test]
 fn a_key_that_no_manager_in_reach_was_ever_given() {
-    let keyed = |m_key: u64| Policy {
-        m_key,
-        m_key_protect: 1,
-        ..Policy::default()
-    };
     let mut world = two_switches();
     let a = add_with(&mut world, "\"H-0\"", keyed(1));
     let b = add_with(&mut world, "\"H-2\"", keyed(2));
@@ -234,6 +238,85 @@ fn a_key_that_no_manager_in_reach_was_ever_given() {
     world.emulator.send(world.now, client, &Datagram { address, mad });
     world.run_for(Duration::from_millis(1)).unwrap();
     assert_eq!(world.keys_never_given(b), [3].into());
+}
+
+/// Policy with an M_Key that guards Sets.
+fn keyed(m_key: u64) -> Policy {
+    Policy {
+        m_key,
+        m_key_protect: 1,
+        ..Policy::default()
+    }
+}
+
+/// The same, where managers see each other without the key too.
+fn visibly_keyed(m_key: u64) -> Policy {
+    Policy {
+        m_key_protect: 0,
+        ..keyed(m_key)
+    }
+}
+
+/// Ports hold key 1, which "a" has set. The operator wants key 2, and the better manager "b" has no other key.
+fn better_manager_without_the_former_key() -> (Rehearsal, [ManagerId; 2]) {
+    let mut world = two_switches();
+    let a = add_with(&mut world, "\"H-2\"", visibly_keyed(1));
+    let b = add_with(&mut world, "\"H-0\"", visibly_keyed(2));
+    world.start(a).unwrap();
+    world.run_until_quiet(Duration::from_secs(10)).unwrap();
+    world.kill(a).unwrap();
+    world.reload(a, Arc::new(visibly_keyed(2))).unwrap();
+    world.start(a).unwrap();
+    world.start(b).unwrap();
+    world.run_for(Duration::from_secs(12)).unwrap();
+    let role = |id| world.view(id).unwrap().role;
+    assert_eq!([role(a), role(b)], [Role::Standby, Role::Master]);
+    assert!(world.view(b).unwrap().facts.m_key_foreign.is_some());
+    (world, [a, b])
+}
+
+#[test]
+fn a_key_that_only_a_standby_has_is_not_given_to_the_master() {
+    let (mut world, [a, b]) = better_manager_without_the_former_key();
+    assert_eq!(world.keys_never_given(b), [1].into());
+    // The standby itself has the key, and so has any other once it does not stand by.
+    assert!(world.keys_never_given(a).is_empty());
+    // A manager that was given the key has no excuse: neither before nor while it sets the ports.
+    for m_key in [1, 2] {
+        world.reload(b, Arc::new(visibly_keyed(m_key))).unwrap();
+        for _ in 0..50 {
+            assert!(world.keys_never_given(b).is_empty());
+            world.run_for(Duration::from_micros(100)).unwrap();
+        }
+        world.run_until_quiet(Duration::from_secs(60)).unwrap();
+        assert!(world.view(b).unwrap().is_up());
+        assert_eq!(port_key(&world, "\"H-3\""), m_key);
+    }
+}
+
+#[test]
+fn a_standby_that_handed_ports_with_a_former_key_over_has_no_excuse() {
+    let (mut world, [a, b]) = better_manager_without_the_former_key();
+    let client = world.client(a).unwrap();
+    let sends = |world: &mut Rehearsal, control: u32| {
+        let mad = Mad::directed(Method::Set, SmInfo::ID, control, &DirectedRoute::LOCAL);
+        let address = Address::DIRECTED;
+        let datagram = &Datagram { address, mad };
+        let timeout = Duration::ZERO;
+        world
+            .observe(&Seen::Sends {
+                id: a,
+                client,
+                datagram,
+                timeout,
+            })
+            .unwrap();
+    };
+    // ACKNOWLEDGE, then HANDOVER.
+    sends(&mut world, 2);
+    assert_eq!(world.keys_never_given(b), [1].into());
+    sends(&mut world, 1);
+    assert!(world.keys_never_given(b).is_empty());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use selvedge_sm::{ChangeState, Role};
 
 use super::action::Action;
+use super::wishes::KEPT_FOR_OTHERS;
 use super::world::{CONVERGE_REST, SWEEPS_TO_CONVERGE, World};
 use crate::observed::{Observed, Trouble};
 use crate::{RehearsalError, Violation};
@@ -65,7 +66,7 @@ impl World<'_> {
         }
         let began = self.rehearsal.now();
         let mut bound = bound;
-        let mut was_locked = false;
+        let (mut was_locked, mut were_kept) = (false, false);
         // A manager must first see what has just happened.
         self.run_for(Duration::from_millis(100))?;
         loop {
@@ -94,6 +95,11 @@ impl World<'_> {
                 // The lease began when a manager first tried to set the port, at the latest a moment ago.
                 was_locked = true;
                 bound += lease + SWEEPS_TO_CONVERGE * sweep;
+            }
+            // A manager keeps former keys until no other one has asked with them for a minute.
+            if !were_kept && self.are_former_keys_kept() {
+                were_kept = true;
+                bound += KEPT_FOR_OTHERS + sweep;
             }
             if self.reset_keys()? || self.give_former_key()? {
                 bound = self.rehearsal.now().since(began) + whole();

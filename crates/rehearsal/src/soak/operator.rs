@@ -29,7 +29,7 @@ impl World<'_> {
     }
 
     /// Gives a master a former M_Key, as SLV-SM-0015 advises the operator: ports in reach of the master hold this key,
-    /// and no manager in reach was ever given it. Returns true if there is such a key.
+    /// and no manager in reach that could set them was ever given it. Returns true if there is such a key.
     pub(super) fn give_former_key(&mut self) -> Result<bool, RehearsalError> {
         let present = self.operator.policy.m_key;
         for (which, &id) in self.managers.ids().iter().enumerate() {

@@ -2,19 +2,34 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::Policy;
 use selvedge_plan::out_of_service::{Place, Service};
 use selvedge_planner::out_of_service::{Withdrawn, find_port, port_id};
-use selvedge_sm::View;
+use selvedge_sm::{Role, View};
 use selvedge_types::{PhysState, PortNum};
 
 use super::world::World;
 use crate::ManagerId;
 use crate::observed::Observed;
 
+/// How long a manager keeps former M_Keys after another manager has asked with one. Source: `docs/keys.md`.
+pub(super) const KEPT_FOR_OTHERS: Duration = Duration::from_secs(60);
+
 impl World<'_> {
+    /// True if a master remembers former M_Keys although all ports have the present one.
+    pub(super) fn are_former_keys_kept(&self) -> bool {
+        let ids = self.managers.ids().iter();
+        let mut masters = ids.filter_map(|&id| Some((id, self.rehearsal.view(id)?)));
+        self.schedule.setup.changes
+            && masters.any(|(id, view)| {
+                let is_well = view.role == Role::Master && view.is_up() && view.facts.m_key_foreign.is_none();
+                is_well && self.former_keys(id, &view).is_some()
+            })
+    }
+
     /// Returns the ports of a subnet that no packet of a host may cross.
     pub(super) fn kept_off(&self, view: &View, fabric: &Fabric) -> BTreeSet<PortRef> {
         self.withdrawn(view, fabric).kept_off()

@@ -10,6 +10,7 @@ use selvedge_types::{Guid, Lid, PortNum, SecretKey};
 use selvedge_wire::Datagram;
 
 use super::Sm;
+use crate::commit::NoPlan;
 use crate::config::{Config, Mode};
 use crate::event::{Event, SweepReason};
 use crate::io::{Output, PersistentState};
@@ -127,7 +128,7 @@ impl Sm {
     }
 
     /// Returns true if the last heavy sweep found ports with an M_Key that they are to lose: a manager that takes over
-    /// now may know only the new one. False if ports were set and kept it.
+    /// now may know only the new one. False if ports were set and kept it, or hold a key that this manager lacks too.
     pub(super) fn are_keys_changing(&self) -> bool {
         let proposed = self.changes.wanted().map(|policy| SecretKey::new(policy.m_key));
         let wanted = proposed.unwrap_or_else(|| self.keys.wanted());
@@ -137,7 +138,8 @@ impl Sm {
         let mut ports = fabric
             .into_iter()
             .flat_map(|fabric| fabric.end_ports().filter(report::is_in_use));
-        self.keys.left().is_none() && ports.any(|(_, port)| is_former(port.settings.m_key))
+        let is_locked_out = matches!(self.in_force.no_plan(), Some(NoPlan::MKey(_)));
+        !is_locked_out && self.keys.left().is_none() && ports.any(|(_, port)| is_former(port.settings.m_key))
     }
 
     /// Shows the key ring what a heavy sweep found, if there are former keys.

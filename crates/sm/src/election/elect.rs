@@ -98,6 +98,9 @@ impl Election {
             .map(|other| other.as_left(handed_over_by))
             .filter(|other| yields(&own, &other.info))
             .max_by_key(|other| rank(&other.info));
+        if best.is_none() {
+            self.offers.none_is_better();
+        }
         effects.push(match best {
             Some(to) if own.state == SmState::Master => Effect::Weigh(to),
             Some(master) => Effect::Yield(master),

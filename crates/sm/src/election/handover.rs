@@ -18,6 +18,9 @@ use crate::event::{Event, ManagerName, SweepReason};
 /// Time until the subnet is offered again to a better manager that had to wait: packets in flight are usually gone, and
 /// M_Keys changed, after two seconds.
 const PUT_OFF: Duration = Duration::from_secs(2);
+/// How long a better manager that is already master waits for M_Keys to change. Ports have them after two seconds unless
+/// sweeps interrupt the change again and again, and each of two masters causes sweeps of the other.
+const MASTER_WAITS_MAX: Duration = Duration::from_secs(3);
 
 /// The better manager that has not been given the subnet, and why. An election offers it to one manager at most.
 #[derive(Debug, Default)]
@@ -26,6 +29,8 @@ pub(super) struct Offers {
     last: Offer,
     /// A better manager that had to wait, and the time of the next offer.
     waiting: Option<(Guid, Time)>,
+    /// Since when a better manager has had to wait.
+    since: Option<(Guid, Time)>,
 }
 
 /// The outcome of an offer of the subnet to a better manager, with its port GUID.
@@ -48,6 +53,19 @@ impl Offers {
         if matches!(self.last, Offer::Refused(_)) {
             self.last = Offer::None;
         }
+    }
+
+    /// Returns true if a better manager may be kept waiting because M_Keys change: one that is already master only for a
+    /// short time.
+    fn may_wait_for_keys(&self, now: Time, better: &SmInfo) -> bool {
+        let since = self.since.filter(|(guid, _)| *guid == better.guid);
+        let waited = since.map_or(Duration::ZERO, |(_, since)| now.since(since));
+        better.state != SmState::Master || waited < MASTER_WAITS_MAX
+    }
+
+    /// Notes that an election found no better manager.
+    pub(super) fn none_is_better(&mut self) {
+        self.since = None;
     }
 
     /// Handles that this manager has become idle. That may happen several times before the next offer.
@@ -84,11 +102,14 @@ impl Election {
     }
 
     /// Offers the subnet to a better manager, unless it must wait. A better manager that is already master does not
-    /// wait for packets in flight, because two masters are worse. But it waits while M_Keys change: without the former
-    /// key it could set no port.
+    /// wait for packets in flight, because two masters are worse. While M_Keys change it waits for a short time: without
+    /// the former key it could set no port.
     pub(super) fn offer(&mut self, ctx: &Ctx<'_>, to: Other, wait: Wait, effects: &mut Vec<Effect>) {
         let Other { at, info } = to;
-        let waits = wait.are_keys_changing || info.state != SmState::Master && wait.is_draining;
+        let waits = wait.are_keys_changing && self.offers.may_wait_for_keys(ctx.now, &info)
+            || info.state != SmState::Master && wait.is_draining;
+        let since = self.offers.since.filter(|(guid, _)| *guid == info.guid);
+        self.offers.since = waits.then(|| since.unwrap_or((info.guid, ctx.now)));
         self.offers.last = match waits {
             true => Offer::PutOff(info.guid),
             false => Offer::None,
@@ -270,6 +291,28 @@ mod tests {
     }
 
     #[test]
+    fn a_better_master_waits_for_keys_for_a_short_time() {
+        let keys = Wait {
+            are_keys_changing: true,
+            ..Wait::default()
+        };
+        let waits = |bench: &mut Bench, state: SmState| {
+            let to = Other {
+                at: bench.far(),
+                info: far(state, 9),
+            };
+            let waits = matches!(bench.hand(In::Weighed { to, wait: keys })[..], [Effect::StayMaster]);
+            bench.now += Duration::from_secs(1);
+            waits
+        };
+        let mut bench = Bench::master();
+        let kept: Vec<bool> = (0..5).map(|_| waits(&mut bench, SmState::Master)).collect();
+        assert_eq!(kept, [true, true, true, false, true], "it begins anew after an offer");
+        let mut bench = Bench::master();
+        assert!((0..60).all(|_| waits(&mut bench, SmState::Standby)));
+    }
+
+    #[test]
     fn an_offer_that_is_refused_is_not_repeated_by_light_sweeps() {
         let (mut bench, to) = (Bench::master(), far(SmState::Standby, 9));
         let says = super::super::made::answer(&to);
@@ -297,7 +340,11 @@ mod tests {
             let mut bench = Bench::master();
             let waiting = waiting.map(|(guid, until)| (Guid(guid), Time(until)));
             let last = put_off.map_or(Offer::None, |guid| Offer::PutOff(Guid(guid)));
-            bench.election.offers = Offers { last, waiting };
+            bench.election.offers = Offers {
+                last,
+                waiting,
+                since: None,
+            };
             assert_eq!(
                 bench.election.waiting(Time(5)),
                 want.map(Guid),

@@ -68,7 +68,7 @@ enum Rotation {
         /// True if the last heavy sweep found ports without the present key: after its plan, another sweep confirms the
         /// change.
         is_due: bool,
-        /// Ports that the sweep found with a former key although their Sets had been sent.
+        /// Ports that a sweep found with a former key although their Sets had been sent.
         left: Option<Arc<str>>,
     },
     /// Every port that was found has the present key. The former keys are kept.
@@ -359,25 +359,7 @@ impl KeyRing {
             return;
         }
         if found.former > 0 {
-            let (was_reported, confirms_left) = match &self.rotation {
-                Rotation::Changing {
-                    is_reported,
-                    confirms_left,
-                    ..
-                } => (*is_reported, *confirms_left),
-                Rotation::None | Rotation::Kept { .. } => (false, CONFIRMS_MAX),
-            };
-            let (ports, what) = (found.former, found.names.clone());
-            effects.push(Effect::Event(match was_reported {
-                false => KeyEvent::Begins { ports },
-                true => KeyEvent::Left { ports, what },
-            }));
-            self.rotation = Rotation::Changing {
-                is_reported: true,
-                confirms_left,
-                is_due: true,
-                left: was_reported.then(|| found.names.into()),
-            };
+            self.rotation = self.found_former(found, effects);
             return;
         }
         let missing = found.missing;
@@ -399,8 +381,44 @@ impl KeyRing {
         }
     }
 
-    /// Handles a light sweep: forgets the former keys if no other manager has needed one for a while, and no node is
-    /// missing that may have one.
+    /// Called when a sweep has found ports with a former key. If the last such sweep was followed by another one before
+    /// its plan was applied, these ports did not get their Sets yet.
+    fn found_former(&self, found: Found, effects: &mut Vec<Effect>) -> Rotation {
+        let (ports, what) = (found.former, found.names);
+        let (confirms_left, left) = match &self.rotation {
+            Rotation::Changing {
+                is_reported: true,
+                confirms_left,
+                is_due: true,
+                left,
+            } => (*confirms_left, left.clone()),
+            Rotation::Changing {
+                is_reported: true,
+                confirms_left,
+                ..
+            } => {
+                let left = Some(what.as_str().into());
+                effects.push(Effect::Event(KeyEvent::Left { ports, what }));
+                (*confirms_left, left)
+            }
+            Rotation::Changing { confirms_left, .. } => {
+                effects.push(Effect::Event(KeyEvent::Begins { ports }));
+                (*confirms_left, None)
+            }
+            Rotation::None | Rotation::Kept { .. } => {
+                effects.push(Effect::Event(KeyEvent::Begins { ports }));
+                (CONFIRMS_MAX, None)
+            }
+        };
+        Rotation::Changing {
+            is_reported: true,
+            confirms_left,
+            is_due: true,
+            left,
+        }
+    }
+
+    /// Called when no other manager has needed a former key for a while, and no node is missing that may have one.
     fn light_sweep(&mut self, now: Time, effects: &mut Vec<Effect>) {
         if matches!(self.rotation, Rotation::Kept { missing: 0 }) && !self.is_asked_by_peer(now) {
             self.forget(effects);

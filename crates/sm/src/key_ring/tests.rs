@@ -275,12 +275,21 @@ fn former_keys_are_forgotten_when_every_port_has_the_present_one() {
     let mut ring = rotating();
     assert_eq!(give(&mut ring, In::Applied), [], "no sweep has found anything yet");
     assert_eq!(give(&mut ring, In::Found(found(3, false, 0))), [begins(3)]);
+    // Another sweep began before ports got their Sets.
+    assert_eq!(give(&mut ring, In::SweepBegins), []);
+    assert_eq!(give(&mut ring, In::Found(found(3, false, 0))), []);
     assert_eq!(ring.left(), None);
     assert_eq!(give(&mut ring, In::Applied), [Effect::Confirm]);
     assert_eq!(give(&mut ring, In::Applied), [], "a repair");
     let what = "\"H-1\"[1]".to_owned();
     let left = Effect::Event(KeyEvent::Left { ports: 1, what });
     assert_eq!(give(&mut ring, In::Found(found(1, false, 0))), [left]);
+    assert!(ring.left().is_some());
+    assert_eq!(
+        give(&mut ring, In::Found(found(1, false, 0))),
+        [],
+        "it has not been set again"
+    );
     assert!(ring.left().is_some());
     assert_eq!(give(&mut ring, In::Applied), [Effect::Confirm]);
     // A host is missing.
