@@ -281,8 +281,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         Names::new(options.names),
         (settings.daemon.event_ring, options.log),
         (name, local),
-        Telemetry::new(sampling.clone(), settings.telemetry.guilbaults, place_at(local))
-            .choosing(Chosen::read(&settings.telemetry_choices)?),
+        telemetry(&sampling, &settings, place_at(local))?,
     ));
     for doubt in doubts {
         shared.notice(&Notice::StateDoubtful(doubt));
@@ -315,13 +314,22 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         expected: options.expected,
         roster,
     })?;
-    let thread = thread::Builder::new()
-        .name("manager".to_owned())
-        .spawn(move || driver.run());
+    let thread = thread::Builder::new().name("manager".to_owned());
+    let thread = thread.spawn(move || driver.run());
     Ok(Running {
         manager,
         thread: thread.map_err(|cause| DaemonError::Thread { cause })?,
     })
+}
+
+/// Returns what readers see of telemetry, with the operator's choices.
+fn telemetry(
+    sampling: &Option<selvedge_telemetry::Config>,
+    settings: &Settings,
+    place: Option<Place>,
+) -> Result<Telemetry, DaemonError> {
+    let chosen = Chosen::read(&settings.telemetry_choices)?;
+    Ok(Telemetry::new(sampling.clone(), settings.telemetry.guilbaults, place).choosing(chosen))
 }
 
 type Gathering = (Option<Gatherer>, Option<Resumed>);

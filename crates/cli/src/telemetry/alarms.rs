@@ -38,7 +38,7 @@ pub struct AlarmsArgs {
     /// The lowest level
     #[arg(long, value_name = "LEVEL", value_enum)]
     level: Option<Level>,
-    /// Only alarms that nobody has acknowledged
+    /// Only alarms that are not acknowledged
     #[arg(long)]
     open: bool,
     #[command(flatten)]
@@ -127,7 +127,7 @@ pub fn ack(args: &AckArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-/// Returns who the list names: the user that called sudo, if one did.
+/// Returns the user that the list names: the one that called sudo, if one did.
 fn operator() -> String {
     let names = ["SUDO_USER", "USER", "LOGNAME"].into_iter();
     let name = names

@@ -28,7 +28,7 @@ pub struct Telemetry {
     chosen: Chosen,
     /// What nodes are.
     pub(super) hardware: Hardware,
-    /// Who isolates links because of alarms; `None`: nobody.
+    /// What isolates links because of alarms; `None`: nothing does.
     isolation: Mutex<Option<Alarms>>,
     /// What the counters mean.
     pub(super) meaning: Meaning,

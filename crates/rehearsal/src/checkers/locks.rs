@@ -42,9 +42,9 @@ impl Check for KeysGiven {
 }
 
 impl KeysGiven {
-    /// Returns M_Keys that ports in reach of a manager hold, if the manager was never given them, nor was another running
-    /// manager in its reach that should have replaced them. A standby sets no port, so a key that it has does not count,
-    /// unless it handed the subnet over while ports held that key: then it should have waited.
+    /// Returns M_Keys that ports in reach of a manager hold, if the manager was never given them, nor was another
+    /// running manager in its reach that should have replaced them. A standby sets no port, so a key that it has does
+    /// not count, unless it handed the subnet over while ports held that key: then it should have waited.
     pub fn missing(&self, scene: &Scene<'_>, id: ManagerId) -> BTreeSet<u64> {
         let mut held = held_near(scene, id, |_| true);
         held.retain(|&key| {
@@ -67,8 +67,8 @@ fn hands_over(mad: &Mad) -> bool {
     is_control && SmControl::from_modifier(mad.modifier()) == Some(SmControl::Handover)
 }
 
-/// Returns the M_Keys that ports in reach of a manager hold, of those nodes that its last sweep found. It sees only one of
-/// several nodes that show one GUID, or none.
+/// Returns the M_Keys that ports in reach of a manager hold, of those nodes that its last sweep found. It sees only one
+/// of several nodes that show one GUID, or none.
 fn held_and_seen(scene: &Scene<'_>, id: ManagerId) -> BTreeSet<u64> {
     let found = scene.life(id).and_then(|life| life.sm.view().seen);
     let chassis = scene.chassis();
