@@ -134,7 +134,8 @@ const FAMILIES: [Family; 15] = [
     ),
 ];
 
-/// Writes the counters of all groups that have a value.
+/// Writes the counters of all groups that have a value. Of VLs and SLs but the first, only those that have counted: most
+/// ports use one of 16, and counters never go back to 0.
 pub fn write(
     out: &mut impl Write,
     format: TextFormat,
@@ -163,9 +164,9 @@ fn write_family(
                 group,
             };
             for counter in 0..group.counters() {
-                let Some(value) = latest.counter(key, counter) else {
-                    continue;
-                };
+                let is_unused = |value: &u64| *value == 0 && counter > 0 && matches!(labels, Labels::Number(_));
+                let value = latest.counter(key, counter).filter(|value| !is_unused(value));
+                let Some(value) = value else { continue };
                 if !is_declared {
                     declare(out, format, Kind::Counter, name, help)?;
                     is_declared = true;
