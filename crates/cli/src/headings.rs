@@ -197,9 +197,10 @@ const HEADINGS: [(&str, &[&str]); 23] = [
 ];
 
 /// Flags that have another meaning in one command: command, long name, heading.
-const ELSEWHERE: [(&str, &str, &str); 25] = [
+const ELSEWHERE: [(&str, &str, &str); 26] = [
     ("transition", "to", "Routing"),
     ("plot", "since", "Output"),
+    ("baseline", "clear", "Change"),
     ("status", "state", "Rows and their order"),
     ("run", "socket", "Process"),
     ("watch", "socket", "Process"),

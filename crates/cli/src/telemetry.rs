@@ -1,5 +1,6 @@
 //! `selvedge telemetry`: counters of all ports, from the running manager that samples them.
 
+mod baseline;
 mod history;
 mod live;
 mod plot;
@@ -27,6 +28,7 @@ enum Command {
     Watch(live::WatchArgs),
     Plot(plot::PlotArgs),
     History(history::HistoryArgs),
+    Baseline(baseline::BaselineArgs),
     Sets(sets::SetsArgs),
 }
 
@@ -40,6 +42,7 @@ impl TelemetryArgs {
             Command::Watch(args) => args.format.json,
             Command::Plot(args) => args.format.json,
             Command::History(args) => args.format.json,
+            Command::Baseline(args) => args.format.json,
             Command::Sets(args) => args.format.json,
         }
     }
@@ -54,6 +57,7 @@ pub fn run(args: &TelemetryArgs) -> Result<Exit, CliError> {
         Command::Watch(args) => live::run(args),
         Command::Plot(args) => plot::run(args),
         Command::History(args) => history::run(args),
+        Command::Baseline(args) => baseline::run(args),
         Command::Sets(args) => sets::run(args),
     }
 }

@@ -8,6 +8,7 @@
 //! Neither the manager nor the sampler waits for that thread. If it falls behind by [`BACKLOG_MAX`] slots, slots are
 //! dropped and counted.
 
+mod baseline;
 mod counters;
 mod gather;
 pub(crate) mod history;

@@ -235,7 +235,7 @@ async fn fault(State(answers): Shared, headers: HeaderMap, body: RequestBody) ->
 }
 
 /// Reads the whole body of a request, within limits of size and time.
-async fn read(headers: &HeaderMap, body: RequestBody, limit: usize) -> Result<Bytes, Error> {
+pub(crate) async fn read(headers: &HeaderMap, body: RequestBody, limit: usize) -> Result<Bytes, Error> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let too_large = || ErrorKind::TooLarge.error(format!("the body has more than {limit} bytes"));
     if let Some(encoding) = text(header::CONTENT_ENCODING).filter(|encoding| *encoding != "identity") {
