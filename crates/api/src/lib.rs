@@ -71,7 +71,7 @@ pub use telemetry::{
     Congestion, CongestionQuery, CongestionTree, CrossingPair, PictureQuery, Shade, WaitingPort,
 };
 pub use telemetry::{
-    CounterQuery, HistoryState, MetricSetEntry, MetricSets, MetricsQuery, MissingReason, SeriesQuery, SetForm,
+    Baseline, BaselineRequest, CounterQuery, HistoryState, MetricSetEntry, MetricSets, MetricsQuery, MissingReason, SeriesQuery, SetForm,
     SetQuery, SilentNode, SliceQuery, StoredEvent, StoredEventQuery, StoredEvents, Telemetry, TelemetryClass,
     TelemetryCounter, TelemetryGap, TelemetryHistory, TelemetryPoint, TelemetryPort, TelemetryPorts, TelemetryRequests,
     TelemetrySeries, TelemetrySlice, TelemetrySlicePort, TelemetrySlot, TelemetryState, TimeRange, Topology,

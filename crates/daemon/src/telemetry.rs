@@ -14,6 +14,7 @@ mod alarms;
 mod cables;
 mod choices;
 mod congestion;
+mod baseline;
 mod counters;
 mod gather;
 mod hardware;
