@@ -76,7 +76,7 @@ pub struct HowArgs {
 /// [`Effort`] on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum EffortArg {
-    /// For a fabric that is waiting
+    /// Short: for a fabric that needs its routes now
     Fast,
     /// About ten times as long
     Best,

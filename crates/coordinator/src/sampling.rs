@@ -16,7 +16,8 @@ use crate::io::{In, Out, Sampled};
 enum Reading {
     /// Nothing: this manager is not master.
     Nothing,
-    /// Nothing yet: this manager is master, and its inventory is not made.
+    /// Nothing yet: this manager is master, but the inventory of its plan does not exist yet. Holds the plan in force,
+    /// if there is one.
     Soon(Option<Arc<Plan>>),
     /// The ports of this plan.
     Ports(Arc<Plan>),

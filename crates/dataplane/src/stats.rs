@@ -23,15 +23,15 @@ pub(crate) enum Drop {
 /// Packets that were dropped, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drops {
-    /// The switch has no forwarding entry for the destination.
+    /// Packets for which the switch had no forwarding entry.
     pub no_entry: u64,
-    /// The forwarding entry leads to the switch's own port 0.
+    /// Packets with a forwarding entry that leads to the switch's own port 0.
     pub to_switch: u64,
-    /// The link of the output is down.
+    /// Packets with an output port on which the link was down.
     pub link_down: u64,
     /// Packets that were on a link when it broke.
     pub in_flight: u64,
-    /// The lane map drops the packet, or names a lane that is not in use.
+    /// Packets that the lane map drops, or for which it names a lane that is not in use.
     pub lane: u64,
     /// Packets that were first in their queue for longer than the head-of-queue lifetime.
     pub head_of_queue: u64,

@@ -22,7 +22,7 @@ impl Hour {
         self.0.saturating_mul(HOUR_US)
     }
 
-    /// Returns when the next one begins.
+    /// Returns when the hour ends, in microseconds since the Unix epoch.
     pub const fn end_us(self) -> u64 {
         self.begin_us().saturating_add(HOUR_US)
     }

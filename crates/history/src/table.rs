@@ -18,11 +18,12 @@ const IDLE_US: u64 = 10 * 60_000_000;
 /// What becomes of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// It is stored with the next flush.
+    /// The row is stored with the next flush.
     Yes,
-    /// The port has a row in this step of the history already.
+    /// The row is dropped: its port already has a row in this step of the history.
     SameStep,
-    /// It is not later than what is stored.
+    /// The row is dropped: it is earlier than the last row of its port, or belongs to an hour before the one in
+    /// progress.
     Late,
 }
 

@@ -40,7 +40,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Begins the first lane with dependencies that close no cycle.
+    /// Opens the first lane with these dependencies, which must close no cycle. Does nothing if there are none.
     pub fn with_first(mut self, dependencies: &[(u32, u32)]) -> Self {
         if !dependencies.is_empty() {
             self.open(dependencies);

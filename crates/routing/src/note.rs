@@ -80,7 +80,7 @@ pub enum Note {
         /// Entries of switches that exist, for LIDs in use, that the tables read do not have.
         entries: usize,
     },
-    /// SLV-ROUTE-0111: the roots that an engine uses in one part of the fabric.
+    /// SLV-ROUTE-0111: an engine reports the roots that it uses in one connected part of the fabric.
     Roots {
         /// How the roots were chosen.
         source: RootSource,

@@ -36,8 +36,8 @@ pub enum Event {
         /// The LID of the sender.
         from: Lid,
     },
-    /// SLV-TELEMETRY-0004: data counters grew by more than the link can carry. The answer was dropped; a second one
-    /// that continues it is taken as a reset.
+    /// SLV-TELEMETRY-0004: data counters grew by more than the link can carry. The answer was dropped. If the next
+    /// answer continues from its values, the counters are taken to have been reset.
     Implausible {
         /// The port and group that were asked.
         key: SampleKey,

@@ -51,9 +51,9 @@ kinds! {
     LaneDrop, "SLV-JUDGE-0005", "lane-drop";
     /// SLV-JUDGE-0006: traffic sent by hosts can deadlock: its channel dependencies form a cycle.
     HostCycle, "SLV-JUDGE-0006", "host-cycle";
-    /// SLV-JUDGE-0007: traffic of agents in switches to hosts can deadlock, together with traffic of hosts.
+    /// SLV-JUDGE-0007: traffic of agents in switches to hosts can deadlock, alone or together with traffic of hosts.
     AgentCycle, "SLV-JUDGE-0007", "agent-cycle";
-    /// SLV-JUDGE-0008: traffic from switch to switch can deadlock, together with all other traffic.
+    /// SLV-JUDGE-0008: traffic from switch to switch can deadlock, alone or together with traffic of hosts and agents.
     SwitchCycle, "SLV-JUDGE-0008", "switch-cycle";
     /// SLV-JUDGE-0009: LinearFDBTop hides LIDs that are in use.
     LinearTopLow, "SLV-JUDGE-0009", "linear-top-low";

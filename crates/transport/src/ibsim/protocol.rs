@@ -38,7 +38,7 @@ pub enum ProtocolError {
         /// Actual length in bytes.
         have: usize,
     },
-    /// SLV-PORT-0102: a control message lacks the magic number.
+    /// SLV-PORT-0102: a control message of ibsim does not begin with the magic number of its protocol.
     #[error("SLV-PORT-0102: control message starts with {found:#010x}, want {MAGIC:#010x}")]
     Magic {
         /// The value found instead.

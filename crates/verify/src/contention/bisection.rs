@@ -10,7 +10,8 @@ const BATCH: usize = 16;
 /// Standard deviations on either side of a mean that hold 95 % of a normal distribution.
 const Z_95: f64 = 1.96;
 
-/// Draws pairings and measures the mean share of their flows.
+/// Draws random pairings of hosts. Returns the mean share of a link's bandwidth that a flow of a pairing gets, with its
+/// 95 % interval.
 pub fn measure(routes: &Routes, options: &ContentionOptions) -> Bisection {
     let pairings = options.pairings as usize;
     let seed = options.seed.child("pairings");

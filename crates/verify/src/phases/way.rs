@@ -52,9 +52,9 @@ pub fn lifetimes(trial: &Trial<'_>, waits: &[bool], upto: Traffic) -> Vec<u32> {
     needed
 }
 
-/// Returns the number of packet lifetimes to wait until every packet to a LID with recently changed entries makes only
-/// dependencies that the entries in force make too, wherever the packet is now. For each LID of a switch all switches
-/// are visited once; LIDs of hosts cost almost nothing.
+/// Returns how many packet lifetimes to wait after the entries of the LIDs in `changed` were written. After this time,
+/// wherever a packet to one of these LIDs was before, it causes only channel dependencies that the entries in force
+/// cause too. The cost is one visit of all switches for each LID of a switch, and almost nothing for a LID of a host.
 #[must_use]
 pub fn lifetimes_after(
     fabric: &Fabric,

@@ -226,9 +226,10 @@ const BEST_STEPS: usize = 12_000_000;
 /// If a variant has at least this number of steps, it does not search for turns beyond its base. In a large fabric
 /// searches take most of the time, and turns that they add early block later ones.
 const LARGE_STEPS: usize = 20_000_000;
-/// How far back in the order a turn may lead at first, in percent of the length of the order, for orders by
-/// `Layout::Line`. [`RINGS`] has the values for `Layout::Rings`. The best value comes first (measured).
+/// Values of [`Variant::window`] to try with orders by `Layout::Line`: how far back in the order of channels a turn may
+/// lead at first, in percent of the order. The first value was the best when measured.
 const LINE: [u32; 2] = [0, 10];
+/// Values of [`Variant::window`] to try with orders by `Layout::Rings`, best first.
 const RINGS: [u32; 3] = [60, 50, 70];
 /// Largest number of variants: more are not worth their time, even in a small fabric.
 const VARIANTS_MAX: usize = 48;

@@ -197,10 +197,9 @@ impl Repair<'_> {
         false
     }
 
-    /// Tries to send packets of `s` to a neighbour above. That neighbour's present route must turn from down to up only
-    /// where the turns close no cycle. Routes with turns that are already in force come first, because they take no
-    /// room from later detours. Otherwise the neighbour in the last piece (connected part of the tree above this level)
-    /// comes first, so that such detours start from few pieces.
+    /// Tries to send packets of `s` up, to a neighbour with a route that arrives. This route may turn from down to up,
+    /// as long as none of its turns closes a cycle. Neighbours with only turns that are already in force come first:
+    /// they add no turn that could block a later detour. Otherwise the order is that of [`Self::above_from_beside`].
     fn detour_above(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         let above = self.above_from_beside(s, to);
         let ways = above.into_iter().filter_map(|(peer, egress)| {
