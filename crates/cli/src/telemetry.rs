@@ -1,9 +1,9 @@
 //! `selvedge telemetry`: counters of all ports, from the running manager that samples them.
 
 mod alarms;
+mod baseline;
 mod cables;
 mod congestion;
-mod baseline;
 mod history;
 mod live;
 mod plot;

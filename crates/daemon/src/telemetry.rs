@@ -11,10 +11,10 @@
 //! dropped and counted.
 
 mod alarms;
+mod baseline;
 mod cables;
 mod choices;
 mod congestion;
-mod baseline;
 mod counters;
 mod gather;
 mod hardware;

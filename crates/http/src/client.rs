@@ -8,8 +8,9 @@ use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use selvedge_api::{
-    AlarmRequest, Alarms, Baseline, BaselineRequest, Body, Check, CheckRequest, Document, Error, FaultReport, FaultRequest, ForgetRequest,
-    Forgotten, OutOfServiceChange, OutOfServiceRequest, PolicyChange, Rebalance, RebalanceRequest, WouldSend,
+    AlarmRequest, Alarms, Baseline, BaselineRequest, Body, Check, CheckRequest, Document, Error, FaultReport,
+    FaultRequest, ForgetRequest, Forgotten, OutOfServiceChange, OutOfServiceRequest, PolicyChange, Rebalance,
+    RebalanceRequest, WouldSend,
 };
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;

@@ -13,8 +13,8 @@ use axum::routing::{MethodRouter, get, post};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use selvedge_api::{
-    AlarmQuery, AlarmRequest, BaselineRequest, Body, CableQuery, CongestionQuery, CounterQuery, Error, ErrorKind, MetricsQuery,
-    PictureQuery, SeriesQuery, SetForm, SetQuery, SliceQuery, StoredEventQuery, TopologyQuery,
+    AlarmQuery, AlarmRequest, BaselineRequest, Body, CableQuery, CongestionQuery, CounterQuery, Error, ErrorKind,
+    MetricsQuery, PictureQuery, SeriesQuery, SetForm, SetQuery, SliceQuery, StoredEventQuery, TopologyQuery,
 };
 use selvedge_daemon::{Metrics, Service};
 

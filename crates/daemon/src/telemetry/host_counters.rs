@@ -52,6 +52,7 @@ pub(super) fn of_port(folder: &Path, node: Guid, port: u8) -> Vec<TelemetryCount
         unit: "events".to_owned(),
         total: counter.value,
         per_s: None,
+        since_baseline: None,
     });
     shown.collect()
 }

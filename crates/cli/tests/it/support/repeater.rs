@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 /// Listens at `at` and passes requests without a body on to the manager at `to`. Every request that was answered before
-/// is answered with the same bytes. So tables of a manager whose figures move can be compared with each other.
+/// is answered with the same bytes. So tables of a manager with figures that move can be compared.
 pub fn repeat_answers(at: &Path, to: &Path) {
     let listener = UnixListener::bind(at).unwrap();
     let to = to.to_owned();
