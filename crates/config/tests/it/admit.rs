@@ -54,6 +54,7 @@ fn other(key: &Key) -> String {
         "\"one\"",
         "\"127.0.0.1:9315\"",
         "\"another\"",
+        "\"http://p:9090/w\"",
         "2048",
     ];
     let defaults = Settings::default();
