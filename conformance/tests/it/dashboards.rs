@@ -114,6 +114,27 @@ const FAULTS: [&str; 9] = [
     "cut S-L1-2[3]",
 ];
 
+/// Returns an expression for the series alone that were scraped, as at a site that does not write.
+fn scraped(expression: &str) -> String {
+    let mut with_job = String::new();
+    let mut rest = expression;
+    while let Some(at) = rest.find("infiniband_") {
+        let name_len = rest[at..]
+            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+            .unwrap_or(rest.len() - at);
+        with_job.push_str(&rest[..at + name_len]);
+        rest = &rest[at + name_len..];
+        match rest.strip_prefix('{') {
+            Some(labels) => {
+                with_job.push_str("{job=\"selvedge-scraped\",");
+                rest = labels;
+            }
+            None => with_job.push_str("{job=\"selvedge-scraped\"}"),
+        }
+    }
+    with_job + rest
+}
+
 /// Each panel and each rule returns data from the `/metrics` of a running manager, and the same series come by remote
 /// write.
 #[test]
@@ -159,26 +180,6 @@ fn dashboards_find_what_they_ask_for_at_a_manager() {
         })
         .unwrap();
     }
-    let scraped = |expression: &str| {
-        // Only the series that were scraped, as at a site that does not write.
-        let mut with_job = String::new();
-        let mut rest = expression;
-        while let Some(at) = rest.find("infiniband_") {
-            let name_len = rest[at..]
-                .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-                .unwrap_or(rest.len() - at);
-            with_job.push_str(&rest[..at + name_len]);
-            rest = &rest[at + name_len..];
-            match rest.strip_prefix('{') {
-                Some(labels) => {
-                    with_job.push_str("{job=\"selvedge-scraped\",");
-                    rest = labels;
-                }
-                None => with_job.push_str("{job=\"selvedge-scraped\"}"),
-            }
-        }
-        with_job + rest
-    };
     for (place, expression) in &all {
         let asked = scraped(expression);
         until(&format!("{place}: {asked}"), LIMIT, log, || {

@@ -123,7 +123,7 @@ pub const PAGES_OF_TELEMETRY: &[(&str, Page)] = &[
             &[
                 ("The alarms:", "selvedge telemetry alarms"),
                 (
-                    "Warnings and critical alarms that nobody has acknowledged:",
+                    "Warnings and critical alarms that are not acknowledged:",
                     "selvedge telemetry alarms --level warning --open",
                 ),
             ],

@@ -38,7 +38,7 @@ pub struct AlarmsArgs {
     /// The lowest level
     #[arg(long, value_name = "LEVEL", value_enum)]
     level: Option<Level>,
-    /// Only alarms that nobody has acknowledged
+    /// Only alarms that are not acknowledged
     #[arg(long)]
     open: bool,
     #[command(flatten)]

@@ -109,6 +109,25 @@ fn figures_and_sets_are_on_the_socket() {
     end(running);
 }
 
+/// Other pages than the usual one.
+fn parts_are_asked_for(at: SocketAddr, plain: &str) {
+    // What is not there unless it is asked for.
+    assert!(!plain.contains("infiniband_symbolerrorcounter_total"));
+    let guilbaults = body(at, "/metrics?collect=guilbaults");
+    assert!(guilbaults.contains("infiniband_symbolerrorcounter_total{component="));
+    assert!(!guilbaults.contains("infiniband_switch_port"), "{guilbaults}");
+    let lines = body(at, "/metrics?format=influx&metrics=port_xmit_data");
+    let line = lines.lines().next().unwrap();
+    assert!(
+        line.starts_with("infiniband_port,guid=0x") && line.contains(" port_xmit_data="),
+        "{line}"
+    );
+    assert!(!lines.contains("symbol_error"), "{lines}");
+    let chosen = body(at, "/metrics?collect=data,errors&metrics=symbol_error");
+    assert!(chosen.contains("infiniband_hca_port_symbol_error_total{"));
+    assert!(!chosen.contains("transmit_data_bytes_total"), "{chosen}");
+}
+
 #[test]
 fn prometheus_finds_metrics_by_tcp_and_nothing_else() {
     let running = sampling();
@@ -137,21 +156,7 @@ fn prometheus_finds_metrics_by_tcp_and_nothing_else() {
     ] {
         assert!(plain.contains(name), "{name}\n{plain}");
     }
-    // What is not there unless it is asked for.
-    assert!(!plain.contains("infiniband_symbolerrorcounter_total"));
-    let guilbaults = body(at, "/metrics?collect=guilbaults");
-    assert!(guilbaults.contains("infiniband_symbolerrorcounter_total{component="));
-    assert!(!guilbaults.contains("infiniband_switch_port"), "{guilbaults}");
-    let lines = body(at, "/metrics?format=influx&metrics=port_xmit_data");
-    let line = lines.lines().next().unwrap();
-    assert!(
-        line.starts_with("infiniband_port,guid=0x") && line.contains(" port_xmit_data="),
-        "{line}"
-    );
-    assert!(!lines.contains("symbol_error"), "{lines}");
-    let chosen = body(at, "/metrics?collect=data,errors&metrics=symbol_error");
-    assert!(chosen.contains("infiniband_hca_port_symbol_error_total{"));
-    assert!(!chosen.contains("transmit_data_bytes_total"), "{chosen}");
+    parts_are_asked_for(at, &plain);
     // The formats that a client asks for.
     let (head, _) = ask(at, "/metrics", "");
     assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");

@@ -134,8 +134,8 @@ const FAMILIES: [Family; 15] = [
     ),
 ];
 
-/// Writes the counters of all groups that have a value. Of VLs and SLs but the first, only those that have counted: most
-/// ports use one of 16, and counters never go back to 0.
+/// Writes the counters of all groups that have a value. Of VLs and SLs but the first, only those that have counted:
+/// most ports use one of 16, and counters never go back to 0.
 pub fn write(
     out: &mut impl Write,
     format: TextFormat,
