@@ -114,7 +114,7 @@ const FAULTS: [&str; 9] = [
     "cut S-L1-2[3]",
 ];
 
-/// Returns the expression for only the series that were scraped, as at a site that does not write.
+/// Returns an expression for the series alone that were scraped, as at a site that does not write.
 fn scraped(expression: &str) -> String {
     let mut with_job = String::new();
     let mut rest = expression;

@@ -127,7 +127,7 @@ pub fn ack(args: &AckArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-/// Returns the user that the list names: the one that called sudo, if one did.
+/// Returns the operator's name for the list: that of the user that called sudo, if one did.
 fn operator() -> String {
     let names = ["SUDO_USER", "USER", "LOGNAME"].into_iter();
     let name = names

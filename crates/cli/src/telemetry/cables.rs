@@ -64,7 +64,7 @@ pub fn run(args: &CablesArgs) -> Result<Exit, CliError> {
     let mut out = Out::new(args.format);
     match args.format {
         Format { json: true, .. } => out.document(cables)?,
-        Format { csv: true, .. } => out.grid(&table(&cables.cables))?,
+        Format { csv: true, .. } => out.grid(&table(&cables.cables, true))?,
         _ => {
             out.line(format!(
                 "{} of {} had errors or lost their link within the last hour",
@@ -72,7 +72,7 @@ pub fn run(args: &CablesArgs) -> Result<Exit, CliError> {
                 count(cables.cables_total, "cable")
             ))?;
             if !cables.cables.is_empty() {
-                out.grid(&table(&cables.cables))?;
+                out.grid(&table(&cables.cables, false))?;
             }
         }
     }
@@ -80,8 +80,9 @@ pub fn run(args: &CablesArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-fn table(cables: &[Cable]) -> Grid {
-    let mut grid = Grid::new(&[
+/// Returns cables as a table. For programs, it says over which time their ends were read.
+fn table(cables: &[Cable], is_plain: bool) -> Grid {
+    let mut keys = vec![
         "node",
         "port",
         "peer",
@@ -94,14 +95,17 @@ fn table(cables: &[Cable]) -> Grid {
         "ber",
         "ber_low",
         "ber_high",
-        "over_s",
-    ]);
+    ];
+    if is_plain {
+        keys.push("over_s");
+    }
+    let mut grid = Grid::new(&keys);
     for cable in cables {
         let ber = |of: fn(&selvedge_api::BitErrorRate) -> f64| match &cable.ber {
             Some(ber) => format!("{:.1e}", of(ber)).into(),
             None => Cell::None,
         };
-        grid.row([
+        let mut row = vec![
             (&cable.a.node_name).into(),
             Cell::id(cable.a.port),
             (&cable.b.node_name).into(),
@@ -114,10 +118,13 @@ fn table(cables: &[Cable]) -> Grid {
             ber(|ber| ber.estimate),
             ber(|ber| ber.low),
             ber(|ber| ber.high),
-            cable.over_s.into(),
-        ]);
+        ];
+        if is_plain {
+            row.push(cable.over_s.into());
+        }
+        grid.row_of(row);
     }
-    grid.lose_first(&["over_s", "rate", "ber_low", "ber_high", "rcv_errors"])
+    grid.lose_first(&["rate", "ber_low", "ber_high", "rcv_errors"])
 }
 
 #[cfg(test)]
@@ -154,7 +161,7 @@ mod tests {
             rate: None,
             ..cable.clone()
         };
-        let csv = table(&[cable, bare]).csv();
+        let csv = table(&[cable, bare], true).csv();
         let rows: Vec<&str> = csv.lines().collect();
         let want = [
             "leaf 1,7,spine 2,9,4xHDR,2,3,40,5,2.0e-11,9.6e-12,3.7e-11,1800",

@@ -8,6 +8,9 @@ use crate::ask::SocketArgs;
 use crate::exit::{CliError, Exit};
 use crate::out::{Cell, Format, Grid, Out};
 
+/// Orders that are no counters.
+const SHORT: [&str; 5] = ["load", "xmit", "rcv", "wait", "errors"];
+
 /// Show the ports with the highest load, the longest waits or the most errors
 #[derive(Args, Clone, Debug)]
 pub struct TopArgs {
@@ -29,7 +32,7 @@ impl TopArgs {
         CounterQuery {
             by: Some(self.by.clone()),
             limit: Some(self.top),
-            counters: !matches!(self.by.as_str(), "load" | "xmit" | "rcv" | "wait" | "errors"),
+            counters: !SHORT.contains(&self.by.as_str()),
             ..CounterQuery::default()
         }
     }
@@ -52,8 +55,7 @@ pub fn run(args: &TopArgs) -> Result<Exit, CliError> {
 
 /// Returns ports as a table. If `by` is the name of a counter, it has a column for it.
 pub(super) fn table(ports: &[TelemetryPort], by: Option<&String>, is_plain: bool) -> Grid {
-    let has_counter = ports.iter().any(|port| !port.counters.is_empty());
-    let by = by.filter(|_| has_counter);
+    let by = by.filter(|by| !SHORT.contains(&by.as_str()));
     let mut keys = vec!["node", "port", "peer", "peer_port", "rate", "load_percent"];
     keys.extend([
         "xmit_bytes_per_s",

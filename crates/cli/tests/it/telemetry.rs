@@ -75,7 +75,7 @@ fn errors_become_an_alarm_that_an_operator_acknowledges() {
     lab.run(&["telemetry", "alarms"]).exits(0).says("no alarms");
     let cables = lab.run(&["telemetry", "cables"]).exits(0);
     assert_eq!(cables.out.lines().count(), 1, "{}", cables.out);
-    lab.run(&["fault", "errors H-1 symbol 5000"]).exits(0);
+    lab.run(&["fault", "errors H-1 rcv 5000"]).exits(0);
     let alarms = listed(&lab, "alarms", "alarms");
     assert_eq!(
         (&alarms["warning"], &alarms["alarms"][0]["port"]["node_name"]),
@@ -83,11 +83,11 @@ fn errors_become_an_alarm_that_an_operator_acknowledges() {
     );
     lab.run(&["telemetry", "alarms", "H-1", "--level", "warning", "--open"])
         .exits(0)
-        .says("SymbolErrorCounter grew by 5000");
-    lab.run(&["health"]).exits(1).says("SymbolErrorCounter");
+        .says("PortRcvErrors grew by 5000");
+    lab.run(&["health"]).exits(1).says("PortRcvErrors");
     let top = lab.run(&["telemetry", "top", "errors", "--csv"]).exits(0);
     assert_eq!(top.out.lines().count(), 2, "{}", top.out);
-    lab.run(&["telemetry", "cables", "symbol-errors", "--csv"])
+    lab.run(&["telemetry", "cables", "worst", "--csv"])
         .exits(0)
         .says("H-1")
         .says(",5000,");

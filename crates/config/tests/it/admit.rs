@@ -53,6 +53,7 @@ fn other(key: &Key) -> String {
         "[\"PortFlowCtlCounters\"]",
         "\"one\"",
         "\"127.0.0.1:9315\"",
+        "\"http://p:9090/w\"",
         "\"another\"",
         "\"http://p:9090/w\"",
         "2048",

@@ -45,7 +45,7 @@ pub(super) struct State {
 /// The result of a trace.
 #[derive(Debug, Default)]
 pub(super) struct Traced {
-    /// Number of the slot with the loads that were traced, counted by this thread.
+    /// Number of the slot with the loads that were traced, counted by the thread that takes slots.
     number: u64,
     /// When it began; `None`: nothing has been traced.
     pub(super) at: Option<Time>,
@@ -94,7 +94,7 @@ pub(super) struct Interpreter {
     /// The fabric that the ticks are of.
     fabric: Option<Arc<Fabric>>,
     ticks: BTreeMap<Guid, WaitTick>,
-    /// Number of slots so far with loads that were looked at.
+    /// Slots so far with loads that were looked at.
     number: u64,
     tracer: Option<Sender<ToTrace>>,
     thread: Option<JoinHandle<()>>,
