@@ -99,7 +99,8 @@ struct Options {
     /// Routing: seeds of fabrics that chance makes.
     #[arg(long, global = true, value_name = "FIRST-LAST", default_value = "21-30", value_parser = seeds)]
     seeds: RangeInclusive<u64>,
-    /// Routing and stored telemetry: only what has this in its name, as selvedge, nue or "ten minutes"; may be repeated.
+    /// Routing and stored telemetry: only what has this in its name, as selvedge, nue or "ten minutes"; may be
+    /// repeated.
     #[arg(long, global = true, value_name = "TEXT")]
     only: Vec<String>,
     /// Bring-up, fail-over and administration: OpenSM's routing engines (default: minhop, updn, ftree; fail-over: and

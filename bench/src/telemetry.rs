@@ -1,5 +1,5 @@
-//! Full reads of all counters on ibsim: the manager's sampler, a bare poller that sends as many requests and does nothing
-//! else, and the tools that users have. All use the same simulator, in the same run, one after the other.
+//! Full reads of all counters on ibsim: the manager's sampler, a bare poller that sends as many requests and does
+//! nothing else, and the tools that users have. All use the same simulator, in the same run, one after the other.
 
 mod agents;
 mod manager;

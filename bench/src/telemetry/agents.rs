@@ -77,7 +77,7 @@ impl Agents {
         self.ports.len()
     }
 
-    /// Sum of a counter over all ports: what nobody may lose.
+    /// Sum of a counter over all ports: none of it may be lost.
     pub fn sum(&self, counter: usize) -> u128 {
         self.ports.iter().map(|port| u128::from(port.counters()[counter])).sum()
     }

@@ -13,8 +13,8 @@ use super::{Ends, LIMIT, Scrape, WINDOW, silent};
 use crate::case::Case;
 use crate::error::BenchError;
 
-/// Interval of slots of a large fabric and of a small one: long enough for a full read, the bare poller after it, and an
-/// answer about it.
+/// Interval of slots of a large fabric and of a small one: long enough for a full read, the bare poller after it, and
+/// an answer about it.
 const INTERVALS_MS: [u64; 2] = [10_000, 2_000];
 /// Nodes of a small fabric, at most.
 const SMALL: usize = 1_000;

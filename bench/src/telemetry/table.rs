@@ -154,8 +154,8 @@ fn stored(text: &mut String, runs: &[Run]) {
         let [window, hours, process] = run.most_bytes.map(|bytes| bytes as f64 / 1e6);
         let _ = writeln!(
             text,
-            "| `{}` | {} | {} | {} | {:.0} % | {} | {:.2} | {sampled:.0}; {taken:.1}; {kept:.1} | {:.1} | {:.1} million \
-             | {window:.0}; {hours:.0}; {process:.0} |",
+            "| `{}` | {} | {} | {} | {:.0} % | {} | {:.2} | {sampled:.0}; {taken:.1}; {kept:.1} | {:.1} | {:.1} \
+             million | {window:.0}; {hours:.0}; {process:.0} |",
             run.spec,
             run.plan.name,
             run.ports,

@@ -67,8 +67,8 @@ fn hands_over(mad: &Mad) -> bool {
     is_control && SmControl::from_modifier(mad.modifier()) == Some(SmControl::Handover)
 }
 
-/// Returns the M_Keys that ports in reach of a manager hold, of those nodes that its last sweep found. It sees only one of
-/// several nodes that show one GUID, or none.
+/// Returns the M_Keys that ports in reach of a manager hold, of those nodes that its last sweep found. It sees only one
+/// of several nodes that show one GUID, or none.
 fn held_and_seen(scene: &Scene<'_>, id: ManagerId) -> BTreeSet<u64> {
     let found = scene.life(id).and_then(|life| life.sm.view().seen);
     let chassis = scene.chassis();
