@@ -8,7 +8,7 @@ use crate::bringup::FabricResult;
 use crate::error::BenchError;
 use crate::machine::{Machine, first_line_of};
 use crate::stats::Spread;
-use crate::{administration, chart, emulator, failover, model, packets, routing};
+use crate::{administration, chart, emulator, failover, model, packets, routing, telemetry};
 
 /// Target: largest ratio of the MADs sent to the least number of MADs.
 pub const MADS_TARGET: f64 = 1.10;
@@ -39,6 +39,10 @@ pub struct Results {
     pub administration: Vec<administration::Row>,
     /// The administrator in process.
     pub loads: administration::Loads,
+    /// Full reads of counters, by fabric and ends.
+    pub telemetry: Vec<telemetry::Figures>,
+    /// Stored telemetry.
+    pub store_runs: Vec<telemetry::store::Run>,
 }
 
 impl Results {
@@ -48,6 +52,8 @@ impl Results {
         self.fabrics
             .iter()
             .any(|result| result.mads_over_minimum() > MADS_TARGET)
+            || self.telemetry.iter().any(telemetry::Figures::misses_a_count)
+            || self.store_runs.iter().any(telemetry::store::Run::misses_a_count)
     }
 
     /// Tables for people, in Markdown.
@@ -80,6 +86,7 @@ impl Results {
             text += &model.summary();
         }
         text += &administration::summary(&self.administration, &self.loads);
+        text += &telemetry::summary(&self.telemetry, &self.store_runs);
         text
     }
 
@@ -201,6 +208,9 @@ impl Results {
         }
         if let Some(model) = &self.model {
             model.store(folder)?;
+        }
+        if !self.telemetry.is_empty() {
+            write("telemetry.csv", telemetry::csv(&self.telemetry))?;
         }
         if !self.administration.is_empty() || !self.loads.questions.is_empty() {
             write("administration.csv", administration::csv(&self.administration))?;

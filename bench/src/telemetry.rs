@@ -1,232 +1,224 @@
-//! Measures full reads of all counters on ibsim: by the manager's sampler, and by a bare poller that sends the same
-//! requests and does nothing else. Each is one process; both use the same transport, in the same run.
+//! Full reads of all counters on ibsim: the manager's sampler, a bare poller that sends as many requests and does
+//! nothing else, and the tools that users have. All use the same simulator, in the same run, one after the other.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+mod agents;
+mod manager;
+mod poller;
+pub mod store;
+mod table;
+
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use selvedge_conformance::{HeavyLock, PeerLab, until};
+use indicatif::ProgressBar;
+use selvedge_conformance::{HeavyLock, PeerLab};
 use selvedge_transport::ibsim::IbsimPort;
-use selvedge_types::{Lid, Sl, TransactionId};
-use selvedge_wire::{Address, Arrival, AttributeId, Class, Datagram, Mad, MadPort, Method, PortCountersExtended};
-use serde_json::Value;
 
 use crate::case::Case;
 use crate::error::BenchError;
-use crate::stats::Spread;
 
-/// Window of both readers.
+use manager::{Manager, Read};
+pub use table::{csv, summary};
+
+/// 5,832 hosts and 810 switches of 36 ports, all of them cabled: 34,992 ends of links.
+pub const FABRICS: [&str; 1] = ["pgft:m=18x18x18,w=1x18x9,p=1x1x2"];
+/// Requests in flight, of the manager and of the bare poller.
 const WINDOW: usize = 64;
-/// Interval of slots: long enough for a full read and an answer about it.
-const INTERVAL_MS: u64 = 4_000;
-/// Time after which a request is sent again.
-const TIMEOUT: Duration = Duration::from_millis(200);
-/// Longest wait for anything.
-const LIMIT: Duration = Duration::from_secs(300);
+/// Longest time that is waited for anything.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Most requests of a full read, and with one end of each link: counts for 34,992 ends of links.
+pub const REQUESTS_MAX: (u64, u64) = (70_000, 36_000);
+/// Ends of links that these are for.
+const ENDS: u64 = 34_992;
+
+/// Which ends of a link are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// Both.
+    Both,
+    /// One, while both are healthy.
+    One,
+}
+
+/// A slot of the manager and, right after it, a run of the bare poller.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair {
+    /// The slot.
+    pub ours: Read,
+    /// Milliseconds of the bare poller for as many requests.
+    pub bare_ms: f64,
+}
+
+/// A scrape of `/metrics`.
+#[derive(Clone, Copy, Debug)]
+pub struct Scrape {
+    /// True if the page was compressed.
+    pub is_gzip: bool,
+    /// From the request to the last byte, in milliseconds.
+    pub ms: f64,
+    /// Bytes of the body.
+    pub bytes: usize,
+}
 
 /// The figures of one fabric.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Figures {
-    spec: String,
-    /// Ports that are read.
-    ports: u64,
-    /// Requests of a slot.
-    requests: u64,
-    /// Ports without a sample, in all slots.
-    missing: u64,
-    /// Milliseconds from the first request to the last sample.
-    ours_ms: Spread,
-    /// Milliseconds of the bare poller.
-    bare_ms: Spread,
-    /// Milliseconds of common diagnostic tools, by name.
-    tools_ms: Vec<(&'static str, f64)>,
+    /// The fabric, as given.
+    pub spec: String,
+    /// Which ends were read.
+    pub ends: Ends,
+    /// Ends of links.
+    pub links: u64,
+    /// The first slot of the manager: every port, and every group.
+    pub first: Read,
+    /// Later slots.
+    pub pairs: Vec<Pair>,
+    /// Processor time of the manager for a slot, in microseconds.
+    pub cpu_us: f64,
+    /// Resident memory of the manager, in bytes.
+    pub rss_bytes: f64,
+    /// Scrapes; none where one end is read.
+    pub scrapes: Vec<Scrape>,
+    /// Milliseconds of the tools that users have, by name; none where one end is read.
+    pub tools: Vec<(&'static str, f64)>,
 }
 
-impl fmt::Display for Figures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            spec,
-            ports,
-            requests,
-            missing,
-            ours_ms,
-            bare_ms,
-            tools_ms,
-        } = self;
-        writeln!(
-            f,
-            "{spec}: {ports} ports, {requests} requests a slot, {missing} samples missing"
-        )?;
-        writeln!(f, "  manager, window {WINDOW}, ms: {ours_ms:.0}")?;
-        writeln!(f, "  bare poller, window {WINDOW}, ms: {bare_ms:.0}")?;
-        writeln!(f, "  manager / bare poller: {:.2}", ours_ms.median / bare_ms.median)?;
-        for (tool, ms) in tools_ms {
-            writeln!(
-                f,
-                "  {tool}, ms: {ms:.0}, that is {:.1} times the manager's",
-                ms / ours_ms.median
-            )?;
+impl Figures {
+    /// True if ports lack a sample, or if there were more requests than allowed.
+    #[must_use]
+    pub fn misses_a_count(&self) -> bool {
+        let mut reads = self.pairs.iter().map(|pair| &pair.ours).chain([&self.first]);
+        let is_too_much = self.links == ENDS && self.requests() > self.requests_max();
+        is_too_much || reads.any(|read| read.missing > 0 || read.ports != self.links)
+    }
+
+    /// Requests of the slot with the most, apart from the first one, which also asks each agent what it can.
+    fn requests(&self) -> u64 {
+        self.pairs.iter().map(|pair| pair.ours.requests).max().unwrap_or(0)
+    }
+
+    /// Most requests of a slot that are allowed.
+    const fn requests_max(&self) -> u64 {
+        match self.ends {
+            Ends::Both => REQUESTS_MAX.0,
+            Ends::One => REQUESTS_MAX.1,
         }
-        Ok(())
     }
 }
 
-/// Measures a fabric: `repeats` slots of the manager, and as many runs of the bare poller.
-pub fn measure(case: &Case, program: &Path, repeats: usize) -> Result<Figures, BenchError> {
+/// Measures a fabric: so many slots, each followed by a run of the bare poller.
+pub fn measure(case: &Case, program: &Path, repeats: usize, bar: &ProgressBar) -> Result<Vec<Figures>, BenchError> {
     let lab = PeerLab::new()?;
-    let _simulator = lab.ibsim_sized(&case.net, case.size)?;
+    let mut simulator = lab.ibsim_sized(&case.net, case.size)?;
     let _quiet = HeavyLock::acquire()?;
-    let manager = Manager::start(case, &lab, program)?;
-    let first = manager.slot_after(0)?;
-    let (mut number, mut ours, mut missing) = (first.number, Vec::new(), 0);
-    let (mut requests, mut ports) = (0, 0);
-    for _ in 0..repeats {
-        let slot = manager.slot_after(number)?;
-        (number, requests, ports) = (slot.number, slot.requests, slot.read);
-        missing += slot.missing;
-        ours.push(slot.took_us as f64 / 1e3);
+    bar.set_message(format!("{}: errors at every port", case.spec));
+    simulator.console_all(&errors_at_every_port(case))?;
+    let mut figures = Vec::new();
+    for ends in [Ends::Both, Ends::One] {
+        bar.set_message(format!("{}: manager, {ends:?} ends", case.spec));
+        figures.push(measure_ends(case, &lab, program, ends, repeats, bar)?);
     }
+    Ok(figures)
+}
+
+fn measure_ends(
+    case: &Case,
+    lab: &PeerLab,
+    program: &Path,
+    ends: Ends,
+    repeats: usize,
+    bar: &ProgressBar,
+) -> Result<Figures, BenchError> {
+    let manager = Manager::start(case, lab, program, ends)?;
+    let first = manager.read_after(0)?;
     let targets = manager.targets()?;
-    drop(manager);
     let mut port = IbsimPort::open(lab.base(), case.host_name())?;
-    let mut bare = Vec::new();
+    let (mut pairs, mut last, cpu_before) = (Vec::new(), first.number, manager.cpu()?);
     for _ in 0..repeats {
-        bare.push(poll(&mut port, &targets)?.as_secs_f64() * 1e3);
+        let ours = manager.read_after(last)?;
+        let bare = poller::poll(&mut port, &targets, ours.requests)?;
+        last = ours.number;
+        pairs.push(Pair {
+            ours,
+            bare_ms: bare.as_secs_f64() * 1e3,
+        });
+        bar.inc(1);
     }
     drop(port);
-    let mut tools_ms = Vec::new();
-    for tool in ["ibqueryerrors", "iblinkinfo"] {
-        let begin = Instant::now();
-        lab.spawn(lab.base(), case.host_name(), tool, &[])?.finish(LIMIT)?;
-        tools_ms.push((tool, begin.elapsed().as_secs_f64() * 1e3));
+    let cpu_us = (manager.cpu()? - cpu_before).as_secs_f64() * 1e6 / repeats.max(1) as f64;
+    let rss_bytes = manager.rss_bytes()?;
+    let (mut scrapes, mut tools) = (Vec::new(), Vec::new());
+    if ends == Ends::Both {
+        for _ in 0..repeats {
+            scrapes.push(manager.scrape(false)?);
+            scrapes.push(manager.scrape(true)?);
+        }
+        for _ in 0..repeats {
+            for tool in ["ibqueryerrors", "iblinkinfo"] {
+                bar.set_message(format!("{}: {tool}", case.spec));
+                tools.push((tool, run_tool(case, lab, tool, &[])?));
+            }
+        }
+        bar.set_message(format!("{}: a perfquery of each switch", case.spec));
+        tools.push(("perfquery of each switch", perfqueries(case, lab)?));
     }
-    let nothing = || silent(0, repeats);
     Ok(Figures {
         spec: case.spec.clone(),
-        ports,
-        requests,
-        missing,
-        ours_ms: Spread::of(ours).ok_or_else(nothing)?,
-        bare_ms: Spread::of(bare).ok_or_else(nothing)?,
-        tools_ms,
+        ends,
+        links: case.fabric.nodes().iter().map(cabled).sum(),
+        first,
+        pairs,
+        cpu_us,
+        rss_bytes,
+        scrapes,
+        tools,
     })
 }
 
-/// A running manager that reads data only.
-struct Manager<'a> {
-    lab: &'a PeerLab,
-    socket: String,
-    _process: selvedge_conformance::Running,
-    program: PathBuf,
+/// Returns how many ports of a node have a cable.
+fn cabled(node: &selvedge_fabric::Node) -> u64 {
+    let ports = node.external_ports().filter(|(_, port)| port.peer.is_some());
+    ports.count() as u64
 }
 
-/// A slot that ended.
-struct Slot {
-    number: u64,
-    took_us: u64,
-    requests: u64,
-    read: u64,
-    missing: u64,
+/// Console commands that give every port an error: tools ask for each port only if there is one.
+fn errors_at_every_port(case: &Case) -> Vec<String> {
+    let nodes = case.fabric.nodes().iter();
+    let ports = nodes.flat_map(|node| {
+        node.external_ports()
+            .map(move |(port, _)| (&node.description, port.get()))
+    });
+    let line =
+        |(node, port): (&String, u8)| format!("PerformanceSet \"{node}\"[{port}] PortCounters.SymbolErrorCounter=5");
+    ports.map(line).collect()
 }
 
-impl<'a> Manager<'a> {
-    fn start(case: &Case, lab: &'a PeerLab, program: &Path) -> Result<Self, BenchError> {
-        let [settings, socket] = ["telemetry.toml", "telemetry.sock"].map(|name| lab.folder().join(name));
-        let text = format!(
-            "[telemetry]\ninterval_ms = {INTERVAL_MS}\nerrors_interval_ms = 86400000\ndetail_interval_ms = 0\n\
-             window = {WINDOW}\nretries = 3\n"
-        );
-        std::fs::write(&settings, text).map_err(BenchError::store("writing", settings.display()))?;
-        let (settings, socket) = (settings.display().to_string(), socket.display().to_string());
-        let port = format!("ibsim:{}/{}", lab.base(), case.host_name());
-        let process = lab.start_selvedge(&["run", "--port", &port, "--config", &settings, "--socket", &socket])?;
-        Ok(Self {
-            lab,
-            socket,
-            _process: process,
-            program: program.to_owned(),
-        })
-    }
-
-    fn ask(&self, command: &[&str]) -> Option<Value> {
-        let asked = [&["telemetry"], command, &["--json", "--socket", &self.socket]].concat();
-        let output = std::process::Command::new(&self.program).args(asked).output().ok()?;
-        serde_json::from_slice(&output.stdout).ok()
-    }
-
-    /// Waits for a slot of data with a higher number.
-    fn slot_after(&self, number: u64) -> Result<Slot, BenchError> {
-        let found = until(
-            "a slot of data",
-            LIMIT,
-            || self.lab.base().to_owned(),
-            || {
-                let Some(status) = self.ask(&["status"]) else {
-                    return Ok(None);
-                };
-                let last = &status["classes"][0]["last"];
-                let count = |key: &str| last[key].as_u64();
-                let slot = || {
-                    Some(Slot {
-                        number: count("number")?,
-                        took_us: count("took_us")?,
-                        requests: count("requests")?,
-                        read: count("read")?,
-                        missing: count("missing")?,
-                    })
-                };
-                Ok(slot().filter(|slot| slot.number > number))
-            },
-        );
-        Ok(found?)
-    }
-
-    /// Returns LID and number of each port that is read.
-    fn targets(&self) -> Result<Vec<(Lid, u8)>, BenchError> {
-        let ports = self.ask(&["top", "load", "--top", "1000000"]);
-        let ports = ports.as_ref().and_then(|all| all["ports"].as_array());
-        let up = ports.into_iter().flatten().filter(|port| port["rate"].is_string());
-        let target = |port: &Value| {
-            let lid = u16::try_from(port["lid"].as_u64()?).ok()?;
-            Some((Lid(lid), u8::try_from(port["port"].as_u64()?).ok()?))
-        };
-        let targets: Vec<_> = up.filter_map(target).collect();
-        match targets.is_empty() {
-            true => Err(silent(0, 1)),
-            false => Ok(targets),
-        }
-    }
-}
-
-/// Reads each port once, and returns how long that took.
-fn poll(port: &mut IbsimPort, targets: &[(Lid, u8)]) -> Result<Duration, BenchError> {
-    let request = |at: usize| {
-        let (lid, number) = targets[at];
-        let mut mad = Mad::request(Class::PerfMgt, Method::Get, AttributeId::PORT_COUNTERS_EXTENDED, 0);
-        mad.write_gmp(&PortCountersExtended {
-            port_select: number,
-            ..PortCountersExtended::default()
-        });
-        mad.set_transaction(TransactionId(at as u64 + 1));
-        let address = Address::gsi(lid, Sl::default());
-        Datagram { address, mad }
-    };
+/// Runs a tool to its end. Returns the milliseconds that it took.
+fn run_tool(case: &Case, lab: &PeerLab, tool: &str, arguments: &[&str]) -> Result<f64, BenchError> {
     let begin = Instant::now();
-    let (mut next, mut open, mut answered) = (0, 0, 0);
-    while answered < targets.len() {
-        while open < WINDOW && next < targets.len() {
-            port.send(&request(next), TIMEOUT)?;
-            (next, open) = (next + 1, open + 1);
-        }
-        match port.receive(TIMEOUT)? {
-            Some(Arrival::Received(answer)) if answer.mad.method() == Method::GetResp => {
-                (open, answered) = (open - 1, answered + 1);
-            }
-            Some(_) => {}
-            None => return Err(silent(answered, targets.len())),
-        }
+    // Tools that find errors end with another status than 0.
+    lab.spawn(lab.base(), case.host_name(), tool, arguments)?
+        .finish(LIMIT)?;
+    Ok(begin.elapsed().as_secs_f64() * 1e3)
+}
+
+/// Runs one perfquery for each switch, as treydock's exporter does. Returns the milliseconds that all took.
+fn perfqueries(case: &Case, lab: &PeerLab) -> Result<f64, BenchError> {
+    let nodes = case.fabric.nodes().iter().filter(|node| node.is_switch());
+    let calls = nodes.map(|node| {
+        let ports = node.external_ports().filter(|(_, port)| port.peer.is_some());
+        let ports: Vec<String> = ports.map(|(num, _)| num.get().to_string()).collect();
+        let arguments = ["-l", "-x", "-G"].map(str::to_owned).into_iter();
+        arguments.chain([node.guid.to_string(), ports.join(",")]).collect()
+    });
+    let calls: Vec<Vec<String>> = calls.collect();
+    let begin = Instant::now();
+    for arguments in &calls {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        lab.output(case.host_name(), "perfquery", &arguments)?;
     }
-    Ok(begin.elapsed())
+    Ok(begin.elapsed().as_secs_f64() * 1e3)
 }
 
 fn silent(answered: usize, wanted: usize) -> BenchError {

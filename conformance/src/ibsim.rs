@@ -84,12 +84,21 @@ impl Ibsim {
 
     /// Runs a console command, as in `Unlink "S1"[3]`, and returns its output.
     pub fn console(&mut self, line: &str) -> Result<String, LabError> {
+        self.console_all(&[line])
+    }
+
+    /// Runs console commands, and returns their output.
+    pub fn console_all(&mut self, lines: &[impl AsRef<str>]) -> Result<String, LabError> {
         let before = self.process.stdout();
         let prompts = before.matches(PROMPT).count();
+        let text: String = lines.iter().flat_map(|line| [line.as_ref(), "\n"]).collect();
         let input = self.process.input();
-        let written = input.map_or(Ok(()), |input| writeln!(input, "{line}").and_then(|()| input.flush()));
-        written.map_err(LabError::io("commanding ibsim:", line))?;
-        let after = self.wait_for_prompts(prompts + 1)?;
+        let written = input.map_or(Ok(()), |input| {
+            input.write_all(text.as_bytes()).and_then(|()| input.flush())
+        });
+        let first = lines.first().map_or("", AsRef::as_ref);
+        written.map_err(LabError::io("commanding ibsim:", first))?;
+        let after = self.wait_for_prompts(prompts + lines.len())?;
         let answer = after.get(before.len()..).unwrap_or_default();
         Ok(answer.strip_suffix(PROMPT).unwrap_or(answer).to_owned())
     }

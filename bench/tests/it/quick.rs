@@ -277,3 +277,38 @@ fn a_quick_run_of_administration_stores_every_act_of_both() {
         assert!(json.contains(what), "{what} in {json}");
     }
 }
+
+/// Ten minutes of slots of a second, half of the ports moving in each, through sampler and history to Parquet files and
+/// back. The exit status says whether anything was lost, or files or memory are larger than allowed.
+#[test]
+fn ten_minutes_of_counters_reach_their_files() {
+    let folder = Folder::new("telemetry-store");
+    let output = bench(&["telemetry-store", "--quick"], &folder);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    let summary = fs::read_to_string(folder.0.join("summary.md")).unwrap();
+    for text in ["| 1296 | 600 | 50 % | 0 |", "one port, all slots | 600 |"] {
+        assert!(summary.contains(text), "{text}: {summary}");
+    }
+}
+
+#[test]
+fn a_full_read_has_every_port_at_both_ends_and_at_one() {
+    let folder = Folder::new("telemetry");
+    let output = bench(&["telemetry", "--quick"], &folder);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    let rows = rows(&folder.0.join("telemetry.csv"));
+    let cells = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<String>>();
+    assert_eq!(cells("ends"), ["both", "one"]);
+    assert_eq!(
+        (cells("ports"), cells("missing")),
+        (vec!["1296".to_owned(); 2], vec!["0".to_owned(); 2])
+    );
+    // Data of each end or of one, and the errors of each host and of each switch as a whole, unless they grew.
+    let requests: Vec<u64> = cells("requests").iter().map(|cell| cell.parse().unwrap()).collect();
+    assert!(
+        requests[0] <= 2 * 1_296 + 27 && requests[1] < requests[0],
+        "{requests:?}"
+    );
+}

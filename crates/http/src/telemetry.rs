@@ -1,7 +1,7 @@
 //! Paths of telemetry.
 
 use std::fmt;
-use std::io::Write as _;
+use std::io::{self, BufWriter, Write as _};
 use std::sync::Arc;
 
 use axum::Router;
@@ -204,15 +204,21 @@ fn page(metrics: &Metrics, is_gzip: bool) -> Result<Vec<u8>, Error> {
         let mut text = String::new();
         return metrics.write(&mut text).map(|()| text.into_bytes()).map_err(failed);
     }
-    // Level 1: numbers with long common prefixes shrink nearly as much as by the default, in a third of the time.
-    let mut out = Compressed(GzEncoder::new(Vec::new(), Compression::fast()));
+    let encoder = GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL));
+    let mut out = Compressed(BufWriter::with_capacity(PIECE, encoder));
     metrics.write(&mut out).map_err(failed)?;
-    let finished = out.0.finish();
+    let flushed = out.0.into_inner().map_err(io::Error::from);
+    let finished = flushed.and_then(GzEncoder::finish);
     finished.map_err(|_| ErrorKind::Stopping.error("the metrics could not be compressed"))
 }
 
+/// A page of 34,992 ports takes 3.6 MB at level 1, and must be below 3 MB. Higher levels take more time than they save.
+const GZIP_LEVEL: u32 = 3;
+/// Bytes that are compressed at once: the page is written in pieces of a few bytes.
+const PIECE: usize = 1 << 16;
+
 /// Compresses text.
-struct Compressed(GzEncoder<Vec<u8>>);
+struct Compressed(BufWriter<GzEncoder<Vec<u8>>>);
 
 impl fmt::Write for Compressed {
     fn write_str(&mut self, text: &str) -> fmt::Result {

@@ -103,8 +103,8 @@ impl Rehearsal {
         known
     }
 
-    /// Returns M_Keys that ports in reach of a manager hold, if the manager was never given them, nor was another
-    /// manager in its reach that should have replaced them.
+    /// M_Keys of ports in reach of a manager that neither it was ever given, nor another manager in its reach that
+    /// should have put another key in their place.
     pub(crate) fn keys_never_given(&self, id: ManagerId) -> BTreeSet<u64> {
         let stage = Stage::new(self.now, &self.emulator, &self.managers);
         self.checkers.keys_never_given(&stage, id)

@@ -18,7 +18,7 @@ use crate::event::{Event, ManagerName, SweepReason};
 /// Time until the subnet is offered again to a better manager that had to wait: packets in flight are usually gone, and
 /// M_Keys changed, after two seconds.
 const PUT_OFF: Duration = Duration::from_secs(2);
-/// How long a better manager that is already master waits for M_Keys to change. Ports have them after two seconds,
+/// How long a better manager that is already master waits for M_Keys to change. Ports have them after two seconds
 /// unless sweeps interrupt the change again and again, and each of two masters causes sweeps of the other.
 const MASTER_WAITS_MAX: Duration = Duration::from_secs(3);
 
@@ -55,8 +55,8 @@ impl Offers {
         }
     }
 
-    /// Returns true if a better manager may be kept waiting because M_Keys change. One that is already master waits
-    /// only for a short time.
+    /// Returns true if a better manager may be kept waiting because M_Keys change: one that is already master only for
+    /// a short time.
     fn may_wait_for_keys(&self, now: Time, better: &SmInfo) -> bool {
         let since = self.since.filter(|(guid, _)| *guid == better.guid);
         let waited = since.map_or(Duration::ZERO, |(_, since)| now.since(since));

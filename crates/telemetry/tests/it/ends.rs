@@ -1,10 +1,12 @@
 //! One end of each link: half of the requests, the other end derived, both while either had errors.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use selvedge_telemetry::{Config, Ends, Group, How, Metric, SampleKey, SamplingClass};
+use selvedge_telemetry::{Config, Ends, Group, How, Metric, Sample, SampleKey, SamplingClass};
+use selvedge_types::{Guid, PortState};
 
-use crate::agents::{host, switch};
+use crate::agents::{Agent, host, switch};
 use crate::world::{UP, World, links};
 
 fn one_end(groups: &[Group]) -> Config {
@@ -15,10 +17,6 @@ fn one_end(groups: &[Group]) -> Config {
         ..SamplingClass::new("data", Duration::from_secs(1), groups)
     };
     Config::new(vec![class])
-}
-
-fn both_ends(groups: &[Group]) -> Config {
-    Config::new(vec![SamplingClass::new("data", Duration::from_secs(1), groups)])
 }
 
 #[test]
@@ -39,60 +37,145 @@ fn half_of_the_requests_and_every_port() {
     world.invariants();
 }
 
-/// A day of traffic with faults: what one end shows is what both ends show, except for values that are marked.
-#[test]
-fn one_end_equals_both_ends() {
-    let mut one = World::new(one_end(&[Group::Extended]));
-    let mut both = World::new(both_ends(&[Group::Extended]));
-    let mut rng = selvedge_sim::Seed(9).rng();
-    for step in 0..200 {
-        for (a, b) in links() {
-            let (there, back) = (rng.below(1000), rng.below(1000));
-            for world in [&mut one, &mut both] {
-                world.carry(a, b, there);
-                world.carry(b, a, back);
+/// Slots of half a minute in a day.
+const SLOTS: u32 = 2_880;
+const INTERVAL: Duration = Duration::from_secs(30);
+
+/// The same day with the same faults, read in two ways.
+struct Day {
+    one: World,
+    both: World,
+    rng: selvedge_sim::Rng,
+    /// The link that is down.
+    down: Option<usize>,
+}
+
+impl Day {
+    fn new() -> Self {
+        let class = |ends: Ends| {
+            let data = SamplingClass::new("data", INTERVAL, &[Group::Extended]);
+            Config::new(vec![SamplingClass { ends, ..data }])
+        };
+        let both_after_error = Duration::from_secs(600);
+        Self {
+            one: World::new(class(Ends::One { both_after_error })),
+            both: World::new(class(Ends::Both)),
+            rng: selvedge_sim::Seed(9).rng(),
+            down: None,
+        }
+    }
+
+    fn worlds(&mut self) -> [&mut World; 2] {
+        [&mut self.one, &mut self.both]
+    }
+
+    /// Packets on every link that is up.
+    fn traffic(&mut self) {
+        for (at, (a, b)) in links().into_iter().enumerate() {
+            let (there, back) = (self.rng.below(1_000_000), self.rng.below(1_000_000));
+            if self.down != Some(at) {
+                for world in self.worlds() {
+                    world.carry(a, b, there);
+                    world.carry(b, a, back);
+                }
             }
         }
-        if step % 20 == 10 {
-            let at = links()[rng.below(10) as usize];
-            let end = if rng.below(2) == 0 { at.0 } else { at.1 };
-            for world in [&mut one, &mut both] {
+    }
+
+    /// Errors every ten minutes; an agent that is silent for a quarter of an hour, and a link that is down for one,
+    /// every hour.
+    fn faults(&mut self, slot: u32) {
+        if slot % 20 == 10 {
+            let at = links()[self.rng.below(10) as usize];
+            let end = if self.rng.below(2) == 0 { at.0 } else { at.1 };
+            for world in self.worlds() {
                 world.count(end.node, end.port, Metric::SymbolErrors, 2);
             }
         }
-        one.slot();
-        both.slot();
-    }
-    let traffic = 0xFF_u32;
-    let (mut derived, mut read) = (0, 0);
-    for sample in &one.samples {
-        let twin = both
-            .samples
-            .iter()
-            .find(|twin| (twin.key, twin.slot) == (sample.key, sample.slot))
-            .unwrap();
-        let compared = match sample.how {
-            How::Derived => sample.known & traffic,
-            How::Read | How::Unchanged | How::Down => sample.known,
-        };
-        assert_eq!(
-            sample.how == How::Derived,
-            sample.how != twin.how,
-            "only derived ones differ"
-        );
-        for i in (0..22).filter(|i| compared >> i & 1 != 0) {
-            assert_eq!(
-                sample.totals[i], twin.totals[i],
-                "{} counter {i} in {}",
-                sample.key, sample.slot
-            );
+        match slot % 120 {
+            30 => {
+                let at = self.rng.below(10);
+                let node = if at < 2 { switch(at) } else { host(at - 2) };
+                self.silence(|guid, agent| agent.is_silent |= guid == node);
+            }
+            60 => self.silence(|_, agent| agent.is_silent = false),
+            75 => self.link(PortState::Down),
+            105 => self.link(PortState::Active),
+            _ => {}
         }
-        derived += u32::from(sample.how == How::Derived);
-        read += u32::from(sample.how == How::Read);
     }
-    assert!(derived > 1500 && read > derived, "{derived} {read}");
-    one.invariants();
-    both.invariants();
+
+    fn silence(&mut self, change: impl Fn(Guid, &mut Agent)) {
+        for world in self.worlds() {
+            world.agents.iter_mut().for_each(|(guid, agent)| change(*guid, agent));
+        }
+    }
+
+    /// Takes a link down, or brings the one back that is down. The manager sees it at once.
+    fn link(&mut self, state: PortState) {
+        let fresh = self.rng.below(10) as usize;
+        let at = self.down.take().unwrap_or(fresh);
+        self.down = (state == PortState::Down).then_some(at);
+        let (a, b) = links()[at];
+        for world in self.worlds() {
+            for end in [a, b] {
+                let node = world.inventory.nodes.get_mut(&end.node).unwrap();
+                node.ports
+                    .iter_mut()
+                    .filter(|port| port.num == end.port)
+                    .for_each(|port| port.state = state);
+            }
+            world.show_inventory();
+        }
+    }
+}
+
+/// What one end shows is what both ends show, except for values that are marked as derived.
+#[test]
+fn one_end_equals_both_ends_for_a_day_with_faults() {
+    let mut day = Day::new();
+    for slot in 0..SLOTS {
+        day.traffic();
+        day.faults(slot);
+        day.worlds().into_iter().for_each(|world| world.pass(INTERVAL));
+    }
+    let place = |sample: &Sample| (sample.key, sample.slot);
+    let twins: BTreeMap<_, _> = day.both.samples.iter().map(|sample| (place(sample), sample)).collect();
+    let mut seen: BTreeMap<(How, Option<How>), u32> = BTreeMap::new();
+    let mut derived: BTreeSet<SampleKey> = BTreeSet::new();
+    for sample in &day.one.samples {
+        let twin = twins.get(&place(sample));
+        *seen.entry((sample.how, twin.map(|twin| twin.how))).or_default() += 1;
+        // A port that is down repeats its last sample.
+        match sample.how {
+            How::Derived => drop(derived.insert(sample.key)),
+            How::Read => drop(derived.remove(&sample.key)),
+            How::Unchanged | How::Down => {}
+        }
+        let Some(twin) = twin else { continue };
+        let known = (0..22).filter(|i| sample.known >> i & 1 != 0);
+        for i in known {
+            let (one, both) = (sample.totals[i], twin.totals[i]);
+            let is_right = if derived.contains(&sample.key) {
+                one <= both
+            } else {
+                one == both
+            };
+            assert!(is_right, "{} counter {i} in {}: {one}, {both}", sample.key, sample.slot);
+        }
+    }
+    let count = |how: How, twin: Option<How>| seen.get(&(how, twin)).copied().unwrap_or(0);
+    // Half of the ports are derived, if no error is near; a silent agent has an end that answers.
+    let (half, read) = (count(How::Derived, Some(How::Read)), count(How::Read, Some(How::Read)));
+    assert!(half > 15_000 && read > half, "{seen:?}");
+    assert!(
+        count(How::Derived, None) > 500 && count(How::Down, Some(How::Down)) > 1_000,
+        "{seen:?}"
+    );
+    // An agent that answers again is asked a moment earlier.
+    assert!(count(How::Read, None) < 20, "{seen:?}");
+    day.one.invariants();
+    day.both.invariants();
 }
 
 #[test]
