@@ -103,7 +103,7 @@ impl Body for Settings {
 /// The treatment of each line of an `opensm.conf`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenSmCheck {
-    /// The file.
+    /// Name of the file.
     pub file: String,
     /// True if a manager can do all that the file requests.
     pub ok: bool,

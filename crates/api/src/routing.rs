@@ -137,7 +137,7 @@ impl Body for Comparison {
 /// Results of one engine for one level of faults. Means are over the runs that were not refused.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonRow {
-    /// The engine.
+    /// Name of the engine.
     pub engine: String,
     /// Lanes allowed; absent: the engine's own default.
     pub vls: Option<u8>,
@@ -180,7 +180,7 @@ pub struct ComparisonRow {
 /// One run of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonRun {
-    /// The requested engine.
+    /// Name of the requested engine.
     pub engine: String,
     /// Lanes allowed; absent: the engine's own default.
     pub vls: Option<u8>,

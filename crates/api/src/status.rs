@@ -309,7 +309,7 @@ pub struct FoundTables {
 /// Tables that an engine would make if switches held none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnTables {
-    /// The engine.
+    /// Name of the engine.
     pub engine: String,
     /// Host pairs on the busiest link of these tables.
     pub load_max: u64,

@@ -123,7 +123,7 @@ impl Shared {
         self.report(now, self.health.take_deviations(now, deviations));
     }
 
-    /// Handles that the manager's local port is gone, or open again.
+    /// Called when the manager's local port is gone, or open again.
     pub(crate) fn port_gone(&self, error: Option<&PortError>) {
         let now = self.clock.now();
         self.report(now, self.health.take_port_gone(now, error.map(ToString::to_string)));

@@ -68,7 +68,7 @@ pub struct PortCounters {
 /// One direction of a link during the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkUse {
-    /// The sending port.
+    /// Name of the sending port.
     pub port: String,
     /// Share of the time in which the link sent.
     pub utilisation: f64,

@@ -65,13 +65,13 @@ pub struct Subject {
 pub struct Entry {
     /// When it happened.
     pub at: Wall,
-    /// Its code, as `SLV-SM-0101`.
+    /// Code of the event, as `SLV-SM-0101`.
     pub code: String,
     /// How bad it is.
     pub severity: Severity,
     /// What it is about.
     pub subject: Subject,
-    /// Its text.
+    /// Text of the event.
     pub text: String,
 }
 

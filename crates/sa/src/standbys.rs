@@ -74,7 +74,7 @@ impl Standbys {
         }
     }
 
-    /// Handles that this manager has become master. `others`: the LIDs of the other managers.
+    /// Called when this manager has become master. `others`: the LIDs of the other managers.
     pub fn begin(&mut self, now: Time, others: impl IntoIterator<Item = Lid>) {
         let others = others.into_iter().filter(|lid| !self.heard.contains(lid));
         self.unheard = others.take(STANDBYS_MAX).map(|lid| (lid, now + WAIT)).collect();

@@ -104,7 +104,7 @@ impl Part {
 /// One of several shards: each node is in exactly one of them, and stays in it when other nodes come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Its number, from 1.
+    /// Number of the shard, from 1.
     pub number: u32,
     /// How many there are.
     pub of: u32,

@@ -64,7 +64,7 @@ pub struct Schedule {
 pub struct OpId(pub u32);
 
 impl Schedule {
-    /// Returns this number of ranks, without operations.
+    /// Returns a schedule of `ranks` ranks, without operations.
     #[must_use]
     pub fn new(ranks: u32) -> Self {
         Self {

@@ -84,7 +84,7 @@ impl Body for TelemetryHistory {
 pub struct TelemetrySeries {
     /// GUID of the node.
     pub node_guid: Guid,
-    /// Its name; empty if the node is not in the fabric.
+    /// Name of the node; empty if the node is not in the fabric.
     pub node_name: String,
     /// Number of the port.
     pub port: u8,
@@ -166,7 +166,7 @@ impl Body for TelemetrySlice {
 pub struct TelemetrySlicePort {
     /// GUID of the node.
     pub node_guid: Guid,
-    /// Its name; empty if the node is not in the fabric.
+    /// Name of the node; empty if the node is not in the fabric.
     pub node_name: String,
     /// Number of the port.
     pub port: u8,
@@ -196,11 +196,11 @@ impl Body for StoredEvents {
 pub struct StoredEvent {
     /// When it happened, in milliseconds since 1970-01-01 UTC.
     pub time_ms: u64,
-    /// Its severity.
+    /// Severity of the event.
     pub severity: Severity,
-    /// Its code.
+    /// Code of the event.
     pub code: String,
-    /// Its text, without the code.
+    /// Text of the event, without the code.
     pub text: String,
 }
 
@@ -243,11 +243,11 @@ impl Body for Topology {
 /// A node of a stored topology.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyNode {
-    /// Its GUID.
+    /// GUID of the node.
     pub guid: Guid,
-    /// Its kind.
+    /// Kind of the node.
     pub kind: NodeKind,
-    /// Its name.
+    /// Name of the node.
     pub name: String,
 }
 
@@ -265,9 +265,9 @@ pub struct TopologyLink {
 /// A range of time. Each parameter that is left out has a default: the last hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeRange {
-    /// Its begin, in milliseconds since 1970-01-01 UTC.
+    /// Begin of the range, in milliseconds since 1970-01-01 UTC.
     pub from_ms: Option<u64>,
-    /// Its end; none: now.
+    /// End of the range, in milliseconds since 1970-01-01 UTC; none: now.
     pub to_ms: Option<u64>,
 }
 

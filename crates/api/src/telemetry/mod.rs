@@ -83,11 +83,11 @@ pub struct TelemetryRequests {
 /// A sampling class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TelemetryClass {
-    /// Its name.
+    /// Name of the class.
     pub name: String,
-    /// Its interval.
+    /// Interval between two slots of the class.
     pub interval_ms: u64,
-    /// Its attributes.
+    /// Attributes that the class reads.
     pub groups: Vec<String>,
     /// `both` or `one`: the ends of healthy links that are read.
     pub ends: String,
@@ -106,11 +106,11 @@ pub struct TelemetryClass {
 /// A slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TelemetrySlot {
-    /// Its number: intervals since 1970-01-01 UTC.
+    /// Number of the slot: intervals since 1970-01-01 UTC.
     pub number: u64,
     /// How often numbers began again, because the clock was set back.
     pub epoch: u32,
-    /// Its beginning, in milliseconds since 1970-01-01 UTC.
+    /// Begin of the slot, in milliseconds since 1970-01-01 UTC.
     pub begin_ms: u64,
     /// From the first request to the last sample.
     pub took_us: u64,
@@ -146,23 +146,23 @@ pub struct MissingReason {
 pub struct SilentNode {
     /// The node.
     pub node_guid: Guid,
-    /// Its name.
+    /// Name of the node.
     pub node_name: String,
-    /// Its ports without a sample.
+    /// Number of its ports without a sample.
     pub ports: u64,
 }
 
 /// A counter of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TelemetryCounter {
-    /// Its name in the standard, as `PortXmitData`; detailed counters have their number behind the attribute, as
-    /// `PortVLXmitWaitCounters[3]`.
+    /// Name of the counter in the standard, as `PortXmitData`; detailed counters have their number behind the
+    /// attribute, as `PortVLXmitWaitCounters[3]`.
     pub name: String,
     /// What it counts: `4-byte words`, `packets`, `ticks` or `events`.
     pub unit: String,
     /// What it counted since the sampler began, resets left out.
     pub total: u64,
-    /// Its growth in a second, between the last two samples.
+    /// Growth of the counter in a second, between the last two samples.
     pub per_s: Option<u64>,
 }
 
@@ -299,7 +299,7 @@ impl Body for MetricSets {
 /// A metric set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSetEntry {
-    /// Its name: `ibfabric` has all ports, `ibfabric/NODE` those of a node.
+    /// Name of the set: `ibfabric` has all ports, `ibfabric/NODE` those of a node.
     pub name: String,
     /// Ports in it.
     pub ports: u64,
@@ -320,11 +320,11 @@ pub enum SetForm {
 /// Which metric set is wanted: the query of `GET /api/v1/telemetry/set`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetQuery {
-    /// Its name.
+    /// Name of the set.
     pub name: String,
     /// Names of metrics, separated by commas; none: all.
     pub metrics: Option<String>,
-    /// Its form.
+    /// Form of the answer.
     pub form: SetForm,
     /// The number of a job, which the set has as `job_id`.
     pub job_id: u64,

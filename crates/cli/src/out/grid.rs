@@ -16,9 +16,9 @@ pub enum Cell {
     Text(String),
     /// The name of a row: words in text, a snake_case key in CSV.
     Label {
-        /// The key.
+        /// The key, for CSV.
         key: String,
-        /// The words.
+        /// The words, for text.
         words: String,
     },
     /// A count: `1,234` in text, `1234` in CSV.

@@ -75,7 +75,7 @@ impl Rehearsal {
         })
     }
 
-    /// Returns that text since the last call.
+    /// Returns the text of [`Self::keep_wire`] since the last call.
     pub(crate) fn take_wire(&mut self) -> Vec<String> {
         self.wire.lines.as_mut().map(std::mem::take).unwrap_or_default()
     }

@@ -50,7 +50,7 @@ impl Offers {
         }
     }
 
-    /// Handles that this manager has become idle. That may happen several times before the next offer.
+    /// Called when this manager has become idle, which may happen several times before the next offer.
     pub(super) fn resting(&mut self, now: Time) {
         if let Offer::PutOff(guid) = self.last {
             (self.last, self.waiting) = (Offer::None, Some((guid, now + PUT_OFF)));

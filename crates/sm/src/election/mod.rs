@@ -71,7 +71,7 @@ pub struct Election {
 /// The answers of other managers that this one waits for.
 #[derive(Debug, Default)]
 enum Phase {
-    /// Nothing.
+    /// No answer is awaited.
     #[default]
     None,
     /// Answers to SubnGet(SMInfo) of every other manager.

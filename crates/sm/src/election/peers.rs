@@ -162,7 +162,8 @@ mod tests {
     use super::*;
     use crate::made::{FAR, SECOND, guid, inventory, row};
 
-    /// Returns the row. `far`: whether the port of the far host shows IsSM; `None`: the row lacks the far host.
+    /// Returns the fabric of [`row`] (host, two switches, far host). `far`: whether the port of the far host shows
+    /// IsSM; `None`: there is no far host.
     fn seen(far: Option<bool>) -> Inventory {
         let mut found = row();
         let info = found[FAR].ports[1].info.as_mut().unwrap();

@@ -74,7 +74,7 @@ pub enum Effect {
         inventory: Arc<Inventory>,
         /// The plan in force.
         plan: Arc<Plan>,
-        /// Backups that are known already and not made again.
+        /// Backups that are known already, so that the job does not make them again.
         known: Option<Arc<Backups>>,
     },
     /// Hand out a job that makes the next backups.

@@ -73,7 +73,7 @@ pub enum In<'a> {
     NotRepaired,
     /// A plan is in force.
     Applied {
-        /// There is something to prepare.
+        /// True if the fabric of the plan has switches, so that repairs can be prepared.
         has_switches: bool,
     },
     /// This job shall prepare repairs.

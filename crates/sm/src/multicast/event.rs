@@ -18,12 +18,12 @@ pub enum MulticastEvent {
     },
     /// A switch does not answer a request for its multicast table, or refuses it.
     Silent {
-        /// The switch.
+        /// Name of the switch.
         what: String,
     },
     /// A switch holds other contents of an MFT block than were written.
     Differs {
-        /// The switch.
+        /// Name of the switch.
         what: String,
         /// The block.
         block: u16,

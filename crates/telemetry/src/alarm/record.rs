@@ -118,7 +118,7 @@ pub struct Alarm {
     pub id: AlarmId,
     /// The other end of the link; `None`: not known.
     pub peer: Option<End>,
-    /// Its level.
+    /// Level of the alarm.
     pub level: Level,
     /// When it began.
     pub since: Time,
@@ -135,12 +135,12 @@ pub struct Alarm {
 /// Why an alarm ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// What it was about is below the threshold, and its time to live has passed.
+    /// The value that the alarm was about is below the threshold, and the alarm's time to live has passed.
     Below,
-    /// An operator cleared it.
+    /// An operator cleared the alarm.
     Operator,
     /// The port or its node has left the fabric.
     Gone,
-    /// There were more alarms than are kept.
+    /// The alarm was dropped, because there were more alarms than are kept.
     Dropped,
 }

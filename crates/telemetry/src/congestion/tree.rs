@@ -26,7 +26,7 @@ pub enum Cause {
 pub struct Branch {
     /// The port that waits.
     pub port: End,
-    /// Its load.
+    /// Load of the port.
     pub load: Load,
     /// Links from it to the root, at least 1; 0: it is the root itself.
     pub hops: u32,
