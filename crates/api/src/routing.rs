@@ -83,14 +83,14 @@ pub struct Quality {
     pub ebb_high: Option<f64>,
     /// Mean over pairs of the ratio of links on the path to the fewest links possible.
     pub stretch_mean: Option<f64>,
-    /// The largest such ratio.
+    /// The largest ratio of links on a path to the fewest links possible.
     pub stretch_max: Option<f64>,
 }
 
 /// Time and memory that a routing took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Number of threads that it may use.
+    /// Number of threads that the routing may use.
     pub threads: u64,
     /// Number of warm runs after the first; 0: `compute_ms` is that of the first run.
     pub repeats: u32,

@@ -21,7 +21,7 @@ pub struct Soak {
     pub machine: String,
     /// Threads.
     pub jobs: u64,
-    /// Hosts talked to subnet administration.
+    /// True if hosts talked to subnet administration.
     #[serde(default)]
     pub sa: bool,
     /// True if the managers' disks failed for a time.

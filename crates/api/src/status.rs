@@ -72,7 +72,7 @@ impl std::fmt::Display for Stage {
 pub struct Progress {
     /// Steps done.
     pub done: u64,
-    /// Number of steps known so far. It grows during discovery.
+    /// Number of steps known so far; it grows during discovery.
     pub total: u64,
 }
 
@@ -192,7 +192,7 @@ pub struct Status {
     pub silent: SilentNodes,
     /// The plan in force.
     pub plan: Option<Plan>,
-    /// The judge's verdict on it: no error, and no host is isolated from others or out of reach.
+    /// The judge's verdict on the plan in force: no error, and no host is isolated from others or out of reach.
     pub judged_ok: Option<bool>,
     /// True if a lost link is repaired in place from prepared data; if not, a sweep handles it.
     #[serde(default)]

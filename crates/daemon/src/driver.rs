@@ -101,7 +101,7 @@ pub(crate) struct Driver {
     fault_since: Option<Time>,
     /// When the last datagram arrived.
     heard_at: Time,
-    /// The manager has handled an input since the last turn ended.
+    /// True if the manager has handled an input since the last turn ended.
     has_worked: bool,
     changed: bool,
     shown_at: Time,

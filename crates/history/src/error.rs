@@ -35,7 +35,7 @@ pub enum HistoryError {
     OtherFabric {
         /// The folder or file.
         path: PathBuf,
-        /// The fabric that it is of.
+        /// The fabric that the folder or file belongs to.
         found: String,
         /// The fabric that the manager manages.
         want: String,
@@ -46,7 +46,7 @@ pub enum HistoryError {
     NoFabric {
         /// Path of the file.
         path: PathBuf,
-        /// The beginning of its text; empty if the file is missing.
+        /// The beginning of the file's text; empty if the file is missing.
         found: String,
     },
     /// SLV-HISTORY-0005: a file is not what its name says, or was damaged.
@@ -55,7 +55,7 @@ pub enum HistoryError {
     Damaged {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         what: String,
     },
     /// SLV-HISTORY-0006: the group has no counter with this number.
@@ -73,7 +73,7 @@ pub enum HistoryError {
     ForeignDatabase {
         /// Path of the file.
         path: PathBuf,
-        /// How that was found.
+        /// What shows that another program made the database.
         what: String,
     },
     /// SLV-HISTORY-0008: the database was written by a newer version.
@@ -139,9 +139,9 @@ pub enum Notice {
     Damaged {
         /// Name of the file.
         file: String,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         what: String,
-        /// True if its rows are still in a journal.
+        /// True if the file's rows are still in a journal.
         is_kept: bool,
     },
     /// SLV-HISTORY-0022: storing failed. Samples are kept in memory and stored later.

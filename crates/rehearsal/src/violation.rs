@@ -28,11 +28,11 @@ pub enum Violation {
     /// SLV-REHEARSAL-0103: a subnet has had two masters for too long.
     #[error("SLV-REHEARSAL-0103: {first} and {second} have both been master of one subnet for {seconds} s")]
     TwoMasters {
-        /// One manager.
+        /// Name of one manager.
         first: String,
         /// Name of the other manager.
         second: String,
-        /// How long, in seconds.
+        /// How long the subnet has had two masters, in seconds.
         seconds: u64,
     },
     /// SLV-REHEARSAL-0104: a manager without an accepted plan sent Sets.
@@ -157,7 +157,7 @@ pub enum Violation {
     TrapIgnored {
         /// Name of the manager.
         manager: String,
-        /// How long, in milliseconds.
+        /// How long the manager has not repressed the trap, in milliseconds.
         millis: u64,
     },
     /// SLV-REHEARSAL-0114: the time limit after the last fault has passed, and the fabric is not yet as it should be.
@@ -192,7 +192,7 @@ pub enum Violation {
         manager: String,
         /// The host that asked.
         host: String,
-        /// How long, in milliseconds.
+        /// How long the host has waited, in milliseconds.
         millis: u64,
     },
     /// SLV-REHEARSAL-0121: a host gets a path that is not in the plan in force, or no path.

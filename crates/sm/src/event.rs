@@ -123,7 +123,7 @@ pub enum Event {
         stored: usize,
         /// Ports found.
         found: usize,
-        /// Too few ports were found to decide: the state is used.
+        /// True if too few ports were found to decide: the state is used.
         are_few: bool,
     },
     /// A link went down and is planned around, without a sweep.

@@ -55,7 +55,7 @@ enum Evidence {
     Stored,
     /// A plan of this run assigned them, and no answer shows whether the port took them.
     Planned {
-        /// An earlier run has stored LIDs for the port.
+        /// True if an earlier run has stored LIDs for the port.
         is_stored: bool,
         /// True if the port was read with these LIDs.
         is_read: bool,

@@ -61,7 +61,7 @@ impl fmt::Display for StageName {
 pub struct Progress {
     /// Steps done.
     pub done: u64,
-    /// Number of steps known so far. It grows during discovery.
+    /// Number of steps known so far; it grows during discovery.
     pub total: u64,
 }
 

@@ -116,7 +116,7 @@ pub enum Why {
 pub struct Missing {
     /// Node, port, group.
     pub key: SampleKey,
-    /// Why.
+    /// Why the sample is missing.
     pub why: Why,
 }
 

@@ -106,12 +106,12 @@ impl Part {
 pub struct Shard {
     /// Number of the shard, from 1.
     pub number: u32,
-    /// How many there are.
+    /// Number of shards.
     pub of: u32,
 }
 
 impl Shard {
-    /// True if a node is in it.
+    /// True if a node is in the shard.
     #[must_use]
     pub const fn has(self, node: Guid) -> bool {
         // GUIDs of one vendor differ in few bits: Fibonacci hashing spreads them over the upper half.

@@ -170,7 +170,7 @@ pub enum FileError {
     UnknownRate {
         /// File and line.
         place: Place,
-        /// The text found there.
+        /// The text of the rate.
         rate: String,
     },
 }

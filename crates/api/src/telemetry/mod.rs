@@ -68,15 +68,15 @@ impl Body for Telemetry {
 /// Requests of the sampler since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TelemetryRequests {
-    /// Sent, repeats included.
+    /// Number of requests sent, repeats included.
     pub sent: u64,
-    /// Repeats among them.
+    /// Number of repeats among the requests sent.
     pub repeats: u64,
-    /// Answered.
+    /// Number of requests answered.
     pub answered: u64,
-    /// Not answered, repeats included.
+    /// Number of requests not answered, repeats included.
     pub timeouts: u64,
-    /// Late or foreign answers.
+    /// Number of late or foreign answers.
     pub stray: u64,
 }
 
@@ -137,7 +137,7 @@ pub struct TelemetrySlot {
 pub struct MissingReason {
     /// The reason: `silent`, `back_off`, `refused`, `status`, `late` or `moved`.
     pub why: String,
-    /// How many.
+    /// Number of samples that are missing for this reason.
     pub samples: u64,
 }
 
@@ -158,9 +158,9 @@ pub struct TelemetryCounter {
     /// Name of the counter in the standard, as `PortXmitData`; detailed counters have their number behind the
     /// attribute, as `PortVLXmitWaitCounters[3]`.
     pub name: String,
-    /// What it counts: `4-byte words`, `packets`, `ticks` or `events`.
+    /// What the counter counts: `4-byte words`, `packets`, `ticks` or `events`.
     pub unit: String,
-    /// What it counted since the sampler began, resets left out.
+    /// Total since the sampler began, without resets.
     pub total: u64,
     /// Growth of the counter in a second, between the last two samples.
     pub per_s: Option<u64>,
@@ -177,21 +177,21 @@ pub struct TelemetryPort {
     pub kind: NodeKind,
     /// Number of the port.
     pub port: u8,
-    /// LID by which it is read; 0: none.
+    /// LID by which the port is read; 0: none.
     pub lid: u16,
-    /// State of its link, as the manager knows it.
+    /// State of the port's link, as the manager knows it.
     pub state: PortState,
-    /// The other end.
+    /// The other end of the port's link.
     pub peer: Option<End>,
-    /// Width and speed, as `4xHDR`.
+    /// Width and speed of the link, as `4xHDR`.
     pub rate: Option<String>,
-    /// What the link carries in one direction.
+    /// Bytes per second that the link carries in one direction.
     pub capacity_bytes_per_s: Option<u64>,
     /// How the last sample was known: `read`, `unchanged`, `derived` or `down`; none: it has no sample.
     pub how: Option<String>,
-    /// When that was, in milliseconds since 1970-01-01 UTC.
+    /// When the last sample was taken, in milliseconds since 1970-01-01 UTC.
     pub sampled_ms: Option<u64>,
-    /// The time since then.
+    /// The time since the last sample.
     pub age_ms: Option<u64>,
     /// Data sent in a second: four times the words.
     pub xmit_bytes_per_s: Option<u64>,
@@ -301,7 +301,7 @@ impl Body for MetricSets {
 pub struct MetricSetEntry {
     /// Name of the set: `ibfabric` has all ports, `ibfabric/NODE` those of a node.
     pub name: String,
-    /// Ports in it.
+    /// Number of ports in the set.
     pub ports: u64,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Peers {
 struct Known {
     at: End,
     last: Shown,
-    /// The time when it was lost, and the sign of that; `None`: it is there.
+    /// The time when the manager was lost, and the sign of that; `None`: the manager is still there.
     gone: Option<(Time, GoneSign)>,
 }
 

@@ -46,7 +46,7 @@ pub struct Ctx<'a> {
     pub plan: Option<&'a Arc<Plan>>,
     /// The fabric that the plan is in force on, as last seen.
     pub inventory: Option<&'a Arc<Inventory>>,
-    /// The state in force is fully known.
+    /// True if the state in force is fully known.
     pub knows_the_fabric: bool,
 }
 

@@ -136,7 +136,7 @@ pub enum In<'a> {
     Planned {
         /// The result.
         result: MulticastResult,
-        /// The manager is idle.
+        /// True if the manager is idle.
         is_free: bool,
     },
     /// These groups must be taken apart before the current plan is applied.

@@ -87,7 +87,7 @@ struct Doubt {
     unproved: BTreeSet<Table>,
     /// The blocks that the current sweep requests, with their last known contents.
     asked: Vec<Believed>,
-    /// The current sweep requests all written blocks.
+    /// True if the current sweep requests all written blocks.
     is_of_all: bool,
 }
 
