@@ -169,7 +169,7 @@ pub struct Status {
     pub master_name: Option<String>,
     /// The current stage.
     pub stage: Stage,
-    /// Progress of that stage.
+    /// Progress of the current stage.
     pub progress: Progress,
     /// The change that is being applied, if one is.
     pub application: Option<Application>,

@@ -119,7 +119,7 @@ pub enum CliError {
         path: PathBuf,
         /// Switches without a table, or with a truncated one.
         switches: usize,
-        /// The reader's message about the first such switch.
+        /// The reader's message about the first of these switches.
         first: String,
     },
     /// SLV-CLI-0060: the file to write is the topology of another fabric.

@@ -30,7 +30,7 @@ pub enum EmulatorError {
     AmbiguousNode {
         /// The name given.
         name: String,
-        /// Number of nodes with that description.
+        /// Number of nodes with this description.
         count: usize,
     },
     /// SLV-EMU-0006: the node has no such port.

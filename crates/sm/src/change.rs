@@ -103,7 +103,7 @@ pub enum ChangeState {
     },
     /// End: another proposal came before the judge accepted a plan.
     Superseded {
-        /// The number of that proposal.
+        /// The number of the other proposal.
         by: u64,
     },
 }

@@ -209,9 +209,9 @@ pub enum DumpWarning {
     Ownerless {
         /// Name of the file.
         file: String,
-        /// Number of such LIDs.
+        /// Number of LIDs without a port.
         count: usize,
-        /// The lowest such LID.
+        /// The lowest LID without a port.
         lowest: Lid,
     },
     /// SLV-TOPOLOGY-0047: the last line of a table is missing.
@@ -273,9 +273,9 @@ pub enum DumpWarning {
     NoSuchPorts {
         /// Name of the file.
         file: String,
-        /// Number of such GUIDs.
+        /// Number of GUIDs without a port.
         count: usize,
-        /// The first of these ports, with lines and LIDs.
+        /// The first of these GUIDs, with lines and LIDs.
         names: String,
     },
     /// SLV-TOPOLOGY-0053: a table has lines that are neither rows nor other known lines.

@@ -59,7 +59,7 @@ impl Rehearsal {
         }
     }
 
-    /// Adds what hosts have registered to a digest, and to that text.
+    /// Adds what hosts have registered to a digest, and to the text of [`Self::keep_wire`].
     pub(crate) fn keep_registered(&mut self, digest: Digest, registered: &Registered) -> Digest {
         if let Some(lines) = &mut self.wire.lines {
             let now = self.now.0;

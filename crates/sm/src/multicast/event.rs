@@ -41,9 +41,9 @@ pub enum MulticastEvent {
     Apart {
         /// Number of members.
         members: usize,
-        /// MLID of the group of one of these members.
+        /// MLID of the group of `member`.
         mlid: Lid,
-        /// Port GUID of that member.
+        /// Port GUID of one of these members.
         member: Guid,
     },
     /// Multicast trees are replaced by better ones.
@@ -57,9 +57,9 @@ pub enum MulticastEvent {
     Unreached {
         /// Number of members.
         members: usize,
-        /// MLID of the group of one of these members.
+        /// MLID of the group of `member`.
         mlid: Lid,
-        /// Port GUID of that member.
+        /// Port GUID of one of these members.
         member: Guid,
     },
 }

@@ -42,8 +42,8 @@ pub struct Check {
     due: Option<Time>,
     /// When the previous sweep began.
     since: Time,
-    /// True if cables may have been moved before the plan of that sweep was in force, and NodeInfo behind the links has
-    /// not been read since.
+    /// True if cables may have been moved before the plan of the previous sweep was in force, and NodeInfo behind the
+    /// links has not been read since.
     may_be_moved: bool,
     /// The progress of the check.
     state: State,

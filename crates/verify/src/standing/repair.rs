@@ -303,7 +303,7 @@ pub(super) struct Mix<'a> {
     pub(super) of_switch: bool,
     /// Links that are down, by index. Packets may have crossed them before.
     pub(super) lost: Vec<u32>,
-    /// Switches that packets from hosts to the LID have reached over those links.
+    /// Switches that packets from hosts to the LID have reached over links in `lost`.
     pub(super) strays: Vec<SwitchIdx>,
     /// The lane's first vertex.
     first: usize,

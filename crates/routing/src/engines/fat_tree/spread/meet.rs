@@ -96,7 +96,7 @@ pub(super) struct Meet {
     down: Vec<u32>,
     /// By destination and leaf: the link up that the entry uses, or [`NONE`] if the entry must not change.
     at: Vec<u32>,
-    /// By destination and leaf: the index of the destination in `carries` of that link.
+    /// By destination and leaf: the index of the destination in `carries` of the link up that the entry uses.
     place: Vec<u32>,
     /// By channel down: number of hosts that send over it.
     load: Vec<f64>,
