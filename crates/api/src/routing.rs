@@ -192,8 +192,8 @@ pub struct ComparisonRun {
     pub seed: u64,
     /// The reason for which the engine made no tables; absent if it made them.
     pub refused: Option<String>,
-    /// Host pairs on the busiest link for tables that were repaired after the loss, so that entries which are still
-    /// good stay. The other figures are for tables made from scratch.
+    /// Host pairs on the busiest link if tables are repaired after the loss: entries that are still good stay. The
+    /// other figures are for tables made from scratch.
     #[serde(default)]
     pub max_load_repaired: Option<u64>,
     /// True if the judge has no error.

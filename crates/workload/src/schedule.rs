@@ -94,7 +94,7 @@ impl Schedule {
     /// Adds an operation of a rank, after those in `after`.
     ///
     /// # Panics
-    /// If there is no such rank, or if an operation in `after` does not belong to it.
+    /// If the rank does not exist, or if an operation in `after` does not belong to it.
     pub fn add(&mut self, rank: u32, work: Work, after: &[OpId]) -> OpId {
         let ops = &mut self.ranks[rank as usize];
         let id = OpId(ops.len() as u32);

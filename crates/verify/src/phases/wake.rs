@@ -3,7 +3,7 @@
 //! An entry may lead to a port that is trained but not ACTIVE: its link was down or its cable was moved, and no Set has
 //! written the entry since. Such an entry drops packets. When the link becomes ACTIVE, the entry takes effect, wherever
 //! the cable leads now. So these entries count as missing until a phase activates their link. In the proof, that phase
-//! becomes a step that writes all these entries, and the wait before the phase is the wait before this step. The same
+//! becomes a step that writes all these entries. The wait before the phase becomes the wait before this step. The same
 //! applies to entries above LinearFDBTop (for example after two masters wrote tables at the same time), until a phase
 //! raises LinearFDBTop.
 
