@@ -12,7 +12,7 @@ pub enum Cell {
     None,
     /// A value that no agent or file stated: `unknown` in text, empty in CSV.
     Unknown,
-    /// A text that is the same in both forms.
+    /// A text that is printed alike in text and in CSV.
     Text(String),
     /// The name of a row: words in text, a snake_case key in CSV.
     Label {

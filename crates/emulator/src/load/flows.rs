@@ -58,7 +58,7 @@ pub(super) enum Fate {
     TurnedBack(PortIdx),
 }
 
-/// Hosts that send the same to every receiver: their links have the same speed and end at the same switch.
+/// Hosts that send the same load to every receiver: their links have the same speed and end at the same switch.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     /// Indexes in the list of hosts.

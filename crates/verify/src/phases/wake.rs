@@ -354,7 +354,7 @@ mod tests {
         check_with(&[], phases, want);
     }
 
-    /// Does the same if the switches have additional entries. Their LinearFDBTop is 6.
+    /// Does the same as [`check`] with additional entries in the switches. LinearFDBTop of the switches is 6.
     fn check_with(more: &[(u32, u16, u8)], phases: Vec<Vec<Op>>, want: &[&[(u32, u16, u8)]]) {
         let fabric = pair();
         let mut tables = Tables::new(2, Lid(9));
