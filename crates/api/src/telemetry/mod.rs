@@ -197,7 +197,7 @@ pub struct TelemetryPort {
     pub xmit_bytes_per_s: Option<u64>,
     /// Data received in a second.
     pub rcv_bytes_per_s: Option<u64>,
-    /// The larger of both in parts of a million of the capacity.
+    /// Load: the larger of the data sent and received in a second, in parts of a million of the capacity.
     pub load_ppm: Option<u64>,
     /// PortXmitWait in a second, in ticks.
     pub wait_per_s: Option<u64>,
