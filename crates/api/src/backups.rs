@@ -31,8 +31,8 @@ pub struct Backups {
     pub parts: u64,
     /// Pairs of hosts that do not reach each other in the fault-free fabric.
     pub pairs_apart: u64,
-    /// True if the judge finds no error in the tables in force, and if after each listed fault a plan exists that cuts
-    /// off no host and cannot deadlock.
+    /// True if the judge finds no error in the tables in force, and each listed fault has a plan that cuts off no host
+    /// and cannot deadlock.
     pub ok: bool,
     /// Every fault that was tried, weakest points first.
     pub faults: Vec<Backup>,

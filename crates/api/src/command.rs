@@ -20,7 +20,7 @@ impl Body for Accepted {
 /// The differences of two fabrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diff {
-    /// True if there are none.
+    /// True if there are no differences.
     pub equal: bool,
     /// The differences as text, such as `- link "a"[1] - "b"[2]`.
     pub changes: Vec<String>,
@@ -103,7 +103,7 @@ impl Body for Settings {
 /// The treatment of each line of an `opensm.conf`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenSmCheck {
-    /// The file.
+    /// Name of the file.
     pub file: String,
     /// True if a manager can do all that the file requests.
     pub ok: bool,

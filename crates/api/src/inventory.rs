@@ -284,7 +284,7 @@ pub fn ports(
 /// A cable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// One end.
+    /// One end of the link.
     pub a: End,
     /// The other end of the link.
     pub b: End,

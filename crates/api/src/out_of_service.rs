@@ -31,7 +31,7 @@ pub struct OutOfServiceChange {
     pub started: bool,
     /// Ports of hosts that lose their connection.
     pub hosts_cut: Vec<String>,
-    /// Hosts among them that have no other connection.
+    /// Those of these hosts that have no other connection.
     pub hosts_alone: Vec<String>,
     /// Ports that are disabled, once no entry leads over them, or enabled.
     pub ports: Vec<String>,

@@ -70,9 +70,9 @@ pub struct Changes {
     /// Number of SLtoVLMappingTables and VLArbitrationTables.
     #[serde(default)]
     pub lane_tables: u64,
-    /// Sets acknowledged.
+    /// Number of Sets that were acknowledged.
     pub acknowledged: u64,
-    /// Sets that failed.
+    /// Number of Sets that failed.
     pub failed: u64,
 }
 

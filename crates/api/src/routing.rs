@@ -83,14 +83,14 @@ pub struct Quality {
     pub ebb_high: Option<f64>,
     /// Mean over pairs of the ratio of links on the path to the fewest links possible.
     pub stretch_mean: Option<f64>,
-    /// The largest such ratio.
+    /// The largest ratio of links on a path to the fewest links possible.
     pub stretch_max: Option<f64>,
 }
 
 /// Time and memory that a routing took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
-    /// Number of threads that it may use.
+    /// Number of threads that the routing may use.
     pub threads: u64,
     /// Number of warm runs after the first; 0: `compute_ms` is that of the first run.
     pub repeats: u32,
@@ -137,7 +137,7 @@ impl Body for Comparison {
 /// Results of one engine for one level of faults. Means are over the runs that were not refused.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonRow {
-    /// The engine.
+    /// Name of the engine.
     pub engine: String,
     /// Lanes allowed; absent: the engine's own default.
     pub vls: Option<u8>,
@@ -180,7 +180,7 @@ pub struct ComparisonRow {
 /// One run of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonRun {
-    /// The requested engine.
+    /// Name of the requested engine.
     pub engine: String,
     /// Lanes allowed; absent: the engine's own default.
     pub vls: Option<u8>,
@@ -192,8 +192,8 @@ pub struct ComparisonRun {
     pub seed: u64,
     /// The reason for which the engine made no tables; absent if it made them.
     pub refused: Option<String>,
-    /// Host pairs on the busiest link for tables that were repaired after the loss, so that entries which are still
-    /// good stay. The other figures are for tables made from scratch.
+    /// Host pairs on the busiest link if tables are repaired after the loss: entries that are still good stay. The
+    /// other figures are for tables made from scratch.
     #[serde(default)]
     pub max_load_repaired: Option<u64>,
     /// True if the judge has no error.

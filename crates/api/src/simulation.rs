@@ -14,7 +14,7 @@ pub struct Simulation {
     pub parts: u64,
     /// The engine that made the tables; for `auto`, the engine that it chose.
     pub engine: String,
-    /// The traffic pattern.
+    /// Name of the traffic pattern.
     pub traffic: String,
     /// How the times of messages are chosen.
     pub arrivals: String,

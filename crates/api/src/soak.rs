@@ -21,7 +21,7 @@ pub struct Soak {
     pub machine: String,
     /// Threads.
     pub jobs: u64,
-    /// Hosts talked to subnet administration.
+    /// True if hosts talked to subnet administration.
     #[serde(default)]
     pub sa: bool,
     /// True if the managers' disks failed for a time.
@@ -75,7 +75,7 @@ pub struct SoakFailure {
 /// How often a rule excused a violation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoakExemption {
-    /// The checker.
+    /// Name of the checker.
     pub checker: String,
     /// The rule.
     pub rule: String,
@@ -216,7 +216,7 @@ pub struct SoakRealRun {
 /// A violation in a run that continued afterwards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoakRealFinding {
-    /// The checker.
+    /// Name of the checker.
     pub checker: String,
     /// How often the violation was found.
     pub count: u64,

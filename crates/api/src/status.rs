@@ -72,7 +72,7 @@ impl std::fmt::Display for Stage {
 pub struct Progress {
     /// Steps done.
     pub done: u64,
-    /// Number of steps known so far. It grows during discovery.
+    /// Number of steps known so far; it grows during discovery.
     pub total: u64,
 }
 
@@ -169,7 +169,7 @@ pub struct Status {
     pub master_name: Option<String>,
     /// The current stage.
     pub stage: Stage,
-    /// Progress of that stage.
+    /// Progress of the current stage.
     pub progress: Progress,
     /// The change that is being applied, if one is.
     pub application: Option<Application>,
@@ -192,7 +192,7 @@ pub struct Status {
     pub silent: SilentNodes,
     /// The plan in force.
     pub plan: Option<Plan>,
-    /// The judge's verdict on it: no error, and no host is isolated from others or out of reach.
+    /// The judge's verdict on the plan in force: no error, and no host is isolated from others or out of reach.
     pub judged_ok: Option<bool>,
     /// True if a lost link is repaired in place from prepared data; if not, a sweep handles it.
     #[serde(default)]
@@ -309,7 +309,7 @@ pub struct FoundTables {
 /// Tables that an engine would make if switches held none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnTables {
-    /// The engine.
+    /// Name of the engine.
     pub engine: String,
     /// Host pairs on the busiest link of these tables.
     pub load_max: u64,

@@ -17,7 +17,7 @@ const PROGRAM: &str = "selvedge-bench";
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub struct BenchArgs {
-    /// Words for it
+    /// Words for the program selvedge-bench
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORD")]
     words: Vec<OsString>,
 }

@@ -63,7 +63,7 @@ pub enum CliError {
     /// SLV-CLI-0001: a file cannot be read.
     #[error("SLV-CLI-0001: cannot read {}: {cause}; name a readable file", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The error of the operating system.
         cause: io::Error,
@@ -81,7 +81,7 @@ pub enum CliError {
     /// SLV-CLI-0002: a file cannot be written.
     #[error("SLV-CLI-0002: cannot write {}: {cause}; name a file in a folder that exists", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The error of the operating system.
         cause: io::Error,
@@ -97,7 +97,7 @@ pub enum CliError {
     /// SLV-CLI-0009: a line of hop weights cannot be read.
     #[error("SLV-CLI-0009: {}: switch {switch}: want a port and its weight after the GUID", path.display())]
     NoWeight {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// GUID at the start of the line.
         switch: selvedge_types::Guid,
@@ -115,11 +115,11 @@ pub enum CliError {
         path.display()
     )]
     NotWhole {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Switches without a table, or with a truncated one.
         switches: usize,
-        /// The reader's message about the first such switch.
+        /// The reader's message about the first of these switches.
         first: String,
     },
     /// SLV-CLI-0060: the file to write is the topology of another fabric.
@@ -128,7 +128,7 @@ pub enum CliError {
         path.display()
     )]
     OtherTopology {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The message of the reader.
         why: String,
@@ -156,7 +156,7 @@ pub enum CliError {
     /// SLV-CLI-0006: a file is not text.
     #[error("SLV-CLI-0006: {} is not text; name a text file", path.display())]
     NoText {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// SLV-CLI-0007: the command line cannot be parsed.
@@ -175,7 +175,7 @@ pub enum CliError {
         path.display()
     )]
     OpenSmRefused {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The options with their values.
         options: String,
@@ -213,7 +213,7 @@ pub enum CliError {
     /// A mistake in a metric selection file.
     #[error("{}: {cause}", path.display())]
     Selection {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The mistake in the file.
         cause: selvedge_telemetry::selection::SelectionError,
@@ -227,7 +227,7 @@ pub enum CliError {
     /// A mistake in a trace.
     #[error("{}: {cause}", path.display())]
     Goal {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The problem.
         cause: selvedge_workload::GoalError,

@@ -105,7 +105,7 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
     }
 }
 
-/// Prints how many simulations a file asks for, with the factors of that number.
+/// Prints how many simulations a file asks for, and the factors of which this number is the product.
 fn show_check(out: &mut Out, experiment: &Experiment) -> Result<(), CliError> {
     let asked = size(experiment);
     if out.format().json {

@@ -16,10 +16,11 @@ pub struct KeyArgs {
     /// Read the M_Key from FILE, as 0x0123456789abcdef; read again with the configuration
     #[arg(long, value_name = "FILE")]
     m_key_file: Option<PathBuf>,
-    /// Read the SM_Key from FILE, likewise (or SELVEDGE_SM_KEY in the environment)
+    /// Read the SM_Key from FILE, as --m-key-file reads the M_Key (or SELVEDGE_SM_KEY in the environment)
     #[arg(long, value_name = "FILE")]
     sm_key_file: Option<PathBuf>,
-    /// Read the SM_Key of trusted SA requests from FILE, likewise (or SELVEDGE_SA_KEY in the environment)
+    /// Read the SM_Key of trusted SA requests from FILE, as --m-key-file reads the M_Key (or SELVEDGE_SA_KEY in the
+    /// environment)
     #[arg(long, value_name = "FILE")]
     sa_key_file: Option<PathBuf>,
 }

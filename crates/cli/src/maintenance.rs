@@ -22,7 +22,7 @@ struct TakeOut {
     /// Only print which hosts would lose their connection, and list the Sets
     #[arg(long)]
     dry_run: bool,
-    /// Also if hosts lose their last connection
+    /// Make the change even if hosts lose their last connection
     #[arg(long)]
     force: bool,
     /// Why, for the list of places out of service

@@ -7,9 +7,9 @@ use selvedge_daemon::utc_ms;
 /// A time: so long ago, or a date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// So long ago.
+    /// This long before now.
     Ago(Duration),
-    /// In milliseconds since 1970-01-01 UTC.
+    /// A date, in milliseconds since 1970-01-01 UTC.
     At(u64),
 }
 

@@ -10,7 +10,7 @@ pub enum ConfigError {
     /// SLV-CONFIG-0001: the file cannot be read.
     #[error("SLV-CONFIG-0001: cannot read {}: {cause}; name a readable file", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Error of the operating system.
         cause: io::Error,
@@ -18,7 +18,7 @@ pub enum ConfigError {
     /// SLV-CONFIG-0002: the file is not TOML.
     #[error("SLV-CONFIG-0002: {}, line {line}: {what}; the file must be TOML", path.display())]
     Syntax {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
@@ -28,7 +28,7 @@ pub enum ConfigError {
     /// SLV-CONFIG-0003: a key does not exist.
     #[error("SLV-CONFIG-0003: {}, line {line}: unknown key '{key}'; {advice}", path.display())]
     UnknownKey {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
@@ -40,7 +40,7 @@ pub enum ConfigError {
     /// SLV-CONFIG-0004: the value of a key is not legal.
     #[error("SLV-CONFIG-0004: {}, line {line}: {key} = {found}; want {want}", path.display())]
     Value {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
@@ -57,7 +57,7 @@ pub enum ConfigError {
         path.display()
     )]
     NoGuid {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
@@ -70,7 +70,7 @@ pub enum ConfigError {
         path.display()
     )]
     NoNumber {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
@@ -80,7 +80,7 @@ pub enum ConfigError {
     /// SLV-CONFIG-0007: a line of a partition file cannot be used.
     #[error("SLV-CONFIG-0007: {}, line {line}: '{found}'; want {want}", path.display())]
     Partition {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
@@ -144,7 +144,7 @@ pub enum ConfigError {
     /// SLV-CONFIG-0041: every user of this machine may read a file that holds keys. The file is still used.
     #[error("SLV-CONFIG-0041: every user may read {}, which holds keys; forbid that: chmod o-r", path.display())]
     OthersRead {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// SLV-CONFIG-0010: the value is legal at a start, but the running manager cannot change to it.

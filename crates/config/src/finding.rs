@@ -7,25 +7,25 @@ use crate::ConfigError;
 /// The treatment of a line, a flag or a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// Default: it has OpenSM's default, and Selvedge has the same, or the difference does not matter.
+    /// Default: the value is OpenSM's default, and Selvedge has the same default, or the difference does not matter.
     Default,
-    /// Honoured: its value means the same here.
+    /// Honoured: the value means in Selvedge what it means in OpenSM.
     Honoured,
-    /// Mapped: its value sets a Selvedge key with a different meaning; the explanation states the difference.
+    /// Mapped: the value sets a Selvedge key with a different meaning; the explanation states the difference.
     Mapped,
-    /// Without effect: it changes nothing here, and nothing is lost.
+    /// Without effect: the value changes nothing in Selvedge, and nothing is lost.
     Moot,
     /// Refused: the file requires a function that Selvedge lacks.
     Refused,
     /// Unknown: neither OpenSM 3.3.23 nor its known forks have the option. OpenSM ignores it, so Selvedge only warns.
     Unknown,
-    /// Warning: it is accepted but probably a mistake.
+    /// Warning: the value is accepted but probably a mistake.
     Warned,
-    /// Wrong: neither a start nor a reload accepts it.
+    /// Wrong: neither a start nor a reload accepts the value.
     Wrong,
-    /// Refused for now: a start accepts it, the running manager cannot.
+    /// Refused for now: a start accepts the value, the running manager cannot.
     NotNow,
-    /// At the next start: until then the running manager keeps its old value.
+    /// At the next start: until then the running manager keeps the old value of the key.
     NextStart,
 }
 

@@ -186,7 +186,7 @@ pub struct HistoryOptions {
     pub folder: Option<PathBuf>,
     /// The first sample of each interval of this length is stored.
     pub interval: Duration,
-    /// How long it is kept.
+    /// How long samples are kept.
     pub keep: Duration,
     /// Room for files of counters.
     pub bytes_max: u64,

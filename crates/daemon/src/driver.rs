@@ -46,7 +46,7 @@ pub enum Until {
 
 /// Longest wait for a datagram while a job or a store is in progress: the largest delay until its result is noticed.
 const WAIT_BUSY: Duration = Duration::from_micros(100);
-/// The same in the first moments, in which repairs end.
+/// Longest wait for a datagram in the first moments of a job or a store, in which repairs end.
 const WAIT_SOON: Duration = Duration::from_micros(20);
 /// How long these first moments are: repairs of 27,648 hosts take 20 ms.
 const SOON: Duration = Duration::from_millis(25);
@@ -101,7 +101,7 @@ pub(crate) struct Driver {
     fault_since: Option<Time>,
     /// When the last datagram arrived.
     heard_at: Time,
-    /// The manager has handled an input since the last turn ended.
+    /// True if the manager has handled an input since the last turn ended.
     has_worked: bool,
     changed: bool,
     shown_at: Time,

@@ -23,7 +23,7 @@ pub struct Dump {
     pub plan: Arc<Plan>,
     /// Multicast tables by switch GUID.
     pub copies: Arc<BTreeMap<Guid, MftBlocks>>,
-    /// Nothing but multicast tables has changed since the last dump.
+    /// True if nothing but multicast tables has changed since the last dump.
     pub only_copies: bool,
 }
 

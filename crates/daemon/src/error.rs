@@ -65,7 +65,7 @@ pub enum DaemonError {
         path.display(), advice(cause, "name a file that this user can write")
     )]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The error of the operating system.
         cause: io::Error,
@@ -87,7 +87,7 @@ pub enum DaemonError {
     /// SLV-DAEMON-0004: a record cannot be read.
     #[error("SLV-DAEMON-0004: {}: {what}; give a file that 'selvedge run --record' wrote", path.display())]
     BadRecord {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The problem.
         what: String,

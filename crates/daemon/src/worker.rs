@@ -72,7 +72,7 @@ pub(crate) enum Note {
     },
     /// The operator asks what a policy would send. The answer finds that, if it is possible.
     Preview(Arc<Policy>, Sender<Option<Box<Preview>>>),
-    /// The same for the wanted policy with this change of its list of places out of service.
+    /// The operator asks what the wanted policy would send with this change of its list of places out of service.
     PreviewList {
         before: Arc<OutOfService>,
         list: Arc<OutOfService>,

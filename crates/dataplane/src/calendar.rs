@@ -121,7 +121,7 @@ pub struct Calendar {
     len: usize,
     /// Start of the current slot.
     now: Ps,
-    /// Events of that slot in reverse order.
+    /// Events of the current slot in reverse order.
     ready: Vec<Packed>,
 }
 

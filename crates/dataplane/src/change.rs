@@ -25,9 +25,9 @@ pub enum Change {
     Cut(PortRef),
     /// A cable that was cut carries packets again.
     Mend(PortRef),
-    /// A cable changes its rate, in both directions.
+    /// A cable changes its rate to this, in both directions.
     Rate(PortRef, LinkRate),
-    /// One forwarding entry.
+    /// A switch gets one new forwarding entry.
     Entry {
         /// The switch.
         switch: SwitchIdx,

@@ -112,7 +112,7 @@ impl<W: Workload> Simulation<W> {
         fits
     }
 
-    /// Returns blocks to that buffer.
+    /// Returns blocks to the buffer that all lanes of an input share.
     pub(crate) fn free_shared(&mut self, port: u32, blocks: u8, at: Ps) {
         if let Some(pool) = self.pools.get_mut(port as usize) {
             insert(&mut pool.returns, at, u16::from(blocks));

@@ -24,7 +24,7 @@ pub struct Deadlock {
     pub at_ns: u64,
     /// Number of input buffers that will never send again.
     pub buffers: u64,
-    /// One cycle of such packets: the outputs that they wait for, each with its lane, in the form `"switch"[port] VL
+    /// One cycle of packets that wait for each other: their outputs, each with its lane, in the form `"switch"[port] VL
     /// 0`.
     pub cycle: Vec<String>,
 }

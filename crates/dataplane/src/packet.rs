@@ -57,7 +57,7 @@ pub(crate) struct Packet {
     pub input: u8,
     /// Output by which the packet will leave.
     pub output: u8,
-    /// Lane of that output.
+    /// Lane of the output by which the packet will leave.
     pub output_vl: u8,
     /// Purpose of the packet.
     pub opcode: Opcode,

@@ -68,7 +68,7 @@ pub struct PortCounters {
 /// One direction of a link during the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkUse {
-    /// The sending port.
+    /// Name of the sending port.
     pub port: String,
     /// Share of the time in which the link sent.
     pub utilisation: f64,
@@ -83,13 +83,13 @@ pub struct LinkUse {
 /// Account of all packets, to prove that none is lost without a reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// Sent by hosts.
+    /// Number of packets sent by hosts.
     pub sent: u64,
     /// Number of packets received by their destination hosts, including acknowledgements and repeated packets.
     pub delivered: u64,
     /// Number of packets dropped, for any reason.
     pub dropped: u64,
-    /// Still on a link or in a switch.
+    /// Number of packets still on a link or in a switch.
     pub under_way: u64,
 }
 

@@ -214,7 +214,7 @@ impl MadTable {
 /// Counts of MADs by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Sent by clients.
+    /// MADs sent by clients.
     pub sent: MadTable,
     /// Requests that agents carried out: they were answered with status 0, or they acknowledged a trap.
     pub accepted: MadTable,
@@ -232,7 +232,7 @@ pub struct Counts {
     pub traps_suppressed: u64,
     /// Traps given up after `EmulatorConfig::trap_sends_max`.
     pub traps_given_up: u64,
-    /// Copies made by a fault.
+    /// Copies of MADs made by a fault.
     pub duplicates: u64,
     pub(crate) drops: [u64; DropReason::ALL.len()],
 }

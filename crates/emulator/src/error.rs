@@ -7,7 +7,7 @@ pub enum EmulatorError {
     /// SLV-EMU-0001: a client can only be attached to a port that can have a LID.
     #[error("SLV-EMU-0001: {port} is no end port; attach at port 0 of a switch, or at a port of a CA or router")]
     NotAnEndPort {
-        /// The port.
+        /// Name of the port.
         port: String,
     },
     /// SLV-EMU-0002: the client is not attached.
@@ -16,7 +16,7 @@ pub enum EmulatorError {
     /// SLV-EMU-0003: the port already has a subnet manager.
     #[error("SLV-EMU-0003: a subnet manager is attached at {port} already; use another port, or stop that manager")]
     SecondManager {
-        /// The port.
+        /// Name of the port.
         port: String,
     },
     /// SLV-EMU-0004: the fabric has no such node.
@@ -30,13 +30,13 @@ pub enum EmulatorError {
     AmbiguousNode {
         /// The name given.
         name: String,
-        /// Number of nodes with that description.
+        /// Number of nodes with this description.
         count: usize,
     },
     /// SLV-EMU-0006: the node has no such port.
     #[error("SLV-EMU-0006: {node} has no port {port}: it has ports 1-{count}")]
     NoSuchPort {
-        /// The node.
+        /// Name of the node.
         node: String,
         /// The port number given.
         port: u8,
@@ -46,7 +46,7 @@ pub enum EmulatorError {
     /// SLV-EMU-0007: a link fault names a port without a cable.
     #[error("SLV-EMU-0007: there is no cable at {port}")]
     NoCable {
-        /// The port.
+        /// Name of the port.
         port: String,
     },
     /// SLV-EMU-0008: the text is not a fault, node or port.

@@ -163,9 +163,10 @@ pub enum Fault {
     Clone(NodeName, NodeName),
     /// MADs are lost: each with this probability once, or at each crossing of the link at `port`.
     Loss(Ratio, Option<PortName>),
-    /// MADs arrive twice.
+    /// MADs arrive twice: each with this probability, on the link at this port or everywhere.
     Duplicate(Ratio, Option<PortName>),
-    /// One bit of a MAD is flipped. Real links detect that with a check sum; here it tests the decoders.
+    /// One bit of a MAD is flipped, with this probability, on the link at this port or everywhere. Real links detect
+    /// that with a check sum; here it tests the decoders.
     Corrupt(Ratio, Option<PortName>),
     /// MADs are delayed by up to `max`, so that later ones can overtake them.
     Delay {

@@ -65,8 +65,8 @@ impl Emulator {
         }
     }
 
-    /// Returns the links that the load in force saturates, with the flows that they hold back and the ports that wait,
-    /// along the tables that switches hold now. Sorted by port; empty without a load.
+    /// Returns the links that the load in force saturates. Each has the flows that it holds back and the ports that
+    /// wait for it. Flows follow the tables that switches hold now. Sorted by port; empty without a load.
     #[must_use]
     pub fn congestion(&self) -> Vec<Congestion> {
         self.traffic.congestion(&self.chassis)

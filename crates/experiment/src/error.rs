@@ -20,7 +20,7 @@ pub enum FieldError {
     /// The setting takes other values.
     #[error("'{field}': found {found}, want {want}")]
     Value {
-        /// The setting.
+        /// Name of the setting.
         field: String,
         /// The value that was found.
         found: String,
@@ -30,7 +30,7 @@ pub enum FieldError {
     /// The setting takes one of a few words, but not this one.
     #[error("'{field}': there is no '{found}'{meant}; known: {known}")]
     Choice {
-        /// The setting.
+        /// Name of the setting.
         field: String,
         /// The word that was found.
         found: String,
@@ -62,7 +62,7 @@ pub enum ExperimentError {
     /// SLV-EXPERIMENT-0003: a setting is given in two places.
     #[error("SLV-EXPERIMENT-0003: '{field}' is given in [{first}] and in [{second}]; remove it from one of them")]
     Twice {
-        /// The setting.
+        /// Name of the setting.
         field: String,
         /// The place in which the setting is given first.
         first: &'static str,
@@ -123,7 +123,7 @@ pub enum ResultsError {
     Io {
         /// The operation.
         operation: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The error of the operating system.
         cause: io::Error,
@@ -134,7 +134,7 @@ pub enum ResultsError {
         path.display()
     )]
     Line {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
@@ -148,7 +148,7 @@ pub enum ResultsError {
         path.display()
     )]
     Foreign {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The version of the stored results.
         found: String,

@@ -26,7 +26,7 @@ impl Cell {
         json(&self.settings)
     }
 
-    /// Returns that text with the labels.
+    /// Returns that text with the labels added to the settings.
     pub(crate) fn json_with_labels(&self) -> serde_json::Value {
         let mut all = self.labels.clone();
         all.extend(self.settings.clone());

@@ -42,7 +42,7 @@ pub enum Change {
         guid: Guid,
         /// New description of the node.
         name: String,
-        /// The attribute.
+        /// Name of the attribute.
         attribute: &'static str,
         /// Former value.
         before: String,
@@ -51,27 +51,27 @@ pub enum Change {
     },
     /// A new cable.
     LinkAdded {
-        /// One end.
+        /// One end of the link.
         a: End,
-        /// The other end.
+        /// The other end of the link.
         b: End,
         /// Both ends as text.
         name: String,
     },
     /// A cable that is gone.
     LinkRemoved {
-        /// One end.
+        /// One end of the link.
         a: End,
-        /// The other end.
+        /// The other end of the link.
         b: End,
         /// Both ends as text.
         name: String,
     },
     /// A link's width or speed changed at both ends.
     RateChanged {
-        /// One end.
+        /// One end of the link.
         a: End,
-        /// The other end.
+        /// The other end of the link.
         b: End,
         /// Both ends as text.
         name: String,
@@ -97,7 +97,7 @@ pub enum Change {
         at: End,
         /// The port as text.
         name: String,
-        /// The attribute.
+        /// Name of the attribute.
         attribute: &'static str,
         /// Former value.
         before: String,

@@ -49,9 +49,9 @@ pub struct PortRef {
 /// A cable: two ports, the smaller reference first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Link {
-    /// One end.
+    /// One end of the link.
     pub a: PortRef,
-    /// The other end.
+    /// The other end of the link.
     pub b: PortRef,
 }
 

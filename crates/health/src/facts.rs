@@ -42,7 +42,7 @@ pub enum Role {
 pub enum How {
     /// No link leads to the node.
     NoLink,
-    /// A link leads there, and the agent does not answer. The end is the port of the neighbour.
+    /// A link leads to the node, but its agent does not answer. The end is the port of the neighbour.
     Silent(End),
     /// The node is behind a node with an agent that does not answer.
     Behind(NodeName),

@@ -27,9 +27,9 @@ pub(crate) struct Track {
     closed: VecDeque<Chunk>,
     /// Bytes of the chunk that is appended to.
     open: Vec<u8>,
-    /// Its first row.
+    /// Time of the first row.
     first: Moment,
-    /// Its number of rows.
+    /// Number of rows.
     rows: u32,
     codec: Codec,
     /// True if the last byte counts rows without change.

@@ -7,8 +7,8 @@ use core::time::Duration;
 pub struct Config {
     /// How long every sample stays in memory. Default: one hour.
     pub window_age: Duration,
-    /// Memory for those samples. When it is used up, the window is shorter than its age. Default: 512 MiB, which holds
-    /// 9 minutes of 34,992 ports at one second; 0: no window.
+    /// Memory for the samples of the window. When it is used up, the window is shorter than its age. Default: 512 MiB,
+    /// which holds 9 minutes of 34,992 ports at one second; 0: no window.
     pub window_bytes_max: usize,
     /// The history holds the first sample of each interval of this length. Default: 30 s. Totals are exact at any step;
     /// a longer one hides short bursts.

@@ -58,22 +58,22 @@ pub enum Severity {
 pub struct Subject {
     /// A node.
     pub node: Option<Guid>,
-    /// A port of it.
+    /// A port of the node.
     pub port: Option<u8>,
 }
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When it happened.
+    /// When the event happened.
     pub at: Wall,
-    /// Its code, as `SLV-SM-0101`.
+    /// Code of the event, as `SLV-SM-0101`.
     pub code: String,
-    /// How bad it is.
+    /// Severity of the event.
     pub severity: Severity,
-    /// What it is about.
+    /// The node or port that the event is about.
     pub subject: Subject,
-    /// Its text.
+    /// Text of the event.
     pub text: String,
 }
 
@@ -84,20 +84,20 @@ pub struct Alarm {
     pub name: String,
     /// The latest report: its time, code, severity, subject and text.
     pub last: Entry,
-    /// When it was raised.
+    /// When the alarm was raised.
     pub raised: Wall,
-    /// How often it was reported.
+    /// How often the alarm was reported.
     pub times: u32,
-    /// When it was cleared.
+    /// When the alarm was cleared.
     pub cleared: Option<Wall>,
-    /// When it was acknowledged, and by what user.
+    /// When the alarm was acknowledged, and by what user.
     pub acknowledged: Option<(Wall, String)>,
 }
 
 /// A version of the topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// Since when it is so.
+    /// Begin of the version.
     pub at: Wall,
     /// A digest of the body: two versions in a row differ in it.
     pub digest: String,

@@ -26,7 +26,7 @@ pub enum HistoryError {
     #[error("SLV-HISTORY-0002: {} is in use by another selvedge; stop it, or give this one a folder of its own",
         path.display())]
     Locked {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
     /// SLV-HISTORY-0003: the folder or file holds the telemetry of another fabric.
@@ -35,7 +35,7 @@ pub enum HistoryError {
     OtherFabric {
         /// The folder or file.
         path: PathBuf,
-        /// The fabric that it is of.
+        /// The fabric that the folder or file belongs to.
         found: String,
         /// The fabric that the manager manages.
         want: String,
@@ -44,18 +44,18 @@ pub enum HistoryError {
     #[error("SLV-HISTORY-0004: {} does not name a fabric in a form that this version knows: '{found}'; restore the \
         file, or name an empty folder", path.display())]
     NoFabric {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The beginning of its text; empty if the file is missing.
+        /// The beginning of the file's text; empty if the file is missing.
         found: String,
     },
     /// SLV-HISTORY-0005: a file is not what its name says, or was damaged.
     #[error("SLV-HISTORY-0005: {} cannot be read: {what}; restore it from a copy, or remove it: its hour is then \
         missing", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         what: String,
     },
     /// SLV-HISTORY-0006: the group has no counter with this number.
@@ -71,18 +71,18 @@ pub enum HistoryError {
     #[error("SLV-HISTORY-0007: {} is no database of selvedge: {what}; move it away, or name another folder",
         path.display())]
     ForeignDatabase {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// How that was found.
+        /// What shows that another program made the database.
         what: String,
     },
     /// SLV-HISTORY-0008: the database was written by a newer version.
     #[error("SLV-HISTORY-0008: {} has format {found}, this version knows {known}; use the version that wrote it, or \
         move the file away", path.display())]
     NewerDatabase {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its format.
+        /// Format of the file.
         found: i64,
         /// The format that this version writes.
         known: i64,
@@ -91,7 +91,7 @@ pub enum HistoryError {
     #[error("SLV-HISTORY-0009: {} is damaged: {what}; restore it from a copy, or move it away: events and alarms then \
         begin anew", path.display())]
     DamagedDatabase {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What SQLite found.
         what: String,
@@ -101,7 +101,7 @@ pub enum HistoryError {
     Database {
         /// The attempted operation.
         operation: &'static str,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What SQLite reported.
         what: String,
@@ -128,7 +128,7 @@ impl HistoryError {
 pub enum Notice {
     /// SLV-HISTORY-0020: the end of a journal was lost in a crash.
     TornJournal {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// Bytes that were not readable.
         lost_bytes: u64,
@@ -137,11 +137,11 @@ pub enum Notice {
     },
     /// SLV-HISTORY-0021: a file cannot be read. It was set aside.
     Damaged {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         what: String,
-        /// True if its rows are still in a journal.
+        /// True if the file's rows are still in a journal.
         is_kept: bool,
     },
     /// SLV-HISTORY-0022: storing failed. Samples are kept in memory and stored later.
@@ -162,7 +162,7 @@ pub enum Notice {
     Removed {
         /// Number of files.
         files: u32,
-        /// Their bytes.
+        /// Bytes of these files.
         bytes: u64,
     },
     /// SLV-HISTORY-0025: samples are older than what is stored and were dropped.
@@ -184,7 +184,7 @@ pub enum Notice {
     /// SLV-HISTORY-0027: an hour could not be written as a Parquet file. Its journal stays; the next attempt is in a
     /// minute.
     Unfinished {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// What failed.
         what: String,

@@ -24,7 +24,7 @@ const RETRY_US: u64 = 60_000_000;
 /// What became of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// It is in the window, and in the history if it is the first one of a step.
+    /// The sample is in the window; it is in the history too if it is the first sample of a step.
     Taken,
     /// The port and group has this slot or a later one already: it was dropped.
     Duplicate,
@@ -371,7 +371,7 @@ pub struct Usage {
     pub hour_bytes: usize,
     /// Number of Parquet files.
     pub files: usize,
-    /// Their bytes.
+    /// Bytes of the Parquet files.
     pub files_bytes: u64,
     /// Bytes of the journals of hours in progress.
     pub journals_bytes: u64,

@@ -45,9 +45,9 @@ pub(crate) struct Hour {
 /// What is wrong with a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It does not begin as one.
+    /// The file does not begin as a journal.
     NoJournal,
-    /// It belongs to another fabric.
+    /// The journal belongs to another fabric, which is named.
     OtherFabric(String),
     /// The last bytes are no record.
     Torn { good: u64, lost: u64 },

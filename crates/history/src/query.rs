@@ -117,7 +117,7 @@ pub struct Question {
 pub struct SeriesPoint {
     /// The total.
     pub point: Point,
-    /// How it is known.
+    /// How the total is known.
     pub how: How,
     /// What the counter grew by since the point before; `None` at the first point.
     pub increase: Option<u64>,

@@ -11,15 +11,15 @@ const STILL_MAX: u8 = 0x7f;
 const MOVED: u8 = 0x80;
 /// The time since the row before is another one than the row before had.
 const UNEVEN: u8 = 0x01;
-/// The epoch is another one.
+/// The epoch is another one than in the row before.
 const EPOCH: u8 = 0x02;
 /// How the values are known, which are known, which are full, or the number of resets is another one.
 const STATE: u8 = 0x04;
-/// The same counters as in the row before grew unevenly.
+/// The counters that grew unevenly are those of the row before.
 const SAME_MASK: u8 = 0x08;
-/// The offset in the slot is another one.
+/// The offset in the slot is another one than in the row before.
 const OFFSET: u8 = 0x10;
-/// Totals less the device's own counters are others.
+/// The differences between totals and the device's own counters are others than in the row before.
 const LEAD: u8 = 0x20;
 
 /// When a slot began. The epoch grows when the wall clock was set back, so moments never repeat.

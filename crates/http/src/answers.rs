@@ -27,7 +27,7 @@ pub(crate) enum Question {
     Findings,
     /// The partitions and their members.
     Partitions,
-    /// Events after a number.
+    /// Events after the one with this number.
     Events(u64),
 }
 

@@ -10,7 +10,7 @@ pub enum HttpError {
     /// SLV-HTTP-0001: the socket cannot be created.
     #[error("SLV-HTTP-0001: cannot listen on {}: {cause}; name another path (--socket)", path.display())]
     Bind {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
         /// Error of the operating system.
         cause: io::Error,
@@ -18,7 +18,7 @@ pub enum HttpError {
     /// SLV-HTTP-0002: another process listens on the socket.
     #[error("SLV-HTTP-0002: another selvedge answers on {}; stop it, or name another path (--socket)", path.display())]
     InUse {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
     },
     /// SLV-HTTP-0003: no process listens on the socket.
@@ -28,7 +28,7 @@ pub enum HttpError {
         path.display()
     )]
     Unreachable {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
         /// ` or PATH` for each other socket path that was tried; empty if the user named the socket.
         looked: String,
@@ -38,7 +38,7 @@ pub enum HttpError {
     /// SLV-HTTP-0004: the connection was interrupted.
     #[error("SLV-HTTP-0004: the answer from {} was cut off: {cause}; see the log of that process", path.display())]
     Broken {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
         /// The cause of the failure.
         cause: String,
@@ -46,7 +46,7 @@ pub enum HttpError {
     /// SLV-HTTP-0005: the answer is not that of a Selvedge process.
     #[error("SLV-HTTP-0005: the program that answers on {} is no selvedge of this version: {what}", path.display())]
     Foreign {
-        /// The socket.
+        /// Path of the socket.
         path: PathBuf,
         /// The fault of the answer.
         what: String,

@@ -226,11 +226,11 @@ pub struct EmptiedLink {
 pub struct LostLink {
     /// The switch at the sending end; `None` if that switch is gone too, or if a host was there.
     pub from: Option<SwitchIdx>,
-    /// The port of that switch.
+    /// The port of the switch at the sending end.
     pub port: u8,
     /// The switch at the receiving end.
     pub to: SwitchIdx,
-    /// The port of that switch.
+    /// The port of the switch at the receiving end.
     pub into: u8,
 }
 

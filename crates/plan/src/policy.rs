@@ -80,9 +80,10 @@ pub enum MulticastLane {
     /// lane that routes in force use.
     #[default]
     Auto,
-    /// Whenever there are two lanes, even at the cost of routes.
+    /// Multicast copies get a lane whenever there are two lanes, even at the cost of routes.
     Own,
-    /// Never: copies share lanes with routes. Members that no deadlock-free tree reaches are left out.
+    /// Multicast copies never get a lane: they share lanes with routes. Members that no deadlock-free tree reaches are
+    /// left out.
     Shared,
 }
 

@@ -53,7 +53,7 @@ impl Backups {
             .flatten()
     }
 
-    /// Adds backups that were found later for the same state.
+    /// Adds backups that were found later for the state of these backups.
     pub fn append(&mut self, mut found: Self) {
         self.of_link.append(&mut found.of_link);
         found.of_link = std::mem::take(&mut self.of_link);

@@ -66,7 +66,7 @@ impl Basis {
 /// An accepted plan.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The inventory of the plan: that of the task; for a repair, the same with the damage applied.
+    /// The inventory of the plan: that of the task; for a repair, that of the task with the damage applied.
     pub inventory: Arc<Inventory>,
     /// The plan.
     pub plan: Arc<Plan>,

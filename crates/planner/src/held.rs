@@ -127,7 +127,7 @@ pub struct LastKnown<'a> {
     pub fabric: &'a Fabric,
     /// The fabric of the last plan.
     pub seen: &'a Fabric,
-    /// The tables of the switches at that time.
+    /// The tables of the switches when the last plan was made.
     pub installed: &'a Installed,
 }
 

@@ -20,7 +20,7 @@ use crate::withdrawn::{Withdrawn, ends_of};
 pub struct Effects {
     /// Ports of hosts that are cut off and were not before.
     pub cut: Vec<PortRef>,
-    /// Hosts among them that have no other port that is up and in service.
+    /// Hosts with a port in `cut` that have no other port that is up and in service.
     pub alone: Vec<NodeIdx>,
     /// Switches that can be reached only over the places in question.
     pub behind: Vec<NodeIdx>,

@@ -209,7 +209,7 @@ pub struct Prepare {
     pub adopt: Adopt,
     /// The plan in force.
     pub plan: Arc<Plan>,
-    /// Remaining earlier preparations, which are not made again.
+    /// What is left of earlier preparations, so that the task need not make it again.
     pub warm: Option<Box<Warm>>,
 }
 

@@ -12,7 +12,7 @@ use selvedge_types::{IdxVec, PhysState, PortNum};
 pub struct Withdrawn {
     /// Both ends of links between switches that carry no packets of hosts.
     pub links: BTreeSet<PortRef>,
-    /// Those of `links` that are left out of routes: all except the one by which a drained switch is reached.
+    /// Ends in `links` that are left out of routes: all except those of the link by which a drained switch is reached.
     pub idle: BTreeSet<PortRef>,
     /// Both ends of links to hosts that are cut off.
     pub hosts: BTreeSet<PortRef>,

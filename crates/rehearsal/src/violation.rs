@@ -14,7 +14,7 @@ pub enum Violation {
         lid: Lid,
         /// One port.
         first: String,
-        /// The other port.
+        /// Name of the other port.
         second: String,
     },
     /// SLV-REHEARSAL-0102: packets to a port that is up go round in a loop.
@@ -28,17 +28,17 @@ pub enum Violation {
     /// SLV-REHEARSAL-0103: a subnet has had two masters for too long.
     #[error("SLV-REHEARSAL-0103: {first} and {second} have both been master of one subnet for {seconds} s")]
     TwoMasters {
-        /// One manager.
+        /// Name of one manager.
         first: String,
-        /// The other manager.
+        /// Name of the other manager.
         second: String,
-        /// How long, in seconds.
+        /// How long the subnet has had two masters, in seconds.
         seconds: u64,
     },
     /// SLV-REHEARSAL-0104: a manager without an accepted plan sent Sets.
     #[error("SLV-REHEARSAL-0104: {manager} ({mode:?}) sent {sets} Sets without an accepted plan")]
     UnjudgedSet {
-        /// The manager.
+        /// Name of the manager.
         manager: String,
         /// Mode of the manager.
         mode: Mode,
@@ -48,7 +48,7 @@ pub enum Violation {
     /// SLV-REHEARSAL-0105: a port became ACTIVE while its switch did not hold the tables of the plan.
     #[error("SLV-REHEARSAL-0105: {port} is ACTIVE, but block {block} of {switch} is not as planned")]
     ActiveTooEarly {
-        /// The port.
+        /// Name of the port.
         port: String,
         /// Switch of the port.
         switch: String,
@@ -58,7 +58,7 @@ pub enum Violation {
     /// SLV-REHEARSAL-0106: a manager has more open requests or jobs than a fabric of this size can need.
     #[error("SLV-REHEARSAL-0106: {manager} has {open} open requests or jobs; its fabric can need at most {limit}")]
     Memory {
-        /// The manager.
+        /// Name of the manager.
         manager: String,
         /// Requests waiting or in flight, or jobs that are not done.
         open: usize,
@@ -94,7 +94,7 @@ pub enum Violation {
     /// SLV-REHEARSAL-0110: a port got another LID without a request of the operator.
     #[error("SLV-REHEARSAL-0110: {port} had LID {before} and now has {now}")]
     LidChanged {
-        /// The port.
+        /// Name of the port.
         port: String,
         /// LID of the port before.
         before: Lid,
@@ -104,7 +104,7 @@ pub enum Violation {
     /// SLV-REHEARSAL-0111: a manager sent a Set that the judge had not accepted.
     #[error("SLV-REHEARSAL-0111: {manager} sent a Set that no judge accepted: {what}")]
     NeverJudged {
-        /// The manager.
+        /// Name of the manager.
         manager: String,
         /// The Set.
         what: String,
@@ -112,7 +112,7 @@ pub enum Violation {
     /// SLV-REHEARSAL-0112: a manager has more requests in flight than its window allows.
     #[error("SLV-REHEARSAL-0112: {manager} has {open} requests in flight, at most {limit} are allowed")]
     Window {
-        /// The manager.
+        /// Name of the manager.
         manager: String,
         /// Number of requests without an answer that are not given up.
         open: usize,
@@ -145,9 +145,9 @@ pub enum Violation {
     /// SLV-REHEARSAL-0115: a port got a LID that the manager had not stored.
     #[error("SLV-REHEARSAL-0115: {manager} gave {port} LID {lid} before that was stored")]
     NotStored {
-        /// The manager.
+        /// Name of the manager.
         manager: String,
-        /// The port.
+        /// Name of the port.
         port: String,
         /// The LID.
         lid: Lid,
@@ -155,9 +155,9 @@ pub enum Violation {
     /// SLV-REHEARSAL-0116: a master did not react to a trap.
     #[error("SLV-REHEARSAL-0116: {manager} is master and has not repressed a trap for {millis} ms")]
     TrapIgnored {
-        /// The manager.
+        /// Name of the manager.
         manager: String,
-        /// How long, in milliseconds.
+        /// How long the manager has not repressed the trap, in milliseconds.
         millis: u64,
     },
     /// SLV-REHEARSAL-0114: the time limit after the last fault has passed, and the fabric is not yet as it should be.
@@ -176,9 +176,9 @@ pub enum Violation {
          not read it back"
     )]
     NotReadBack {
-        /// The manager.
+        /// Name of the manager.
         manager: String,
-        /// The switch.
+        /// Name of the switch.
         switch: String,
         /// The block.
         block: u32,
@@ -188,11 +188,11 @@ pub enum Violation {
     /// SLV-REHEARSAL-0120: the administrator of a master has not answered a host's request.
     #[error("SLV-REHEARSAL-0120: {manager} is master and has not answered {host} for {millis} ms")]
     Unanswered {
-        /// The manager.
+        /// Name of the manager.
         manager: String,
         /// The host that asked.
         host: String,
-        /// How long, in milliseconds.
+        /// How long the host has waited, in milliseconds.
         millis: u64,
     },
     /// SLV-REHEARSAL-0121: a host gets a path that is not in the plan in force, or no path.
@@ -208,7 +208,7 @@ pub enum Violation {
     /// SLV-REHEARSAL-0122: a registration was confirmed to a host, but the master does not know it.
     #[error("SLV-REHEARSAL-0122: {what} was confirmed to {host}, but the master {manager} does not know it")]
     RegistrationLost {
-        /// The master.
+        /// Name of the master.
         manager: String,
         /// The host's port.
         host: String,
@@ -246,7 +246,7 @@ pub enum Violation {
     /// SLV-REHEARSAL-0126: a manager was woken for a timer, had no output, and the timer is still due.
     #[error("SLV-REHEARSAL-0126: {manager} was woken for its timer {timer:?}, which is still due: nothing serves it")]
     TimerNotServed {
-        /// The manager.
+        /// Name of the manager.
         manager: String,
         /// The timer that is due.
         timer: Timer,
@@ -254,7 +254,7 @@ pub enum Violation {
     /// SLV-REHEARSAL-0127: a master lost its plan in force because a change of policy was refused.
     #[error("SLV-REHEARSAL-0127: {manager} is master and has no plan in force any more, because {change} was refused")]
     PlanLost {
-        /// The manager.
+        /// Name of the manager.
         manager: String,
         /// The change, in words.
         change: String,

@@ -26,7 +26,7 @@ pub fn rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
     Step::Row
 }
 
-/// Decodes such rows.
+/// Decodes rows that [`rows`] wrote.
 pub fn read(rows: impl Iterator<Item = SaData>) -> BTreeSet<Guid> {
     let guids = rows.map(|row| Guid(records::forgotten::GUID.get(&row)));
     guids.filter(|guid| *guid != Guid::NONE).collect()

@@ -26,7 +26,7 @@ pub fn rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
     Step::Row
 }
 
-/// Decodes such rows into the list with a number; `None` if they are not that list.
+/// Decodes rows that [`rows`] wrote into the list with a number; `None` if they are not this list.
 pub fn read(rows: impl Iterator<Item = SaData>, number: u32) -> Option<Arc<OutOfService>> {
     let mut bytes: Vec<u8> = rows.flat_map(|row| row.into_iter().take(PIECE)).collect();
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);

@@ -81,7 +81,7 @@ impl Cursor {
 pub(crate) enum Step {
     /// A row was written. The cursor is after it.
     Row,
-    /// There is no row here. The cursor has moved on.
+    /// There is no row here. The cursor has moved to the next place.
     Nothing,
     /// The table ends here.
     End,
@@ -97,7 +97,7 @@ pub(crate) enum Source {
     Table { advance: Advance, cursor: Cursor, end: u64 },
     /// Paths.
     Paths(Box<Paths>),
-    /// One row, if it was not returned yet.
+    /// One row; `None`: it was returned already.
     Ready(Option<Box<SaData>>),
 }
 

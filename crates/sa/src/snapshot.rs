@@ -59,7 +59,7 @@ pub struct EndPort {
     pub lids: LidRange,
     /// The first switch on the end port's paths: its own switch, or the switch at the other end of its cable.
     switch: u32,
-    /// If there is no such switch: the end port at the other end of its cable.
+    /// If no switch is on the paths: the end port at the other end of its cable.
     beside: u32,
     /// True for port 0 of a switch.
     pub is_switch: bool,

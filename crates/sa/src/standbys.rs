@@ -1,8 +1,8 @@
 //! Standbys with complete copies, and answers that wait until these standbys know of a change.
 //!
-//! A standby that takes over asks hosts to register again only if it knows that something was registered which it has
-//! not copied. So it is notified of a change before the host is answered. But a datagram may be lost, and the master
-//! may end a moment later. So a host that changes something is answered when every standby with a complete copy has
+//! When a standby takes over, it asks hosts to register again only if it knows of a registration that it has not
+//! copied. So it is notified of a change before the host is answered. But a datagram may be lost, and the master may
+//! end a moment later. So a host that changes something is answered when every standby with a complete copy has
 //! **shown that it knows** of the change: its next query states the number for which its copy may be complete. This
 //! takes as long as one exchange of datagrams.
 //!
@@ -74,7 +74,7 @@ impl Standbys {
         }
     }
 
-    /// Handles that this manager has become master. `others`: the LIDs of the other managers.
+    /// Called when this manager has become master. `others`: the LIDs of the other managers.
     pub fn begin(&mut self, now: Time, others: impl IntoIterator<Item = Lid>) {
         let others = others.into_iter().filter(|lid| !self.heard.contains(lid));
         self.unheard = others.take(STANDBYS_MAX).map(|lid| (lid, now + WAIT)).collect();

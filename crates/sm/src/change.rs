@@ -84,7 +84,7 @@ pub enum ChangeState {
     Judged,
     /// Every Set of the plan has ended, and some failed. The next sweep sends them again.
     Applied {
-        /// Sets that failed.
+        /// Number of Sets that failed.
         failed: usize,
     },
     /// Final: every agent holds the plan, or there was nothing to change.
@@ -103,7 +103,7 @@ pub enum ChangeState {
     },
     /// End: another proposal came before the judge accepted a plan.
     Superseded {
-        /// The number of that proposal.
+        /// The number of the other proposal.
         by: u64,
     },
 }
@@ -169,7 +169,7 @@ pub enum In {
     },
     /// Every Set of a plan has ended.
     Applied {
-        /// Sets that failed.
+        /// Number of Sets that failed.
         failed: usize,
     },
 }

@@ -63,7 +63,7 @@ pub struct Discovery {
     shy: BTreeSet<(u32, u16)>,
     /// Ports of nodes in `shy` that were asked with bit 31.
     knows_us: BTreeSet<(usize, PortNum)>,
-    /// P_Key tables of switch ports next to hosts are requested too: they enforce partitions, or shall.
+    /// True if P_Key tables of switch ports next to hosts are requested too: they enforce partitions, or shall.
     enforces: bool,
     /// Number of answers so far.
     pub answers: u64,

@@ -52,7 +52,7 @@ pub enum Event {
     },
     /// The plan was sent, but some Sets failed.
     SubnetUpWithErrors {
-        /// Sets that failed.
+        /// Number of Sets that failed.
         failed: usize,
     },
     /// A Set failed.
@@ -123,7 +123,7 @@ pub enum Event {
         stored: usize,
         /// Ports found.
         found: usize,
-        /// Too few ports were found to decide: the state is used.
+        /// True if too few ports were found to decide: the state is used.
         are_few: bool,
     },
     /// A link went down and is planned around, without a sweep.
@@ -144,7 +144,7 @@ pub enum Event {
     },
     /// A switch is gone: none of its links is left.
     SwitchLost {
-        /// The switch.
+        /// Name of the switch.
         what: String,
     },
     /// A repair for lost or returned links was planned, and the judge accepted it.
@@ -164,7 +164,7 @@ pub enum Event {
     },
     /// A switch does not hold a table block that it acknowledged: it is written again.
     ReadBackDiffers {
-        /// The switch.
+        /// Name of the switch.
         what: String,
         /// The block.
         block: u16,
@@ -179,14 +179,14 @@ pub enum Event {
     },
     /// A port does not hold a lane table that its agent acknowledged: the table is written again.
     LanesDiffer {
-        /// The port.
+        /// Name of the port.
         what: String,
         /// Name of the table.
         table: &'static str,
     },
     /// A switch repeatedly acknowledges table blocks that it does not hold: packets take other routes than planned.
     SwitchLies {
-        /// The switch.
+        /// Name of the switch.
         what: String,
         /// Number of light sweeps in a row with that finding.
         times: u32,

@@ -138,7 +138,7 @@ pub enum Output {
 /// The service levels that another manager has given to senders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToldLevels {
-    /// LID of that manager's port.
+    /// LID of the other manager's port.
     pub by: Lid,
     /// Number of lanes that the routes rely on; 1 if they rely on none, 0 if this is unknown.
     pub lanes: u8,

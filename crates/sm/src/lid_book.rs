@@ -2,8 +2,8 @@
 //!
 //! The planner decides which LID a port gets (`selvedge_planner::lid`), from the claims that [`LidBook::known`]
 //! returns. [`In::Accepted`] has the LIDs of a plan; they are stored before the first Set, so that no LID that an agent
-//! may hold is forgotten. A port still holds its former LIDs if it was absent when its plan was applied, or if the next
-//! plan came before its Set. Hosts send to these former LIDs even after the port has lost power.
+//! may hold is forgotten. In two cases a port still holds its former LIDs: it was absent when its plan was applied, or
+//! the next plan came before its Set. Hosts send to these former LIDs even after the port has lost power.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,7 +55,7 @@ enum Evidence {
     Stored,
     /// A plan of this run assigned them, and no answer shows whether the port took them.
     Planned {
-        /// An earlier run has stored LIDs for the port.
+        /// True if an earlier run has stored LIDs for the port.
         is_stored: bool,
         /// True if the port was read with these LIDs.
         is_read: bool,

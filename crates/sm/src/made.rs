@@ -26,7 +26,7 @@ pub fn place(inventory: &Inventory, at: usize, num: u8) -> PortRef {
     PortRef { node, port: port(num) }
 }
 
-/// Returns an accepted plan of the row, with unknown tables.
+/// Returns an accepted plan of the fabric of `row()`, with unknown tables.
 pub fn outcome() -> Arc<Outcome> {
     let (inventory, installed) = (Arc::new(inventory(row())), Arc::new(Installed::unknown(2)));
     let task = PlanFabric::new(Basis::new(&inventory, &installed, Arc::default()));

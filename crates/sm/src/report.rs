@@ -208,7 +208,7 @@ pub fn foreign_m_keys(fabric: &Fabric, opens: impl Fn(u64) -> bool, ours: impl F
 
 /// Ports that a manager with this manager's key has set, by their LIDs and MasterSMLID.
 struct SetByOne {
-    /// The LID of that manager; none if there were several, or if too few ports name it.
+    /// The LID of the manager that has set the ports; none if there were several, or if too few ports name one.
     manager: Option<Lid>,
     /// LIDs that two ports hold.
     twice: BTreeSet<Lid>,

@@ -61,7 +61,7 @@ impl fmt::Display for StageName {
 pub struct Progress {
     /// Steps done.
     pub done: u64,
-    /// Number of steps known so far. It grows during discovery.
+    /// Number of steps known so far; it grows during discovery.
     pub total: u64,
 }
 
@@ -116,7 +116,7 @@ pub struct View {
     pub master: Option<Guid>,
     /// The current stage.
     pub stage: StageName,
-    /// The progress of that stage.
+    /// The progress of the current stage.
     pub progress: Progress,
     /// The current pause, until packets in flight are gone.
     pub wait: Option<Wait>,
@@ -136,7 +136,7 @@ pub struct View {
     pub fabric: Option<Arc<Fabric>>,
     /// The fabric of the last sweep, whether a plan for it is in force or not.
     pub seen: Option<Arc<Fabric>>,
-    /// The answers of the agents in that snapshot.
+    /// The answers of the agents in the last complete snapshot.
     pub inventory: Option<Arc<Inventory>>,
     /// The plan in force (in a dry run: the plan that would be).
     pub plan: Option<Arc<Plan>>,

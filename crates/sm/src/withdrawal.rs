@@ -30,12 +30,12 @@ pub enum In {
     Wanted,
     /// A plan is in force.
     Applied {
-        /// Links that are out of service still carry packets, or are not disabled yet.
+        /// True if links that are out of service still carry packets, or are not disabled yet.
         is_pending: bool,
     },
     /// The time of [`Withdrawal::due`] has come.
     Due {
-        /// Packets of older entries may be in flight.
+        /// True if packets of older entries may be in flight.
         has_packets: bool,
     },
 }

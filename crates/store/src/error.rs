@@ -25,7 +25,7 @@ pub enum StoreError {
     #[error("SLV-STORE-0002: {} is in use by another selvedge; stop it, or give this one a folder of its own \
         (--state)", path.display())]
     Locked {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
     /// SLV-STORE-0003: a line is not a guid2lid entry.
@@ -34,7 +34,7 @@ pub enum StoreError {
         path.display()
     )]
     Line {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
@@ -48,7 +48,7 @@ pub enum StoreError {
         path.display()
     )]
     PlanState {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The problem of the file.
         what: PlanStateError,
@@ -60,7 +60,7 @@ pub enum StoreError {
         path.display()
     )]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// How the change was detected.
         what: SealError,
@@ -72,7 +72,7 @@ pub enum StoreError {
         path.display()
     )]
     Emptied {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The generation that plan-state.toml names.
         known: u64,
@@ -84,7 +84,7 @@ pub enum StoreError {
         path.display()
     )]
     OutOfService {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,
@@ -98,7 +98,7 @@ pub enum StoreError {
         path.display()
     )]
     Registrations {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Line, counted from 1.
         line: usize,

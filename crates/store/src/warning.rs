@@ -21,7 +21,7 @@ pub enum StateWarning {
         path.display()
     )]
     OneLid {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The first LID that both ports have.
         lid: Lid,
@@ -37,7 +37,7 @@ pub enum StateWarning {
         path.display()
     )]
     OldLids {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The generation of the file.
         found: u64,
@@ -50,7 +50,7 @@ pub enum StateWarning {
         path.display()
     )]
     KnownFabric {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The problem of the file.
         why: String,

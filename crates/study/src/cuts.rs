@@ -6,9 +6,9 @@ use selvedge_types::Idx;
 /// Numbers of ordered pairs of hosts that no tables can connect any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cuts {
-    /// Number of such pairs if a link is lost, in the order of the links.
+    /// Number of these pairs if a link is lost, in the order of the links.
     pub(crate) by_link: Vec<u64>,
-    /// Number of such pairs among the other hosts if a switch is lost.
+    /// Number of these pairs, without the hosts of the lost switch, if a switch is lost.
     pub(crate) by_switch: Vec<u64>,
 }
 

@@ -56,7 +56,7 @@ pub struct Question {
 /// A change of the fabric while packets move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Planned {
-    /// One change.
+    /// A single change, at its time.
     One(Timed),
     /// A cable that is cut and mended, again and again.
     Flaps {

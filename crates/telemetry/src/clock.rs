@@ -83,7 +83,7 @@ impl Clock {
 /// What happens in a class at a certain time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tick {
-    /// Nothing begins.
+    /// No slot begins.
     Wait,
     /// This slot begins; the slots between the previous one and this one were missed.
     Begin {

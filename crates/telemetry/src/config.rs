@@ -37,7 +37,7 @@ pub enum Triage {
 /// Which ends of a link are read in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
-    /// Both.
+    /// Both ends.
     Both,
     /// One end, as long as neither end had errors for this time. Data and packets of the other end are derived.
     One {

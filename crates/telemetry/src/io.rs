@@ -59,7 +59,7 @@ pub enum How {
     Read,
     /// The sum of all ports of the switch shows no new error, so the values are those of the last reading.
     Unchanged,
-    /// The other end of the link was read; it counts the same packets.
+    /// The port was not read: the other end of its link was, and counts the same packets.
     Derived,
     /// The manager knows that the link is down, so the values are those of the last reading.
     Down,
@@ -116,7 +116,7 @@ pub enum Why {
 pub struct Missing {
     /// Node, port, group.
     pub key: SampleKey,
-    /// Why.
+    /// Why the sample is missing.
     pub why: Why,
 }
 

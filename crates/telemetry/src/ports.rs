@@ -103,7 +103,7 @@ pub enum Assignment {
     /// All ports of all nodes: one sampler reads the whole fabric.
     #[default]
     All,
-    /// These ports.
+    /// The ports of these nodes and groups.
     Items(BTreeMap<(Guid, Group), PortSet>),
 }
 

@@ -119,14 +119,14 @@ impl Part {
 /// One of several shards: each node is in exactly one of them, and stays in it when other nodes come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Its number, from 1.
+    /// Number of the shard, from 1.
     pub number: u32,
-    /// How many there are.
+    /// Number of shards.
     pub of: u32,
 }
 
 impl Shard {
-    /// True if a node is in it.
+    /// True if a node is in the shard.
     #[must_use]
     pub const fn has(self, node: Guid) -> bool {
         // GUIDs of one vendor differ in few bits: Fibonacci hashing spreads them over the upper half.

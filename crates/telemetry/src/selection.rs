@@ -83,7 +83,7 @@ pub enum SelectionError {
     Twice {
         /// Number of the line, from 1.
         line: usize,
-        /// The metric.
+        /// Name of the metric.
         name: &'static str,
     },
 }

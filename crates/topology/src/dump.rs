@@ -55,7 +55,7 @@ pub enum DumpError {
         "SLV-TOPOLOGY-0030: {file}: no 'Unicast lids' line; give opensm-lfts.dump or the output of ibroute or dump_fts"
     )]
     NoTables {
-        /// The file.
+        /// Name of the file.
         file: String,
     },
     /// SLV-TOPOLOGY-0031: a line of a dump cannot be read.
@@ -85,7 +85,7 @@ pub enum DumpError {
         "SLV-TOPOLOGY-0035: {file}: no service level of {count} LIDs in use: {names}; add a line '0xDLID SL' for each"
     )]
     NoLevels {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// Number of LIDs without a line.
         count: usize,
@@ -98,7 +98,7 @@ pub enum DumpError {
          the dump of every switch{foreign}"
     )]
     NoLanes {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// Pairs of ingress and egress ports without a row.
         missing: usize,
@@ -112,7 +112,7 @@ pub enum DumpError {
     /// SLV-TOPOLOGY-0034: the file has no hop counts.
     #[error("SLV-TOPOLOGY-0034: {file}: no hop counts; give opensm-lid-matrix.dump")]
     NoHops {
-        /// The file.
+        /// Name of the file.
         file: String,
     },
     /// SLV-TOPOLOGY-0037: two rows with one key state different values.
@@ -120,7 +120,7 @@ pub enum DumpError {
     Contradiction {
         /// Place of the later row.
         place: Place,
-        /// The key.
+        /// The key that both rows have, such as a LID at a switch.
         what: String,
         /// The value of the later row.
         here: String,
@@ -146,7 +146,7 @@ pub enum DumpWarning {
     /// SLV-TOPOLOGY-0041: the dump has no table of a switch.
     #[error("SLV-TOPOLOGY-0041: {file}: no table of switch {guid} \"{name}\"; it forwards nothing")]
     MissingTable {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// GUID of the switch.
         guid: Guid,
@@ -207,11 +207,11 @@ pub enum DumpWarning {
     /// SLV-TOPOLOGY-0046: routes lead to LIDs that no port has.
     #[error("SLV-TOPOLOGY-0046: {file}: {count} LIDs with routes have no known owner, the lowest is {lowest}")]
     Ownerless {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Number of such LIDs.
+        /// Number of LIDs without a port.
         count: usize,
-        /// The lowest such LID.
+        /// The lowest LID without a port.
         lowest: Lid,
     },
     /// SLV-TOPOLOGY-0047: the last line of a table is missing.
@@ -232,7 +232,7 @@ pub enum DumpWarning {
     Refused {
         /// The file, or another source of the LIDs.
         source_name: String,
-        /// The port.
+        /// Name of the port.
         port: String,
         /// The LID and its other owner, or another problem.
         why: String,
@@ -244,7 +244,7 @@ pub enum DumpWarning {
          multiple of 64; take OpenSM's own dump"
     )]
     LastLidLost {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// The LID.
         lid: Lid,
@@ -271,11 +271,11 @@ pub enum DumpWarning {
         "SLV-TOPOLOGY-0052: {file}: no port of the fabric has {count} of the GUIDs: {names}; no port gets their LIDs"
     )]
     NoSuchPorts {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// Number of such GUIDs.
+        /// Number of GUIDs without a port.
         count: usize,
-        /// The first of these ports, with lines and LIDs.
+        /// The first of these GUIDs, with lines and LIDs.
         names: String,
     },
     /// SLV-TOPOLOGY-0053: a table has lines that are neither rows nor other known lines.

@@ -40,7 +40,7 @@ pub enum SpecError {
     /// SLV-TOPOLOGY-0002: the generator has no such key.
     #[error("SLV-TOPOLOGY-0002: {generator} has no key '{key}'{hint}; known: {known}")]
     UnknownKey {
-        /// The generator.
+        /// Name of the generator.
         generator: String,
         /// The key given.
         key: String,
@@ -52,9 +52,9 @@ pub enum SpecError {
     /// SLV-TOPOLOGY-0003: the value of a key is not allowed.
     #[error("SLV-TOPOLOGY-0003: {generator}: {key}={value}: want {want}")]
     BadValue {
-        /// The generator.
+        /// Name of the generator.
         generator: String,
-        /// The key.
+        /// Name of the key.
         key: String,
         /// The value given.
         value: String,
@@ -64,9 +64,9 @@ pub enum SpecError {
     /// SLV-TOPOLOGY-0004: a key that has no default is missing.
     #[error("SLV-TOPOLOGY-0004: {generator} needs {key}, as in {example}")]
     MissingKey {
-        /// The generator.
+        /// Name of the generator.
         generator: String,
-        /// The key.
+        /// Name of the key.
         key: String,
         /// A complete specification.
         example: String,
@@ -74,7 +74,7 @@ pub enum SpecError {
     /// SLV-TOPOLOGY-0005: the fabric would be larger than the generator allows.
     #[error("SLV-TOPOLOGY-0005: {generator} would have {wanted} {what}; at most {limit}: make it smaller")]
     TooBig {
-        /// The generator.
+        /// Name of the generator.
         generator: String,
         /// The quantity that is too large.
         what: &'static str,
@@ -86,7 +86,7 @@ pub enum SpecError {
     /// SLV-TOPOLOGY-0006: the generated parts contradict each other; a mistake of the generator.
     #[error("SLV-TOPOLOGY-0006: {generator} made a contradiction; report it with this command line")]
     Build {
-        /// The generator.
+        /// Name of the generator.
         generator: String,
         /// The contradiction.
         source: BuildError,

@@ -79,7 +79,7 @@ pub enum FileError {
     /// SLV-TOPOLOGY-0010: no line of the file is a node.
     #[error("SLV-TOPOLOGY-0010: {file}: no node in it; give an ibsim net file or the plain output of `ibnetdiscover`")]
     NoNodes {
-        /// The file.
+        /// Name of the file.
         file: String,
     },
     /// SLV-TOPOLOGY-0011: a line of a topology file cannot be read.
@@ -111,7 +111,7 @@ pub enum FileError {
     Contradiction {
         /// File and line.
         place: Place,
-        /// The port.
+        /// Name of the port.
         port: String,
         /// The port's peer in this line.
         peer: String,
@@ -147,7 +147,7 @@ pub enum FileError {
     /// SLV-TOPOLOGY-0016: parts of the file contradict each other, but not in a single line.
     #[error("SLV-TOPOLOGY-0016: {file}: the nodes and cables do not fit together; correct the file")]
     Build {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// The contradiction.
         source: BuildError,
@@ -170,7 +170,7 @@ pub enum FileError {
     UnknownRate {
         /// File and line.
         place: Place,
-        /// The text found there.
+        /// The text of the rate.
         rate: String,
     },
 }
@@ -184,7 +184,7 @@ pub enum Warning {
     MissingReverse {
         /// File and line.
         place: Place,
-        /// The other end.
+        /// Name of the port at the other end.
         peer: String,
     },
     /// SLV-TOPOLOGY-0021: a port is looped back to itself.
@@ -192,7 +192,7 @@ pub enum Warning {
     LoopedBack {
         /// File and line.
         place: Place,
-        /// The port.
+        /// Name of the port.
         port: String,
     },
     /// SLV-TOPOLOGY-0022: a width or speed is unknown.
@@ -224,7 +224,7 @@ pub enum Warning {
     GuidMismatch {
         /// File and line.
         place: Place,
-        /// The port.
+        /// Name of the port.
         port: String,
         /// GUID of the port in its own line.
         own: Guid,
@@ -246,7 +246,7 @@ pub enum Warning {
     SharedPortGuid {
         /// File and line.
         place: Place,
-        /// The port.
+        /// Name of the port.
         port: String,
         /// The GUID.
         guid: Guid,

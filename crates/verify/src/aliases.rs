@@ -25,7 +25,7 @@ pub enum AliasFault {
     NoRoom,
     /// The Set differs from the aliases planned for the port.
     NotAsWanted,
-    /// Another port has one of the GUIDs at that time.
+    /// Another port has one of the GUIDs when the Set is sent.
     Taken(
         /// The GUID.
         Guid,

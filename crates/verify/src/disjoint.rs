@@ -50,9 +50,9 @@ pub struct Spread {
     pub pairs: Vec<u64>,
     /// The smallest size of any pair.
     pub min: u64,
-    /// A pair with that smallest size: (from, to).
+    /// A pair with the smallest size: (from, to).
     pub worst: Option<(Place, Place)>,
-    /// Pairs for which the cabling has two such paths, whatever the tables say.
+    /// Pairs for which the cabling has two disjoint paths, whatever the tables say.
     pub possible: u64,
 }
 

@@ -100,7 +100,7 @@ pub struct Host {
     pub at: PortRef,
     /// The switch that the host is attached to.
     pub switch: u32,
-    /// The port of that switch.
+    /// The port of the switch.
     pub port: u8,
 }
 

@@ -69,7 +69,7 @@ pub enum Class {
     PerfMgt,
     /// Directed-route SMP (0x81).
     SubnDirected,
-    /// Any other.
+    /// Any other class.
     Other(u8),
 }
 
@@ -143,7 +143,7 @@ pub enum Method {
     GetMultiResp,
     /// Response to Delete (0x95).
     DeleteResp,
-    /// Any other.
+    /// Any other method.
     Other(u8),
 }
 

@@ -175,7 +175,7 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Returns this number of hosts without jobs.
+    /// Returns a set of `hosts` hosts without jobs.
     #[must_use]
     pub fn new(hosts: u32) -> Self {
         Self {

@@ -64,7 +64,7 @@ pub struct Schedule {
 pub struct OpId(pub u32);
 
 impl Schedule {
-    /// Returns this number of ranks, without operations.
+    /// Returns a schedule of `ranks` ranks, without operations.
     #[must_use]
     pub fn new(ranks: u32) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl Schedule {
     /// Adds an operation of a rank, after those in `after`.
     ///
     /// # Panics
-    /// If there is no such rank, or if an operation in `after` does not belong to it.
+    /// If the rank does not exist, or if an operation in `after` does not belong to it.
     pub fn add(&mut self, rank: u32, work: Work, after: &[OpId]) -> OpId {
         let ops = &mut self.ranks[rank as usize];
         let id = OpId(ops.len() as u32);

@@ -47,7 +47,7 @@ pub struct TelemetryHistory {
     pub fabric: Option<String>,
     /// The first sample of each interval of this length is stored.
     pub interval_ms: u64,
-    /// How long it is kept.
+    /// How long samples are kept.
     pub keep_s: u64,
     /// Room for the files.
     pub limit_bytes: u64,
@@ -84,13 +84,13 @@ impl Body for TelemetryHistory {
 pub struct TelemetrySeries {
     /// GUID of the node.
     pub node_guid: Guid,
-    /// Its name; empty if the node is not in the fabric.
+    /// Name of the node; empty if the node is not in the fabric.
     pub node_name: String,
     /// Number of the port.
     pub port: u8,
     /// Name of the counter in the standard.
     pub counter: String,
-    /// What it counts: `4-byte words`, `packets`, `ticks` or `events`.
+    /// What the counter counts: `4-byte words`, `packets`, `ticks` or `events`.
     pub unit: String,
     /// What the link carries in one direction.
     pub capacity_bytes_per_s: Option<u64>,
@@ -121,20 +121,20 @@ pub struct TelemetryPoint {
     pub epoch: u32,
     /// The total.
     pub total: u64,
-    /// What it grew by since the point before.
+    /// Growth of the total since the point before.
     pub increase: Option<u64>,
     /// The growth in a second; none where the clock was set back.
     pub per_s: Option<f64>,
-    /// How it is known: `read`, `unchanged`, `derived` or `down`.
+    /// How the total is known: `read`, `unchanged`, `derived` or `down`.
     pub how: String,
 }
 
 /// A time without slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TelemetryGap {
-    /// The last slot before it.
+    /// The last slot before the gap.
     pub from_ms: u64,
-    /// The first slot after it.
+    /// The first slot after the gap.
     pub to_ms: u64,
 }
 
@@ -143,7 +143,7 @@ pub struct TelemetryGap {
 pub struct TelemetrySlice {
     /// Name of the counter in the standard.
     pub counter: String,
-    /// What it counts.
+    /// What the counter counts.
     pub unit: String,
     /// Begin of the range, in milliseconds since 1970-01-01 UTC.
     pub from_ms: u64,
@@ -166,15 +166,15 @@ impl Body for TelemetrySlice {
 pub struct TelemetrySlicePort {
     /// GUID of the node.
     pub node_guid: Guid,
-    /// Its name; empty if the node is not in the fabric.
+    /// Name of the node; empty if the node is not in the fabric.
     pub node_name: String,
     /// Number of the port.
     pub port: u8,
     /// Begin of the last slot in the range, in milliseconds since 1970-01-01 UTC.
     pub at_ms: u64,
-    /// The total in it.
+    /// The total in the last slot.
     pub total: u64,
-    /// What it grew by in the range; none if a time was asked for, or if the range has one slot only.
+    /// Growth of the total in the range; none if a time was asked for, or if the range has one slot only.
     pub increase: Option<u64>,
     /// The growth in a second.
     pub per_s: Option<f64>,
@@ -194,13 +194,13 @@ impl Body for StoredEvents {
 /// A stored event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredEvent {
-    /// When it happened, in milliseconds since 1970-01-01 UTC.
+    /// When the event happened, in milliseconds since 1970-01-01 UTC.
     pub time_ms: u64,
-    /// Its severity.
+    /// Severity of the event.
     pub severity: Severity,
-    /// Its code.
+    /// Code of the event.
     pub code: String,
-    /// Its text, without the code.
+    /// Text of the event, without the code.
     pub text: String,
 }
 
@@ -218,16 +218,16 @@ impl Body for TopologyVersions {
 /// When a version of the topology began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyVersion {
-    /// Since when it was so, in milliseconds since 1970-01-01 UTC.
+    /// Begin of the version, in milliseconds since 1970-01-01 UTC.
     pub at_ms: u64,
-    /// Two versions in a row differ in it.
+    /// Digest of the topology: two versions in a row have different digests.
     pub digest: String,
 }
 
 /// Nodes and links: a version of the topology as it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
-    /// Since when it was so, in milliseconds since 1970-01-01 UTC. Not stored with it.
+    /// Begin of the version, in milliseconds since 1970-01-01 UTC. Not stored with the topology.
     #[serde(default)]
     pub at_ms: u64,
     /// The nodes, in order of their GUIDs.
@@ -243,11 +243,11 @@ impl Body for Topology {
 /// A node of a stored topology.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopologyNode {
-    /// Its GUID.
+    /// GUID of the node.
     pub guid: Guid,
-    /// Its kind.
+    /// Kind of the node.
     pub kind: NodeKind,
-    /// Its name.
+    /// Name of the node.
     pub name: String,
 }
 
@@ -265,9 +265,9 @@ pub struct TopologyLink {
 /// A range of time. Each parameter that is left out has a default: the last hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeRange {
-    /// Its begin, in milliseconds since 1970-01-01 UTC.
+    /// Begin of the range, in milliseconds since 1970-01-01 UTC.
     pub from_ms: Option<u64>,
-    /// Its end; none: now.
+    /// End of the range, in milliseconds since 1970-01-01 UTC; none: now.
     pub to_ms: Option<u64>,
 }
 

@@ -81,26 +81,26 @@ impl Body for Telemetry {
 /// Requests of the sampler since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TelemetryRequests {
-    /// Sent, repeats included.
+    /// Number of requests sent, repeats included.
     pub sent: u64,
-    /// Repeats among them.
+    /// Number of repeats among the requests sent.
     pub repeats: u64,
-    /// Answered.
+    /// Number of requests answered.
     pub answered: u64,
-    /// Not answered, repeats included.
+    /// Number of requests not answered, repeats included.
     pub timeouts: u64,
-    /// Late or foreign answers.
+    /// Number of late or foreign answers.
     pub stray: u64,
 }
 
 /// A sampling class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TelemetryClass {
-    /// Its name.
+    /// Name of the class.
     pub name: String,
-    /// Its interval.
+    /// Interval between two slots of the class.
     pub interval_ms: u64,
-    /// Its attributes.
+    /// Attributes that the class reads.
     pub groups: Vec<String>,
     /// `both` or `one`: the ends of healthy links that are read.
     pub ends: String,
@@ -119,11 +119,11 @@ pub struct TelemetryClass {
 /// A slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TelemetrySlot {
-    /// Its number: intervals since 1970-01-01 UTC.
+    /// Number of the slot: intervals since 1970-01-01 UTC.
     pub number: u64,
     /// How often numbers began again, because the clock was set back.
     pub epoch: u32,
-    /// Its beginning, in milliseconds since 1970-01-01 UTC.
+    /// Begin of the slot, in milliseconds since 1970-01-01 UTC.
     pub begin_ms: u64,
     /// From the first request to the last sample.
     pub took_us: u64,
@@ -150,7 +150,7 @@ pub struct TelemetrySlot {
 pub struct MissingReason {
     /// The reason: `silent`, `back_off`, `refused`, `status`, `late` or `moved`.
     pub why: String,
-    /// How many.
+    /// Number of samples that are missing for this reason.
     pub samples: u64,
 }
 
@@ -159,23 +159,23 @@ pub struct MissingReason {
 pub struct SilentNode {
     /// The node.
     pub node_guid: Guid,
-    /// Its name.
+    /// Name of the node.
     pub node_name: String,
-    /// Its ports without a sample.
+    /// Number of its ports without a sample.
     pub ports: u64,
 }
 
 /// A counter of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TelemetryCounter {
-    /// Its name in the standard, as `PortXmitData`; detailed counters have their number behind the attribute, as
-    /// `PortVLXmitWaitCounters[3]`.
+    /// Name of the counter in the standard, as `PortXmitData`; detailed counters have their number behind the
+    /// attribute, as `PortVLXmitWaitCounters[3]`.
     pub name: String,
-    /// What it counts: `4-byte words`, `packets`, `ticks` or `events`.
+    /// What the counter counts: `4-byte words`, `packets`, `ticks` or `events`.
     pub unit: String,
-    /// What it counted since the sampler began, resets left out.
+    /// Total since the sampler began, without resets.
     pub total: u64,
-    /// Its growth in a second, between the last two samples.
+    /// Growth of the counter in a second, between the last two samples.
     pub per_s: Option<u64>,
     /// Its growth since the port's baseline.
     pub since_baseline: Option<u64>,
@@ -192,27 +192,27 @@ pub struct TelemetryPort {
     pub kind: NodeKind,
     /// Number of the port.
     pub port: u8,
-    /// LID by which it is read; 0: none.
+    /// LID by which the port is read; 0: none.
     pub lid: u16,
-    /// State of its link, as the manager knows it.
+    /// State of the port's link, as the manager knows it.
     pub state: PortState,
-    /// The other end.
+    /// The other end of the port's link.
     pub peer: Option<End>,
-    /// Width and speed, as `4xHDR`.
+    /// Width and speed of the link, as `4xHDR`.
     pub rate: Option<String>,
-    /// What the link carries in one direction.
+    /// Bytes per second that the link carries in one direction.
     pub capacity_bytes_per_s: Option<u64>,
     /// How the last sample was known: `read`, `unchanged`, `derived` or `down`; none: it has no sample.
     pub how: Option<String>,
-    /// When that was, in milliseconds since 1970-01-01 UTC.
+    /// When the last sample was taken, in milliseconds since 1970-01-01 UTC.
     pub sampled_ms: Option<u64>,
-    /// The time since then.
+    /// The time since the last sample.
     pub age_ms: Option<u64>,
     /// Data sent in a second: four times the words.
     pub xmit_bytes_per_s: Option<u64>,
     /// Data received in a second.
     pub rcv_bytes_per_s: Option<u64>,
-    /// The larger of both in parts of a million of the capacity.
+    /// Load: the larger of the data sent and received in a second, in parts of a million of the capacity.
     pub load_ppm: Option<u64>,
     /// PortXmitWait in a second, in ticks.
     pub wait_per_s: Option<u64>,
@@ -345,9 +345,9 @@ impl Body for MetricSets {
 /// A metric set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSetEntry {
-    /// Its name: `ibfabric` has all ports, `ibfabric/NODE` those of a node.
+    /// Name of the set: `ibfabric` has all ports, `ibfabric/NODE` those of a node.
     pub name: String,
-    /// Ports in it.
+    /// Number of ports in the set.
     pub ports: u64,
 }
 
@@ -366,11 +366,11 @@ pub enum SetForm {
 /// Which metric set is wanted: the query of `GET /api/v1/telemetry/set`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetQuery {
-    /// Its name.
+    /// Name of the set.
     pub name: String,
     /// Names of metrics, separated by commas; none: all.
     pub metrics: Option<String>,
-    /// Its form.
+    /// Form of the answer.
     pub form: SetForm,
     /// The number of a job, which the set has as `job_id`.
     pub job_id: u64,

@@ -12,13 +12,13 @@ pub enum Cell {
     None,
     /// A value that no agent or file stated: `unknown` in text, empty in CSV.
     Unknown,
-    /// A text that is the same in both forms.
+    /// A text that is printed alike in text and in CSV.
     Text(String),
     /// The name of a row: words in text, a snake_case key in CSV.
     Label {
-        /// The key.
+        /// The key, for CSV.
         key: String,
-        /// The words.
+        /// The words, for text.
         words: String,
     },
     /// A count: `1,234` in text, `1234` in CSV.

@@ -104,7 +104,7 @@ enum OperationArg {
 /// [`Transport`] on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum TransportArg {
-    /// Nothing but packets
+    /// Packets without connections
     None,
     /// Unreliable connections
     Uc,
@@ -119,7 +119,7 @@ pub enum SlArg {
     Routing,
     /// A hash of the destination, over all lanes
     DestHash,
-    /// Any, drawn for each message
+    /// Any level, drawn for each message
     Random,
     /// A hash of source and destination
     Flow,
@@ -130,7 +130,7 @@ pub enum SlArg {
 enum QueueArg {
     /// One queue per lane
     Fifo,
-    /// One per output and lane
+    /// One queue per output and lane
     Voq,
 }
 

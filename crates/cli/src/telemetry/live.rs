@@ -24,7 +24,7 @@ pub struct WatchArgs {
     /// How many ports are shown
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: u64,
-    /// End after so many slots
+    /// End after this number of slots
     #[arg(long, value_name = "N")]
     slots: Option<u64>,
     #[command(flatten)]

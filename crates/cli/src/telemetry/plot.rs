@@ -32,10 +32,10 @@ pub struct PlotArgs {
     /// The counter: xmit, rcv, wait, or a name, as PortXmitDiscards
     #[arg(value_name = "COUNTER", default_value = "xmit")]
     counter: String,
-    /// From then on: 90s, 10m, 2h or 3d ago, or a UTC date, as 2026-03-30T12:34
+    /// Begin of the chart: 90s, 10m, 2h or 3d ago, or a UTC date, as 2026-03-30T12:34
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = when)]
     since: When,
-    /// Up to then (default: now)
+    /// End of the chart (default: now)
     #[arg(long, value_name = "TIME", value_parser = when)]
     until: Option<When>,
     /// Write a picture to FILE

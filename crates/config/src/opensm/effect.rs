@@ -8,7 +8,7 @@ use crate::EngineList;
 /// The condition under which an option has an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// Another option must have this value.
+    /// The option with this name must have this value.
     Option(&'static str, &'static str),
     /// One of these engines must be in `routing_engine`.
     Engine(&'static [&'static str]),

@@ -147,7 +147,7 @@ impl OpenSmFlag {
         }
     }
 
-    /// Returns the flag of `selvedge run` with the same meaning; `None` if there is none.
+    /// Returns the flag of `selvedge run` with the meaning of this flag; `None` if there is none.
     #[must_use]
     pub const fn flag_here(&self) -> Option<&'static str> {
         match self.here {
@@ -156,7 +156,7 @@ impl OpenSmFlag {
         }
     }
 
-    /// Returns the option of `opensm.conf` with the same meaning; `None` if there is no such option, or if a flag of
+    /// Returns the option of `opensm.conf` with the meaning of this flag; `None` if there is none, or if a flag of
     /// `selvedge run` replaces it.
     #[must_use]
     pub fn option(&self) -> Option<&'static OpenSmOption> {

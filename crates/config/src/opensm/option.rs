@@ -17,7 +17,7 @@ pub struct OpenSmOption {
 /// Treatment of an option's value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Meaning {
-    /// The option sets a Selvedge key, such as `routing.lmc`, with the same meaning.
+    /// The option sets a Selvedge key, such as `routing.lmc`, that has the same meaning as the option.
     Same(&'static str, Take),
     /// The option sets a Selvedge key, such as `routing.lmc`, that has another meaning; the last field explains the
     /// difference.

@@ -20,7 +20,7 @@ const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     waiting: VecDeque<(Datagram, Duration)>,
-    /// None is sent before.
+    /// No request is sent before this time.
     held_until: Time,
     /// When the coordinator got the wall clock last.
     clock_shown: Option<Time>,

@@ -59,9 +59,9 @@ pub(super) fn no_port(name: &str, node: &NodeEntry, port: u8) -> Error {
 /// A counter by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counter {
-    /// One that ports have in 32 or 64 bits.
+    /// A counter that ports have in 32 or 64 bits.
     Metric(Metric),
-    /// A detailed one: its group and its number in it.
+    /// A detailed counter: its group, and its number in the group.
     Detail(Group, usize),
 }
 

@@ -61,7 +61,7 @@ pub struct Snapshot {
 pub struct ClassState {
     /// Slots that ended.
     pub slots: u64,
-    /// Those that ended with the beginning of the next.
+    /// Slots that ended with the beginning of the next slot.
     pub overruns: u64,
     /// Slots in which nothing was sampled.
     pub skipped: u64,

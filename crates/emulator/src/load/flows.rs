@@ -26,13 +26,13 @@ pub(super) struct Flow {
     pub from: Sender,
     /// Index of the receiver in the list of hosts.
     pub to: u32,
-    /// First of its ports in [`Flows::steps`].
+    /// First of the flow's ports in [`Flows::steps`].
     first: u32,
-    /// Number of its ports.
+    /// Number of ports on the flow's way.
     hops: u8,
-    /// Place in its way of the saturated link that holds it back.
+    /// Position on the flow's way of the saturated link that holds the flow back.
     pub held_at: Option<u8>,
-    /// What becomes of it at the end of its way.
+    /// What becomes of the packets at the end of the flow's way.
     pub fate: Fate,
 }
 
@@ -58,7 +58,7 @@ pub(super) enum Fate {
     TurnedBack(PortIdx),
 }
 
-/// Hosts that send the same to every receiver: their links have the same speed and end at the same switch.
+/// Hosts that send the same load to every receiver: their links have the same speed and end at the same switch.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     /// Indexes in the list of hosts.

@@ -15,11 +15,11 @@ use super::state::Demands;
 pub struct Congestion {
     /// The port that sends on the link.
     pub port: PortRef,
-    /// What the flows that cross it offer, in thousandths of what the other end takes.
+    /// What the flows that cross the link offer, in thousandths of what the other end takes.
     pub offered_permille: u64,
-    /// The flows that it holds back, as (sender, receiver), sorted.
+    /// The flows that the link holds back, as (sender, receiver), sorted.
     pub pairs: Vec<(PortRef, PortRef)>,
-    /// The ports before it that wait because of it, sorted.
+    /// The ports before the link that wait because of it, sorted.
     pub waiting: Vec<PortRef>,
 }
 

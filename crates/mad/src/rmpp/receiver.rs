@@ -26,7 +26,7 @@ pub enum Taken {
     Answer(Rmpp),
     /// The message is complete: send this acknowledgement, and use the data.
     Done(Rmpp, Vec<u8>),
-    /// The transfer has failed: send this status, if there is one.
+    /// The transfer has failed: send this header with the status, if there is one.
     Failed(Option<Rmpp>),
 }
 

@@ -14,7 +14,8 @@ pub struct Lanes<'a> {
 }
 
 impl<'a> Lanes<'a> {
-    /// Returns the lanes of both. `None` if lanes depend on ports, which the planner does not support.
+    /// Returns the lanes of both pairs of levels and map. `None` if lanes depend on ports, which the planner does not
+    /// support.
     pub fn new(levels: [&'a ServiceLevels; 2], maps: [&SlToVl; 2]) -> Option<Self> {
         if maps.iter().any(|map| !map.exceptions.is_empty()) {
             return None;

@@ -57,7 +57,7 @@ impl<'a> Track<'a> {
         });
     }
 
-    /// Loads LIDs in the same way until `f` returns false. True if it never did.
+    /// Does the same as [`Self::load`], but stops when `f` returns false. Returns true if `f` never did.
     pub fn load_until(
         &mut self,
         tables: &Tables,

@@ -127,7 +127,7 @@ impl Taken {
 /// Choices in planning the steps. Each suits some changes better than others, so several combinations are tried.
 #[derive(Clone, Copy, Debug)]
 pub struct Mode {
-    /// A LID may stay half changed during a wait.
+    /// True if a LID may stay half changed during a wait.
     pub halves: bool,
     /// True if an entry changes only after those that it leads to are acknowledged: more steps, fewer dependencies.
     pub by_rank: bool,

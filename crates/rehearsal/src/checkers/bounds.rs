@@ -26,8 +26,8 @@ impl Check for Bounds {
     }
 }
 
-/// Fails if a manager sent a Set before the judge accepted one of its plans, or if a manager that is not in mode Manage
-/// sent any Set. The emulator counts the Sets.
+/// Fails if a manager sent a Set before the judge accepted one of its plans, or sent any Set in a mode other than
+/// Manage. The emulator counts the Sets.
 fn sets_are_judged(scene: &Scene<'_>) -> Result<(), Violation> {
     for (manager, life) in lives(scene.managers) {
         let mode = manager.config.mode;

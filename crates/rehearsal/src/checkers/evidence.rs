@@ -244,8 +244,8 @@ impl Evidence {
         is_by(self.faults.cloned()).then_some(Rule::ClonedGuid)
     }
 
-    /// Returns the rule that excuses a forwarding loop that a Set closed, if a switch in the loop has a silent agent,
-    /// so that the manager of the Set does not know of it.
+    /// Returns the rule that excuses a forwarding loop closed by a Set. It applies if a switch in the loop has a silent
+    /// agent: then the manager that sent the Set does not know of the switch.
     pub fn circle_excuse(&self, scene: &Scene<'_>, nodes: &[NodeIdx], by: Option<&Manager>) -> Option<Rule> {
         if self.is_outside {
             return self.faults.is_blind(scene.now).then_some(Rule::Unseen);
@@ -258,8 +258,8 @@ impl Evidence {
         (!nodes.iter().all(is_seen)).then_some(Rule::Unseen)
     }
 
-    /// Returns the rule that excuses a credit loop at these ports, if the manager does not know of a switch because its
-    /// agent is silent, or of a link because no MAD passes it.
+    /// Returns the rule that excuses a credit loop at these ports. It applies if the manager does not know of a switch
+    /// with a silent agent, or of a link that no MAD passes.
     pub fn channels_excuse(&self, scene: &Scene<'_>, ports: &[PortIdx], by: Option<&Manager>) -> Option<Rule> {
         let chassis = scene.chassis();
         let nodes: Vec<NodeIdx> = ports.iter().map(|&port| chassis.wire(port).node()).collect();

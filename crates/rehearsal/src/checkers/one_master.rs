@@ -15,7 +15,8 @@ use crate::manager::{Life, Manager};
 pub(super) struct OneMaster {
     /// Since when two masters of one subnet have known of each other.
     since: Option<Time>,
-    /// When there were last several masters, in any subnets: Sets of one may have reached switches of another.
+    /// The last time at which several managers were masters, in whatever subnets: Sets of one master may have reached
+    /// switches of another.
     several: Option<Time>,
 }
 
@@ -29,7 +30,7 @@ impl Check for OneMaster {
 }
 
 impl OneMaster {
-    /// Returns when there were last several masters.
+    /// Returns the last time at which several managers were masters, in whatever subnets.
     pub const fn several(&self) -> Option<Time> {
         self.several
     }

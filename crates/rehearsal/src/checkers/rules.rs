@@ -16,7 +16,8 @@ pub enum Rule {
     /// Two managers sent Sets to one subnet while neither knew of the other, or one of them did before the other's next
     /// sweep.
     SeveralMasters,
-    /// Links or nodes changed after the manager's sweep or probe: its Sets were right for that inventory.
+    /// Links or nodes changed after the manager's sweep or probe. The manager's Sets were right for the fabric that the
+    /// sweep or probe had found.
     Overtaken,
     /// A wrong switch stored a block, because a cable had been moved and no trap about it had arrived or been repeated
     /// yet. Packets then use entries that were planned for neither switch.

@@ -119,7 +119,7 @@ pub(crate) enum Seen<'a> {
         changes: &'a Changes,
         /// True if no two ports hold the same LID, not even in different subnets.
         are_lids_unique: bool,
-        /// When there were last several masters.
+        /// The last time at which several managers were masters, in whatever subnets.
         several_masters: Option<Time>,
     },
     /// The hardware changed. The Sets that changed it follow, one by one.

@@ -60,16 +60,16 @@ impl Clients {
         Some(chassis.fabric().node(node).description.clone())
     }
 
-    /// True if subscribers got Reports that the node went away and came back, or need not get them because a manager
-    /// became master in that time.
+    /// True if subscribers got Reports of both events: the node went away, and it came back. Also true if a manager
+    /// became master in the meantime: then no Reports are needed.
     #[must_use]
     pub fn are_reported(&self, world: &Rehearsal, gone: &str) -> bool {
         self.has_master_changed(world) || world.hosts(self.served()).reported(gone).is_ok()
     }
 
-    /// Fails if subscribers got no Reports that the node went away and came back, unless a manager became master in
-    /// that time. A new master does not report all ports of a fabric, and an event after the end of one master and
-    /// before the begin of the next is reported by neither.
+    /// Fails if subscribers lack Reports of one event: the node went away, or it came back. Does not fail if a manager
+    /// became master in the meantime. A new master does not report all ports of a fabric, and an event after the end of
+    /// one master and before the begin of the next is reported by neither.
     pub fn check_reports(&self, world: &mut Rehearsal, gone: &str) -> Result<(), RehearsalError> {
         if self.has_master_changed(world) {
             return Ok(());

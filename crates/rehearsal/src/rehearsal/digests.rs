@@ -59,7 +59,7 @@ impl Rehearsal {
         }
     }
 
-    /// Adds what hosts have registered to a digest, and to that text.
+    /// Adds what hosts have registered to a digest, and to the text of [`Self::keep_wire`].
     pub(crate) fn keep_registered(&mut self, digest: Digest, registered: &Registered) -> Digest {
         if let Some(lines) = &mut self.wire.lines {
             let now = self.now.0;
@@ -75,7 +75,7 @@ impl Rehearsal {
         })
     }
 
-    /// Returns that text since the last call.
+    /// Returns the text of [`Self::keep_wire`] since the last call.
     pub(crate) fn take_wire(&mut self) -> Vec<String> {
         self.wire.lines.as_mut().map(std::mem::take).unwrap_or_default()
     }

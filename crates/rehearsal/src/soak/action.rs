@@ -72,7 +72,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// Changes a policy accordingly.
+    /// Sets this value in a policy.
     pub fn apply(self, policy: &mut Policy) {
         match self {
             Self::Engines(engines) => policy.engines = engines,

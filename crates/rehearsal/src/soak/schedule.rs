@@ -70,9 +70,9 @@ pub struct Setup {
     pub lmc: u8,
     /// Virtual lanes of links.
     pub lanes: u8,
-    /// Packets are put on all lanes.
+    /// True if packets are put on all lanes.
     pub uses_lanes: bool,
-    /// Hosts talk to subnet administration.
+    /// True if hosts talk to subnet administration.
     pub sa: bool,
     /// M_Key, 0: none.
     pub m_key: u64,
@@ -82,11 +82,11 @@ pub struct Setup {
     pub requests: Requests,
     /// Virtual time of a job in ms; `None`: its documented cost.
     pub plan_ms: Option<u16>,
-    /// The second manager starts with the first.
+    /// True if the second manager starts with the first.
     pub both: bool,
-    /// Backups are computed as soon as the manager is idle.
+    /// True if backups are computed as soon as the manager is idle.
     pub backups: bool,
-    /// Managers store on disks that fail for a time, and are killed meanwhile.
+    /// True if managers store on disks that fail for a time, and are killed meanwhile.
     pub store_faults: bool,
     /// True if changes of the operator are drawn as well; the required end is then the state that they ask for.
     pub changes: bool,

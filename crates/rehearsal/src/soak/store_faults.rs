@@ -47,9 +47,9 @@ pub struct StoreFaults {
 /// The event of a disk that is due.
 #[derive(Clone, Copy, Debug)]
 pub enum Due {
-    /// The disk begins to fail in this share of its calls.
+    /// The disk of the manager with this number begins to fail, in this share of its calls.
     Fails(usize, Ratio),
-    /// The disk works again.
+    /// The disk of the manager with this number works again.
     Works(usize, End),
 }
 

@@ -8,9 +8,9 @@
 //! path is always shortest in hops. That also avoids an overflow that OpenSM has with more than about 20,000 LIDs.
 //!
 //! Then single next hops are moved off loaded channels, in a few rounds, and the result of the round with the least
-//! peak is kept. This is needed because all packets that meet at a switch share one path to a destination, which makes
-//! peaks that no order of destinations avoids. Paths to switches, which receive few packets, are balanced separately:
-//! on a regular tree they would disturb the balance of hosts.
+//! peak is kept. This is needed because all packets to one destination that meet at a switch share one path from there.
+//! Such shared paths make peaks of load, whatever the order of destinations. Paths to switches, which receive few
+//! packets, are balanced separately: on a regular tree they would disturb the balance of hosts.
 //!
 //! On lanes, paths that packets of hosts use come first. Then come the paths from other switches to hosts (for example,
 //! in a damaged tree, from a top switch that lost a downward link). They use turns that fit the same lane, on longer

@@ -23,12 +23,12 @@ pub enum AliasEvent {
     },
     /// A port does not answer a request for its GUIDInfo, or refuses its alias GUIDs.
     Silent {
-        /// The port.
+        /// Name of the port.
         what: String,
     },
     /// A GUIDInfo block of a port differs from the block that was written.
     Differs {
-        /// The port.
+        /// Name of the port.
         what: String,
         /// The block.
         block: u8,

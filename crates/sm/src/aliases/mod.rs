@@ -68,7 +68,7 @@ pub enum In<'a> {
     PlanInForce(&'a Fabric, &'a ChangeSet),
     /// Another manager is master.
     AnotherManages,
-    /// It is time to read or write GUIDInfo, and the manager is idle.
+    /// GUIDInfo may be read or written now, because the manager is idle.
     Due,
     /// A port holds this block of GUIDInfo.
     Holds(Place, GuidBlock),

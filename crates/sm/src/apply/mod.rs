@@ -88,7 +88,7 @@ pub enum Effect {
     Event(Event),
     /// A block was read, or a Set of it was `acknowledged`.
     Holds {
-        /// The block, and what it holds.
+        /// The block, with the contents that it now has.
         block: Block,
         /// True if the block was written, false if it was read.
         acknowledged: bool,

@@ -161,7 +161,7 @@ pub enum In<'a> {
         fabric: &'a Fabric,
         /// Settings that ports have declined.
         declined: BTreeMap<PortRef, Declined>,
-        /// Sets that are acknowledged, and Sets that failed.
+        /// Numbers of Sets that were acknowledged and that failed.
         sent: (usize, usize),
     },
     /// A sweep interrupts a plan after some of its Sets were sent. The next plan then leads to the same tables where

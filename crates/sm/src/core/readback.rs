@@ -63,7 +63,7 @@ impl Sm {
         self.read_back.figures()
     }
 
-    /// Returns true if a written table has waited so long for its read-back that it is read now, before the heavy sweep
+    /// Returns true if the read-back of a written table is overdue. Then the table is read now, before the heavy sweep
     /// that is due.
     pub(crate) fn is_read_back_overdue(&self) -> bool {
         self.read_back.is_overdue(self.now, self.config.sweep_interval)

@@ -29,7 +29,7 @@ struct Host {
     info: PortInfo,
     /// True if the agent answers every Set with an error.
     refuses: bool,
-    /// The manager at that host, and whether it accepts a handover.
+    /// The manager at this host, and whether it accepts a handover.
     manager: Option<(SmInfo, bool)>,
     /// True if the host does not answer.
     is_mute: bool,

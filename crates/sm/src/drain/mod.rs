@@ -97,9 +97,9 @@ pub enum In<'a> {
 /// The effects that the outer machine carries out.
 #[derive(Debug)]
 pub enum Effect {
-    /// The answer to the query: packets that may be in flight. None: none.
+    /// The answer to [`In::Asked`]: packets that may be in flight; `None`: there are none.
     UnderWay(Option<Arc<UnderWay>>),
-    /// It is now known how long packets may still be in flight.
+    /// It is now known for how long packets may still be in flight.
     Settled,
 }
 

@@ -21,7 +21,7 @@ pub struct Bench {
     pub now: Time,
     /// Configuration of the manager.
     pub config: Config,
-    /// The inventory of the row.
+    /// The inventory of the fabric of [`row`] (host, two switches, host).
     pub inventory: Inventory,
     /// Whether a request of the election has no answer yet.
     pub is_waiting: bool,
@@ -30,7 +30,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Returns a manager after a sweep of the row: the far host has LID 7.
+    /// Returns a manager after a sweep of its fabric: the far host has LID 7.
     pub fn new() -> Self {
         let local = LocalPort {
             node_guid: guid(NEAR),

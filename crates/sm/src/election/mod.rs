@@ -71,7 +71,7 @@ pub struct Election {
 /// The answers of other managers that this one waits for.
 #[derive(Debug, Default)]
 enum Phase {
-    /// Nothing.
+    /// No answer is awaited.
     #[default]
     None,
     /// Answers to SubnGet(SMInfo) of every other manager.
@@ -192,7 +192,7 @@ pub enum In<'a> {
     Weighed {
         /// The better manager.
         to: Other,
-        /// What it must wait for.
+        /// What the better manager must wait for.
         wait: Wait,
     },
     /// A sign that another master may have written to the fabric, or an event after which that no longer matters.
@@ -208,9 +208,9 @@ pub enum In<'a> {
 /// What a better manager may have to wait for, because only this manager knows of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
-    /// Packets may be in flight, or copies of Sets.
+    /// True if packets may be in flight, or copies of Sets.
     pub is_draining: bool,
-    /// Ports hold an M_Key that they are to lose.
+    /// True if ports hold an M_Key that they are to lose.
     pub are_keys_changing: bool,
 }
 

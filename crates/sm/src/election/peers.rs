@@ -30,7 +30,7 @@ pub(super) struct Peers {
 struct Known {
     at: End,
     last: Shown,
-    /// The time when it was lost, and the sign of that; `None`: it is there.
+    /// The time when the manager was lost, and the sign of that; `None`: the manager is still there.
     gone: Option<(Time, GoneSign)>,
 }
 
@@ -162,7 +162,8 @@ mod tests {
     use super::*;
     use crate::made::{FAR, SECOND, guid, inventory, row};
 
-    /// Returns the row. `far`: whether the port of the far host shows IsSM; `None`: the row lacks the far host.
+    /// Returns the fabric of [`row`] (host, two switches, far host). `far`: whether the port of the far host shows
+    /// IsSM; `None`: there is no far host.
     fn seen(far: Option<bool>) -> Inventory {
         let mut found = row();
         let info = found[FAR].ports[1].info.as_mut().unwrap();

@@ -46,7 +46,7 @@ pub struct Ctx<'a> {
     pub plan: Option<&'a Arc<Plan>>,
     /// The fabric that the plan is in force on, as last seen.
     pub inventory: Option<&'a Arc<Inventory>>,
-    /// The state in force is fully known.
+    /// True if the state in force is fully known.
     pub knows_the_fabric: bool,
 }
 
@@ -74,7 +74,7 @@ pub enum Effect {
         inventory: Arc<Inventory>,
         /// The plan in force.
         plan: Arc<Plan>,
-        /// Backups that are known already and not made again.
+        /// Backups that are known already, so that the job does not make them again.
         known: Option<Arc<Backups>>,
     },
     /// Hand out a job that makes the next backups.

@@ -11,8 +11,8 @@ use selvedge_planner::Inventory;
 use selvedge_types::{PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, Class, DirectedRoute, Mad, PortInfo};
 
-/// Returns true if an answer without an error shows that a port which was ACTIVE is up but no longer ACTIVE, and the
-/// current repair does not concern that port.
+/// Returns true if an answer without an error shows a port up but no longer ACTIVE, and the current repair does not
+/// concern this port.
 pub(super) fn is_news(inventory: &Inventory, repaired: &BTreeSet<PortRef>, mad: &Mad) -> bool {
     if mad.class() != Class::SubnDirected || mad.attribute() != AttributeId::PORT_INFO {
         return false;

@@ -48,9 +48,9 @@ struct Current {
 /// The state of other sub-machines that this one may read.
 #[derive(Debug)]
 pub struct Ctx {
-    /// The state in force is fully known.
+    /// True if the state in force is fully known.
     pub knows_the_fabric: bool,
-    /// The check for changes during the last plan is done.
+    /// True if the check for changes during the last plan is done.
     pub has_looked_again: bool,
     /// Why the last sweep or repair was made.
     pub sweep_reason: SweepReason,
@@ -73,7 +73,7 @@ pub enum In<'a> {
     NotRepaired,
     /// A plan is in force.
     Applied {
-        /// There is something to prepare.
+        /// True if the fabric of the plan has switches, so that repairs can be prepared.
         has_switches: bool,
     },
     /// This job shall prepare repairs.
@@ -118,7 +118,7 @@ pub enum Effect {
         suspects: Suspects,
         /// The reason for the sweep.
         reason: SweepReason,
-        /// A repair is checked.
+        /// True if a repair is checked.
         is_check: bool,
     },
     /// Begin a sweep, unless one is due.

@@ -54,7 +54,8 @@ fn basis(outcome: &Outcome) -> Basis {
     Basis::new(&outcome.inventory, &installed, Arc::default())
 }
 
-/// Returns the repair of the link between the two switches of the row. The first switch has reported the loss.
+/// Returns the repair of the link between the two switches of [`row`] (host, two switches, host). The first switch has
+/// reported the loss.
 fn repair(outcome: &Outcome) -> Box<Repair> {
     let [near, far] = [(FIRST, 2), (SECOND, 1)].map(|(at, port)| place(&outcome.inventory, at, port));
     let damage = Damage {

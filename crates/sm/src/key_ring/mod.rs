@@ -83,7 +83,7 @@ enum Rotation {
 pub struct Found {
     /// Ports with a former key.
     pub former: usize,
-    /// Names of the first such ports.
+    /// Names of the first ports with a former key.
     pub names: String,
     /// True if every port in use has the present key.
     pub is_complete: bool,

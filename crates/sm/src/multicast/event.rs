@@ -18,12 +18,12 @@ pub enum MulticastEvent {
     },
     /// A switch does not answer a request for its multicast table, or refuses it.
     Silent {
-        /// The switch.
+        /// Name of the switch.
         what: String,
     },
     /// A switch holds other contents of an MFT block than were written.
     Differs {
-        /// The switch.
+        /// Name of the switch.
         what: String,
         /// The block.
         block: u16,
@@ -41,9 +41,9 @@ pub enum MulticastEvent {
     Apart {
         /// Number of members.
         members: usize,
-        /// MLID of the group of one of these members.
+        /// MLID of the group of `member`.
         mlid: Lid,
-        /// Port GUID of that member.
+        /// Port GUID of one of these members.
         member: Guid,
     },
     /// Multicast trees are replaced by better ones.
@@ -57,9 +57,9 @@ pub enum MulticastEvent {
     Unreached {
         /// Number of members.
         members: usize,
-        /// MLID of the group of one of these members.
+        /// MLID of the group of `member`.
         mlid: Lid,
-        /// Port GUID of that member.
+        /// Port GUID of one of these members.
         member: Guid,
     },
 }

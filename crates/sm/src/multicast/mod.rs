@@ -136,7 +136,7 @@ pub enum In<'a> {
     Planned {
         /// The result.
         result: MulticastResult,
-        /// The manager is idle.
+        /// True if the manager is idle.
         is_free: bool,
     },
     /// These groups must be taken apart before the current plan is applied.
@@ -472,7 +472,7 @@ impl Multicast {
         }
     }
 
-    /// Handles that the planned trees are in force. Trees that are to be moved follow, one step at a time.
+    /// Called when the planned trees are in force. Trees that are to be moved follow, one step at a time.
     fn in_force(&mut self, ctx: &Ctx<'_>) {
         self.trees.turns.0 = Arc::clone(&self.trees.turns.1);
         if self.moves {

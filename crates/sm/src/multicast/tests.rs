@@ -22,7 +22,7 @@ const TAKEN_APART: &str = "SLV-SM-0075";
 const APART: &str = "SLV-SM-0076";
 const MOVED: &str = "SLV-SM-0077";
 
-/// Multicast of a master with the row as its fabric; the switches have room for groups.
+/// Multicast of a master. Its fabric is that of [`row`] (host, two switches, host); the switches have room for groups.
 struct Bench {
     multicast: Multicast,
     mode: Mode,

@@ -37,11 +37,11 @@ pub struct Persist {
     on_disk: u64,
     /// Number of the store request that the last accepted plan waits for.
     awaited: u64,
-    /// The last attempt to store has failed.
+    /// True if the last attempt to store has failed.
     is_failing: bool,
     /// The state on the disk, if a newer state was handed out and is not completely on the disk.
     before: Option<PersistentState>,
-    /// The last heavy sweep left out ports without a stored LID.
+    /// True if the last heavy sweep left out ports without a stored LID.
     leaves_out: bool,
     /// LID of the other manager that gave out the service levels of the state; `None` if this manager did.
     levels_by: Option<Lid>,

@@ -10,7 +10,7 @@ use super::*;
 use crate::config::Mode;
 use crate::made::{FAR, FIRST, NEAR, SECOND, empty_plan, inventory, place, row};
 
-/// The stored state of the row, where the hosts get these LIDs.
+/// The stored state of the fabric of [`row`] (host, two switches, host).
 struct Bench {
     persist: Persist,
     config: Config,

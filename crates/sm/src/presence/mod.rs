@@ -2,10 +2,10 @@
 //! operator removes them from the list. The list survives a restart.
 //!
 //! A heavy sweep or a repair shows which nodes and links are present ([`In::Swept`], [`In::Repaired`]). Known ones that
-//! are absent count as missing from then on. The result of a repair is compared when the manager is idle
-//! ([`In::Idle`]), because the requests that check the repair must not wait for that. A node can be missing because no
-//! link leads to it, because its agent does not answer, or because it is behind a node that does not answer; [`absent`]
-//! finds the reason.
+//! are absent count as missing from then on. The result of a repair is compared only when the manager is idle
+//! ([`In::Idle`]): the requests that check the repair must not wait for the comparison. A node can be missing because
+//! no link leads to it, because its agent does not answer, or because it is behind a node that does not answer;
+//! [`absent`] finds the reason.
 //!
 //! The list is for operators: no request of the manager depends on it.
 

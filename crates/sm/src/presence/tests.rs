@@ -9,7 +9,7 @@ use selvedge_types::{NodeKind, PortNum, PortState};
 use super::*;
 use crate::made::{FAR, FIRST, SECOND, guid, info, inventory, row};
 
-/// What a sweep finds of the row.
+/// What a sweep finds of the fabric of [`row`].
 #[derive(Clone, Copy, Debug)]
 enum Seen {
     /// The whole row: near host, two switches, far host.

@@ -87,7 +87,7 @@ struct Doubt {
     unproved: BTreeSet<Table>,
     /// The blocks that the current sweep requests, with their last known contents.
     asked: Vec<Believed>,
-    /// The current sweep requests all written blocks.
+    /// True if the current sweep requests all written blocks.
     is_of_all: bool,
 }
 
@@ -259,7 +259,7 @@ impl ReadBack {
         self.is_open
     }
 
-    /// Returns true if an LFT block has waited for its read-back so long that it is read now, before the heavy sweep
+    /// Returns true if the read-back of an LFT block is overdue. Then the block is read now, before the heavy sweep
     /// that is due.
     pub fn is_overdue(&self, now: Time, interval: Option<Duration>) -> bool {
         let since = self.since.zip(interval);
@@ -315,8 +315,8 @@ impl ReadBack {
     }
 
     /// Marks blocks as unknown that were written under traffic and not read since. A heavy sweep then reads them before
-    /// the next change is planned, because no proof holds if a switch has acknowledged a table that it does not hold.
-    /// If the read-back `is_overdue` because the sweep replaces a light sweep, all written blocks become unknown.
+    /// the next change is planned: if a switch does not hold a table that it has acknowledged, no proof holds. If the
+    /// read-back `is_overdue` because the sweep replaces a light sweep, all written blocks become unknown.
     fn begin_doubt(&mut self, is_overdue: bool, fabric: &Fabric, installed: &Installed) -> Effect {
         self.settle();
         let unread = self.lists[Kind::Lft as usize].unread();

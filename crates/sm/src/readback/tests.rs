@@ -10,7 +10,7 @@ use super::*;
 use crate::config::Mode;
 use crate::made::{FIRST, SECOND, guid, inventory, row};
 
-/// A read-back with the row as its fabric.
+/// A read-back of the fabric of [`row`] (host, two switches, host).
 struct Bench {
     read_back: ReadBack,
     config: Config,

@@ -9,7 +9,7 @@ use selvedge_wire::CapabilityMask;
 use super::*;
 use crate::made::{FAR, SECOND, guid, inventory, place, row};
 
-/// Returns the row, with a far host that supports re-registration.
+/// Returns the fabric of [`row`] (host, two switches, host), with a far host that supports re-registration.
 fn fabric() -> Inventory {
     let mut found = row();
     let port = found[FAR].ports[1].info.as_mut().unwrap();
@@ -21,7 +21,7 @@ fn far(inventory: &Inventory) -> Guid {
     inventory.fabric.port(place(inventory, FAR, 1)).unwrap().guid
 }
 
-/// Returns a plan for the row that asks these hosts to register again, and gives each port a LID.
+/// Returns a plan for the fabric of [`row`] that asks these hosts to register again, and gives each port a LID.
 fn planned(inventory: &Inventory, asks: Asks) -> Arc<Outcome> {
     let installed = Arc::new(Installed::unknown(inventory.fabric.switches().len()));
     let basis = Basis::new(&Arc::new(inventory.clone()), &installed, Arc::new(Policy::default()));

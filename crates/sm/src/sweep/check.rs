@@ -31,8 +31,7 @@ use crate::config::CABLE_MOVE_MIN;
 /// by then.
 const AFTER: Duration = Duration::from_secs(1);
 /// Largest number of checks in a row that are interrupted, or lead to another sweep. After that the light sweep at its
-/// interval does the check, so that a switch that shows PortStateChange for ever does not cause one sweep after
-/// another.
+/// interval does the check. Otherwise a switch with PortStateChange set for ever would cause one sweep after another.
 const IN_ROW_MAX: u32 = 6;
 
 /// The check after a plan: whether it is due, or in progress.
@@ -42,8 +41,8 @@ pub struct Check {
     due: Option<Time>,
     /// When the previous sweep began.
     since: Time,
-    /// Cables may have been moved before the plan of that sweep was in force, and NodeInfo behind the links has not
-    /// been read since.
+    /// True if cables may have been moved before the plan of the previous sweep was in force, and NodeInfo behind the
+    /// links has not been read since.
     may_be_moved: bool,
     /// The progress of the check.
     state: State,

@@ -27,7 +27,7 @@ pub struct Light {
     twins: BTreeSet<Guid>,
     /// GUIDs that the previous sweep found twice.
     twins_before: BTreeSet<Guid>,
-    /// An answer has shown a difference from the inventory.
+    /// True if an answer has shown a difference from the inventory.
     has_changed: bool,
 }
 

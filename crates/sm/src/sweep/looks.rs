@@ -9,8 +9,8 @@ use selvedge_verify::phases;
 /// Number of sweeps that a manager repeats after its start, or when it takes over, because an agent does not answer.
 /// After that, the agent counts as hung.
 const LOOKS_MAX: u32 = 2;
-/// Limit of such repeats if a switch answered, but not for one of its ports. Then the switch does not hang, and only
-/// the answer was lost.
+/// Largest number of sweeps that are repeated if a switch answered, but not for one of its ports. Then the switch does
+/// not hang, and only the answer was lost.
 const LOOKS_AT_PORTS_MAX: u32 = 8;
 
 /// Decides how a manager that has just started or takes over treats missing answers: it does not know the earlier

@@ -95,7 +95,7 @@ pub enum In<'a> {
     Twins(BTreeSet<Guid>),
     /// The sweep has found the inventory at hand.
     Found {
-        /// No sweep has come to an end before.
+        /// True if no sweep has come to an end before.
         is_first: bool,
     },
     /// Ports with these GUIDs now report another identity than before.
@@ -108,7 +108,7 @@ pub enum In<'a> {
     PutOff,
     /// A light sweep is due.
     LightSweepDue {
-        /// Sets have failed, or a port is not ACTIVE without a known reason.
+        /// True if Sets have failed, or a port is not ACTIVE without a known reason.
         has_failed: bool,
         /// True if LIDs that ports wait for are free.
         are_lids_free: bool,
@@ -133,7 +133,7 @@ pub enum In<'a> {
     RequestEnded {
         /// The route.
         route: &'a DirectedRoute,
-        /// There was an answer.
+        /// True if there was an answer.
         is_answered: bool,
     },
 }

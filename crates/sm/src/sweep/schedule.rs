@@ -117,7 +117,8 @@ impl Schedule {
         self.put_off = self.light.take().into_iter().chain(self.put_off).min();
     }
 
-    /// Handles that the manager is idle. The next light sweep begins at this time; one that was delayed begins at once.
+    /// Called when the manager is idle. The next light sweep begins at `at`; a light sweep that was delayed begins at
+    /// once.
     pub fn rest(&mut self, now: Time, at: Option<Time>) {
         self.dropped = 0;
         let put_off = self.put_off.take().map(|at| at.max(now));

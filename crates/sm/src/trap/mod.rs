@@ -91,7 +91,7 @@ pub enum Effect {
     Disable {
         /// The LID of the source.
         lid: Lid,
-        /// The port.
+        /// Name of the port.
         what: String,
         /// The Set that disables the port.
         set: Box<Smp>,

@@ -13,7 +13,8 @@ const LID: Lid = Lid(7);
 /// The LID of the manager's own port.
 const OWN: Lid = Lid(2);
 
-/// Returns the row with LIDs at its ports, and with the capabilities of the manager's own port.
+/// Returns the fabric of [`row`] (host, two switches, host) with LIDs at its ports, and with the capabilities of the
+/// manager's own port.
 fn known() -> Inventory {
     let mut found = row();
     found[FAR].ports[1].info.as_mut().unwrap().lid = LID;

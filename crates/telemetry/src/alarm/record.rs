@@ -96,14 +96,14 @@ impl fmt::Display for Subject {
 pub struct AlarmId {
     /// The port: the one that counted; of an alarm of a link as a whole, the lower of its two ends.
     pub at: End,
-    /// What it is about.
+    /// What the alarm is about.
     pub subject: Subject,
 }
 
 /// An operator has seen an alarm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ack {
-    /// When.
+    /// When the operator acknowledged the alarm.
     pub at: Time,
     /// The operator.
     pub by: String,
@@ -116,17 +116,17 @@ pub struct Ack {
 pub struct Alarm {
     /// Port and subject.
     pub id: AlarmId,
-    /// The other end of the link; `None`: not known.
+    /// The other end of the alarm's link; `None`: not known.
     pub peer: Option<End>,
-    /// Its level.
+    /// Level of the alarm.
     pub level: Level,
-    /// When it began.
+    /// When the alarm began.
     pub since: Time,
     /// When there was evidence last.
     pub last: Time,
     /// What was measured, against which threshold.
     pub evidence: String,
-    /// What clears it.
+    /// What clears the alarm.
     pub clears: String,
     /// Set if an operator has seen it at this level.
     pub ack: Option<Ack>,
@@ -135,12 +135,12 @@ pub struct Alarm {
 /// Why an alarm ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// What it was about is below the threshold, and its time to live has passed.
+    /// The value that the alarm was about is below the threshold, and the alarm's time to live has passed.
     Below,
-    /// An operator cleared it.
+    /// An operator cleared the alarm.
     Operator,
     /// The port or its node has left the fabric.
     Gone,
-    /// There were more alarms than are kept.
+    /// The alarm was dropped, because there were more alarms than are kept.
     Dropped,
 }

@@ -11,9 +11,9 @@ use crate::alarm::Level;
 pub struct CounterRule {
     /// An alarm begins when the counter grows by this much within [`AlarmRules::window`]; at least 1.
     pub begins_at: u64,
-    /// It may clear when the growth is below this; at most `begins_at`.
+    /// An alarm may clear when the growth is below this; at most `begins_at`.
     pub clears_below: u64,
-    /// Its level.
+    /// Level of the alarm.
     pub level: Level,
     /// From this growth on it is critical; `None`: never.
     pub critical_at: Option<u64>,

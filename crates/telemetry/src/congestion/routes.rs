@@ -27,7 +27,7 @@ pub struct Pair {
     pub from: End,
     /// The host port that receives.
     pub to: End,
-    /// Its LID.
+    /// The LID of `to` that the packets have.
     pub lid: Lid,
 }
 
@@ -35,11 +35,11 @@ pub struct Pair {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leads {
     Unknown,
-    /// It is being followed.
+    /// The route is being followed.
     Open,
-    /// It crosses the link.
+    /// The route crosses the link.
     Across,
-    /// It ends, or loops, without crossing the link.
+    /// The route ends, or loops, without crossing the link.
     Elsewhere,
 }
 

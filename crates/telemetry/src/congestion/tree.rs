@@ -26,9 +26,9 @@ pub enum Cause {
 pub struct Branch {
     /// The port that waits.
     pub port: End,
-    /// Its load.
+    /// Load of the port.
     pub load: Load,
-    /// Links from it to the root, at least 1; 0: it is the root itself.
+    /// Number of links from the port to the root, at least 1; 0: the port is the root itself.
     pub hops: u32,
 }
 
@@ -39,14 +39,14 @@ pub struct Tree {
     pub root: End,
     /// The other end of the root link.
     pub to: End,
-    /// Why it is the root.
+    /// Why this link is the root.
     pub cause: Cause,
     /// Load of the root.
     pub load: Load,
     /// The ports that may wait for it, the nearest first. Of a port that also leads to another tree, the counters do
     /// not tell which one it waits for.
     pub branches: Vec<Branch>,
-    /// The ports of hosts among them: their hosts are slowed down.
+    /// The host ports in `branches`: their hosts are slowed down.
     pub hosts: Vec<End>,
 }
 

@@ -31,7 +31,7 @@ pub struct WaitThresholds {
     /// A port begins to wait at this share. Default 0.1: a tenth of the time lost shows in applications, and bursts of
     /// an unsaturated fabric stay below it (observed in the packet simulator up to a load of 0.35).
     pub begins_at: f64,
-    /// It ends to wait below this share. Default 0.05.
+    /// A port ends to wait below this share. Default 0.05.
     pub ends_below: f64,
     /// How many samples in a row must show a change. Default 1.
     pub samples: u8,

@@ -110,9 +110,9 @@ pub enum BrandError {
         node: Guid,
         /// The port.
         port: u8,
-        /// What it is.
+        /// The brand and type of the port.
         found: Brand,
-        /// What was expected.
+        /// The brand and type that were expected.
         expected: Brand,
     },
     /// SLV-TELEMETRY-0213: the list of expected brands and types names a port that does not exist.

@@ -12,9 +12,9 @@ use crate::{End, Inventory};
 pub struct LinkLoad {
     /// Share of the link that the port sends, 0 to 1; `None`: not known.
     pub utilisation: Option<f64>,
-    /// Share of the time in which it waits to send, 0 to 1.
+    /// Share of the time in which the port waits to send, 0 to 1.
     pub wait: Option<f64>,
-    /// Errors that it counted.
+    /// Errors that the port counted.
     pub errors: u64,
 }
 

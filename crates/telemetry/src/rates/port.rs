@@ -12,7 +12,7 @@ use crate::{End, Group, Metric, prometheus};
 pub struct Capacity {
     /// Bytes per second, without the coding of the link.
     pub bytes_per_s: u64,
-    /// Its lanes.
+    /// Number of physical lanes of the link.
     pub lanes: u8,
 }
 

@@ -293,7 +293,7 @@ impl Sampler {
         }
     }
 
-    /// Handles that the agent does not have a group: none of its ports is asked for it again. Instead of
+    /// Called when an agent turns out not to have a group: none of its ports is asked for the group again. Instead of
     /// PortCountersExtended, PortCounters are requested.
     fn unsupported(&mut self, now: Time, ask: Ask, group: Group, out: &mut Vec<Out>) {
         let at = self.books.node_mut(ask.node);

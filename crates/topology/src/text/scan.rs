@@ -71,9 +71,9 @@ pub struct Peer<'t> {
     pub id: Cow<'t, str>,
     /// Port of the peer; unused for an alias.
     pub port: u32,
-    /// GUID of that port.
+    /// GUID of the peer's port.
     pub guid: Option<Guid>,
-    /// LID of that port.
+    /// LID of the peer's port.
     pub lid: Option<u64>,
 }
 

@@ -93,7 +93,7 @@ pub enum ServerEvent {
         slot: Slot,
         /// The port to which the client is attached.
         at: AttachPoint,
-        /// Name of that node.
+        /// Name of the node of this port.
         node: String,
     },
     /// A client left or died. If it was the last SM at its port, an [`ServerEvent::IsSm`] precedes this event.
@@ -105,7 +105,7 @@ pub enum ServerEvent {
     },
     /// A port got its first client that is an SM, or lost its last one: PortInfo.CapabilityMask.IsSM of `at` changes.
     IsSm {
-        /// The slot of that client.
+        /// Slot of the client by which the bit changes.
         slot: Slot,
         /// The port.
         at: AttachPoint,
@@ -133,7 +133,7 @@ pub struct Delivery {
     pub at: AttachPoint,
     /// The source.
     pub from: Address,
-    /// The destination address at that port.
+    /// The destination address at the port.
     pub to: Address,
     /// The datagram.
     pub mad: Mad,

@@ -320,7 +320,7 @@ pub fn emit_pkeys(keys: &[PKey]) -> [u8; CONTROL_DATA_LEN] {
     data
 }
 
-/// One end of a packet.
+/// The sender or the receiver of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     /// LID of the port. As the source of a client's packet, 0 means the client's own LID.

@@ -357,8 +357,8 @@ pub fn needs_wait<'a>(
 /// Returns for each step how many packet lifetimes its declared wait must last, as input for [`drain_bound_ns`]; 0 for
 /// a step without a wait.
 ///
-/// After that time, each packet that was sent before the wait has been delivered, or makes only dependencies that the
-/// entries in force make too. Traffic from switch to switch is left out unless the options make its cycles errors.
+/// After that time, a packet that was sent before the wait either has been delivered, or causes only dependencies that
+/// the entries in force cause too. Traffic from switch to switch is left out unless the options make its cycles errors.
 /// `None` if the writes of a step are contradictory.
 #[must_use]
 pub fn lifetimes_to_wait<'a>(

@@ -1,10 +1,10 @@
 //! End ports that join during a change set: they send or receive only from some phase on. Examples are a host with a
 //! link that the change set activates, and a port that gets new LIDs.
 //!
-//! The proof counts them from the start, which is stricter than necessary. A cycle that they close with packets of
-//! earlier steps, or that existed before, does no harm if those packets are gone when the new ports join. So if there
-//! is a wait before the phase in which they join, the proof begins a step of its own after this wait. The step has no
-//! entries if none change after the wait.
+//! The proof counts them from the start, which is stricter than necessary. They may close a cycle with packets of
+//! earlier steps, or a cycle may have existed before. Neither does harm if those packets are gone when the new ports
+//! join. So if there is a wait before the phase in which they join, the proof begins a step of its own after this wait.
+//! The step has no entries if none change after the wait.
 
 use std::collections::BTreeSet;
 

@@ -63,9 +63,9 @@ pub enum PhaseFault {
         switch: Place,
         /// The LID.
         lid: Lid,
-        /// One entry.
+        /// The egress port of one of the two writes.
         one: u8,
-        /// The other egress port.
+        /// The egress port of the other write.
         other: u8,
     },
     /// SLV-JUDGE-0043: a step writes to a switch that does not exist.

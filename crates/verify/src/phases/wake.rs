@@ -3,7 +3,7 @@
 //! An entry may lead to a port that is trained but not ACTIVE: its link was down or its cable was moved, and no Set has
 //! written the entry since. Such an entry drops packets. When the link becomes ACTIVE, the entry takes effect, wherever
 //! the cable leads now. So these entries count as missing until a phase activates their link. In the proof, that phase
-//! becomes a step that writes all these entries, and the wait before the phase is the wait before this step. The same
+//! becomes a step that writes all these entries. The wait before the phase becomes the wait before this step. The same
 //! applies to entries above LinearFDBTop (for example after two masters wrote tables at the same time), until a phase
 //! raises LinearFDBTop.
 
@@ -354,7 +354,7 @@ mod tests {
         check_with(&[], phases, want);
     }
 
-    /// Does the same if the switches have additional entries. Their LinearFDBTop is 6.
+    /// Does the same as [`check`] with additional entries in the switches. LinearFDBTop of the switches is 6.
     fn check_with(more: &[(u32, u16, u8)], phases: Vec<Vec<Op>>, want: &[&[(u32, u16, u8)]]) {
         let fabric = pair();
         let mut tables = Tables::new(2, Lid(9));

@@ -12,7 +12,7 @@ pub enum StandingError {
         "SLV-JUDGE-0300: the lane of LID {lid} changes along the path, or a link lacks it; judge the whole plan instead"
     )]
     Lanes {
-        /// The first such LID.
+        /// The first LID with packets on such a lane.
         lid: Lid,
     },
     /// SLV-JUDGE-0301: the fabric is not connected.

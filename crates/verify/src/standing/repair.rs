@@ -23,9 +23,10 @@ use crate::verdict::Verdict;
 /// A value for a switch or channel, and the number of the LID that it was computed for.
 type Noted<T> = Vec<(u32, T)>;
 
-/// Judges a change set that leads from the state that `standing` proves, and that the agents have, to a correct state
-/// after `links` have changed. `under_way` lists entries that were replaced so recently that packets they forwarded may
-/// be in flight. `before` is the verdict on the current state; its findings are kept and its loads updated.
+/// Judges a change set after `links` have changed. It leads from the state that `standing` proves, which is the state
+/// of the agents, to a correct state. `under_way` lists entries that were replaced so recently that packets they
+/// forwarded may be in flight. `before` is the verdict on the current state; its findings are kept and its loads
+/// updated.
 ///
 /// `None` means only that this method does not apply: the change set writes something other than entries, the proof
 /// would not hold, or the steps are not safe in every order. [`crate::judge`] then finds out which. In that case the
@@ -303,7 +304,7 @@ pub(super) struct Mix<'a> {
     pub(super) of_switch: bool,
     /// Links that are down, by index. Packets may have crossed them before.
     pub(super) lost: Vec<u32>,
-    /// Switches that packets from hosts to the LID have reached over those links.
+    /// Switches that packets from hosts to the LID have reached over links in `lost`.
     pub(super) strays: Vec<SwitchIdx>,
     /// The lane's first vertex.
     first: usize,

@@ -47,7 +47,7 @@ pub fn put_u24<const N: usize>(data: &mut [u8; N], at: usize, value: u32) {
 
 /// An integer of `N` bits, 1–7: a field of an attribute that shares its byte with other fields.
 ///
-/// The type rejects a value that does not fit when it is created, so that no value is truncated when it is sent.
+/// A value that does not fit is rejected at its creation, so that no value is truncated when it is sent.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bits<const N: u32>(u8);
 

@@ -20,7 +20,7 @@ pub enum CableKind {
     ActiveOptical,
     /// A transceiver with a fibre that can be unplugged (4).
     Transceiver,
-    /// Any other.
+    /// Any other technology.
     Other(u8),
 }
 

@@ -25,7 +25,7 @@ pub enum Show {
 /// How a field of a query selects rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matching {
-    /// The row has the same bits.
+    /// The row has the same bits as the query.
     Equal,
     /// A field with a special meaning for its record (selector, limit, preference). A comparison by the component mask
     /// must not exclude rows because of it.

@@ -43,7 +43,7 @@ pub enum RmppKind {
     Stop,
     /// The transfer is aborted because of an error (4).
     Abort,
-    /// Any other.
+    /// Any other type.
     Other(u8),
 }
 

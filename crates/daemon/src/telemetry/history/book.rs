@@ -193,7 +193,8 @@ fn topology(fabric: &Fabric) -> Topology {
     }
 }
 
-/// Returns the digest and the bytes of a topology. FNV-1a, 64 bits: the same in every version.
+/// Returns the digest and the bytes of a topology. The digest is FNV-1a with 64 bits, so every version of the program
+/// computes the same.
 fn digest(topology: &Topology) -> (String, Vec<u8>) {
     let body = serde_json::to_vec(topology).unwrap_or_default();
     let step = |digest: u64, byte: &u8| (digest ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01B3);

@@ -85,8 +85,8 @@ impl Blocks {
         }
     }
 
-    /// Records a block that a switch has stored although it was meant for another, because of a moved cable that no
-    /// manager could know of. The blocks of both switches are unknown until they are read or set again.
+    /// Records a block that the wrong switch has stored: a cable had been moved, and no manager could know of that. The
+    /// blocks of both switches are unknown until they are read or set again.
     pub fn note_unheard(&mut self, (node, block): Block, meant: NodeIdx) {
         let both = [(node, block), (meant, block)];
         self.strays.extend(both.map(|block| (block, Rule::Unheard)));

@@ -183,9 +183,9 @@ impl LidBook {
         left.push((moved.before, now));
     }
 
-    /// True if a port that came back without its LIDs could not get them again, because another port held some of them
-    /// when the manager swept. Also true if another port had held some so recently (`drain`) that packets to it could
-    /// still be in flight. The order of Sets to different agents is not considered.
+    /// True if a port came back without its LIDs and could not get them again: another port held some of them when the
+    /// manager swept. Also true if another port had held some so recently (`drain`) that packets to it could still be
+    /// in flight. The order of Sets to different agents is not considered.
     pub fn was_held_by_another(&self, moved: &Moved, looked_at: Option<Time>, drain: Duration) -> bool {
         let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
         let of_others = self.left.iter().filter(|(guid, _)| **guid != moved.guid);

@@ -9,7 +9,7 @@ use crate::clients::served::PathAsked;
 use crate::clients::ways::is_planned;
 
 /// Fails if a path in an answer to a host is not in the master's plan in force, or has another service level than the
-/// plan gives to senders to that LID.
+/// plan gives to senders to the path's destination.
 pub(super) fn is_of_plan(scene: &Scene<'_>, path: &PathAsked<'_>) -> Result<(), Violation> {
     let Some(answer) = path.answer.filter(|mad| mad.status() == Status::OK) else {
         return Ok(());

@@ -92,7 +92,7 @@ pub struct Moved {
 pub struct LikelyTurn {
     /// The upper switch from which the packets come down.
     pub from: SwitchIdx,
-    /// The port of that switch.
+    /// The port of the upper switch.
     pub port: PortNum,
     /// The port by which the packets go up again, at the switch where they turn.
     pub onward: PortNum,

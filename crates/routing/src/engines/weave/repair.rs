@@ -2,8 +2,8 @@
 //!
 //! The dependency graph of each lane is read from the tables. A destination that still reaches all switches keeps its
 //! tree. Otherwise the switches that lost their path get new ones that fit the kept entries ([`Search::resume`]). If
-//! that closes a cycle, first the destination alone is routed again. If that fails, all destinations of the lane that
-//! lost a path are routed again along a spanning tree that fits the lane's graph, along which there is always a path.
+//! that closes a cycle, first the destination alone is routed again. If that fails, all destinations of the lane with a
+//! lost path are routed again along a spanning tree that fits the lane's graph. Along this tree there is always a path.
 //! If that fails, their entries are removed from the graph first. As a last resort the whole lane is routed again from
 //! its base, which never fails. LIDs keep their service levels.
 //!

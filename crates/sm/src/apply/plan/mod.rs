@@ -61,7 +61,7 @@ pub struct Traffic {
     pub unanswered: Unanswered,
     /// True if a wait for packets in flight has ended: no packet from before the wait is left.
     pub has_drained: bool,
-    /// Packets are in flight between switches.
+    /// True if packets are in flight between switches.
     is_live: bool,
     /// True if packets may be in flight between switches. This is so if `is_live` is true, or if a port is ACTIVE and
     /// the switch behind it does not answer but may forward. It is also so if links that the last sweep did not find

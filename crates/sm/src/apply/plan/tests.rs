@@ -21,8 +21,8 @@ enum Fate {
     In(PortState),
 }
 
-/// Begins to apply a plan to the fabric that [`row`] makes (two switches in a row), with every link in `state`. Before
-/// the plan, the switches forward all packets by port 1.
+/// Begins to apply a plan to the fabric that [`row`] makes (host, two switches, host), with every link in `state`.
+/// Before the plan, the switches forward all packets by port 1.
 fn begun(state: PortState) -> Apply {
     let mut found = row();
     let ports = found.iter_mut().flat_map(|node| &mut node.ports);

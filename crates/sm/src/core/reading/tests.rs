@@ -41,7 +41,7 @@ fn jobs(out: Vec<Output>) -> Vec<Job> {
     out.into_iter().filter_map(job).collect()
 }
 
-/// Returns a plan in force on the row. The manager believes that the switches hold its tables.
+/// Returns a plan in force on the fabric of `inventory`. The manager believes that the switches hold its tables.
 fn in_force(plan: &Arc<Plan>, inventory: &Arc<Inventory>) -> InForce {
     InForce::made(Plan::clone(plan), Some(Arc::clone(inventory)), of(&[0, 1]))
 }
@@ -53,8 +53,8 @@ fn take_sweep(sm: &mut Sm) -> Option<SweepReason> {
     due
 }
 
-/// Returns a master with a plan for the row in force. The master believes that the switches hold the tables of the
-/// plan.
+/// Returns a master with a plan in force for the fabric of `row`. The master believes that the switches hold the tables
+/// of the plan.
 fn planned() -> (Sm, Arc<Inventory>) {
     let (mut sm, inventory) = (master(), row_in(PortState::Active));
     let mut out = Vec::new();
@@ -222,8 +222,8 @@ fn a_lid_by_which_a_port_is_not_known_is_read_twice() {
     check(4100, 1);
 }
 
-/// Returns the row with the ports of its second switch in this state. LinearFDBTop of both switches is that of the plan
-/// in force.
+/// Returns the fabric of `row`, with the ports of its second switch in `state`. LinearFDBTop of both switches is that
+/// of the plan in force.
 fn second_in(state: PortState, sm: &Sm) -> Inventory {
     let mut found = row();
     let top = sm.in_force.plan().unwrap().tables.top();

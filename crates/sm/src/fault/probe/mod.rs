@@ -59,7 +59,7 @@ pub struct Probe {
     is_own_open: bool,
     /// The lost and returned links found so far.
     damage: Damage,
-    /// A finding that no lost link explains: a sweep must follow.
+    /// True if there is a finding that no lost link explains: a sweep must follow.
     is_strange: bool,
 }
 

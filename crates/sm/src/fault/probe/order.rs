@@ -25,7 +25,7 @@ enum Pace {
     /// All ports.
     #[default]
     All,
-    /// None until this time.
+    /// No port until this time.
     Nobody(Time),
     /// Only the likely ports, until this time or until they have answered.
     Likely(Option<Time>),
@@ -259,7 +259,8 @@ mod tests {
         Time::from_micros(us)
     }
 
-    /// Returns a probe of the row that begins with a trap of the switch at position `by`.
+    /// Returns a probe of the fabric of [`row`] (host, two switches, host) that begins with a trap of the switch at
+    /// position `by`.
     fn begun(by: usize, reason: SweepReason) -> (Arc<Inventory>, Probe) {
         let inventory = Arc::new(inventory(row()));
         let start = Start {

@@ -154,8 +154,8 @@ impl Repair<'_> {
 
     /// Finds a detour for a switch that has no path up, then down; returns false if there is none. Detours that leave
     /// most room for later ones are tried first. A detour through the meeting leaf (at which most detours turn) needs
-    /// more Sets, so it is tried after the other kinds, but before detours that may have to wait for packets in flight.
-    /// A detour through a switch that has no path either is tried last.
+    /// more Sets than other kinds, so it is tried after them. Detours that may have to wait for packets in flight come
+    /// next, and a detour through a switch that has no path either is tried last.
     pub(super) fn any_detour(&mut self, s: usize, lid: Lid, to: usize) -> bool {
         let is_found = CARES.into_iter().any(|care| {
             self.detour(s, lid, to, care)

@@ -53,8 +53,8 @@ pub struct Turns {
     /// below.
     beside: Vec<Vec<Arc<[u32]>>>,
     made: BTreeSet<Arrow>,
-    /// The same detours as in `made`, sorted by where they lead: the level, the piece (part of the tree) that the
-    /// detour leads to, the switch, and the piece that it comes from.
+    /// The detours of `made`, sorted by where they lead: the level, the piece (part of the tree) that the detour leads
+    /// to, the switch, and the piece that it comes from.
     into: BTreeSet<Arrow>,
     /// Arrows of packets that the switch itself had sent up into the piece from which they come down, until a repair.
     sent_back: BTreeSet<Arrow>,

@@ -37,9 +37,9 @@ use super::{NOWHERE, Spread};
 /// The load that a link may carry, as a multiple of its load in the whole tree. The larger it is, the fewer flows share
 /// a link.
 const SPARE: (u64, u64) = (23, 20);
-/// The same limit where neighbours have parallel links: if packets of a lost link take a parallel link, they share no
-/// link with other packets on their way down. Of the 306 destinations of a leaf this parallel link then carries 27
-/// instead of 17. If it carried more, it would be fuller than the fullest link of another engine (nue).
+/// The limit of [`SPARE`] where neighbours have parallel links: if packets of a lost link take a parallel link, they
+/// share no link with other packets on their way down. Of the 306 destinations of a leaf this parallel link then
+/// carries 27 instead of 17. If it carried more, it would be fuller than the fullest link of another engine (nue).
 const SPARE_BESIDE: (u64, u64) = (8, 5);
 /// Largest number of leaves' entries with which a tree is spread in this way; in larger fabrics it would take minutes.
 const ENTRIES_MAX: usize = 300_000;
@@ -96,7 +96,7 @@ pub(super) struct Meet {
     down: Vec<u32>,
     /// By destination and leaf: the link up that the entry uses, or [`NONE`] if the entry must not change.
     at: Vec<u32>,
-    /// By destination and leaf: the index of the destination in `carries` of that link.
+    /// By destination and leaf: the index of the destination in `carries` of the link up that the entry uses.
     place: Vec<u32>,
     /// By channel down: number of hosts that send over it.
     load: Vec<f64>,
