@@ -71,10 +71,10 @@ pub use telemetry::{
     Congestion, CongestionQuery, CongestionTree, CrossingPair, PictureQuery, Shade, WaitingPort,
 };
 pub use telemetry::{
-    CounterQuery, HistoryState, MetricSetEntry, MetricSets, MetricsQuery, MissingReason, SeriesQuery, SetForm,
-    SetQuery, SilentNode, SliceQuery, StoredEvent, StoredEventQuery, StoredEvents, Telemetry, TelemetryClass,
-    TelemetryCounter, TelemetryGap, TelemetryHistory, TelemetryPoint, TelemetryPort, TelemetryPorts, TelemetryRequests,
-    TelemetrySeries, TelemetrySlice, TelemetrySlicePort, TelemetrySlot, TelemetryState, TimeRange, Topology,
-    TopologyLink, TopologyNode, TopologyQuery, TopologyVersion, TopologyVersions,
+    Baseline, BaselineRequest, CounterQuery, HistoryState, MetricSetEntry, MetricSets, MetricsQuery, MissingReason,
+    SeriesQuery, SetForm, SetQuery, SilentNode, SliceQuery, StoredEvent, StoredEventQuery, StoredEvents, Telemetry,
+    TelemetryClass, TelemetryCounter, TelemetryGap, TelemetryHistory, TelemetryPoint, TelemetryPort, TelemetryPorts,
+    TelemetryRequests, TelemetrySeries, TelemetrySlice, TelemetrySlicePort, TelemetrySlot, TelemetryState, TimeRange,
+    Topology, TopologyLink, TopologyNode, TopologyQuery, TopologyVersion, TopologyVersions,
 };
 pub use transition::{Transition, TransitionStep};

@@ -201,9 +201,10 @@ const HEADINGS: [(&str, &[&str]); 24] = [
 ];
 
 /// Flags that have another meaning in one command: command, long name, heading.
-const ELSEWHERE: [(&str, &str, &str); 27] = [
+const ELSEWHERE: [(&str, &str, &str); 28] = [
     ("transition", "to", "Routing"),
     ("plot", "since", "Output"),
+    ("baseline", "clear", "Change"),
     ("status", "state", "Rows and their order"),
     ("run", "socket", "Process"),
     ("watch", "socket", "Process"),

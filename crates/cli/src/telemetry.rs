@@ -1,6 +1,7 @@
 //! `selvedge telemetry`: counters of all ports, from the running manager that samples them.
 
 mod alarms;
+mod baseline;
 mod cables;
 mod congestion;
 mod history;
@@ -34,6 +35,7 @@ enum Command {
     Ack(alarms::AckArgs),
     Plot(plot::PlotArgs),
     History(history::HistoryArgs),
+    Baseline(baseline::BaselineArgs),
     Sets(sets::SetsArgs),
 }
 
@@ -51,6 +53,7 @@ impl TelemetryArgs {
             Command::Ack(args) => args.format.json,
             Command::Plot(args) => args.format.json,
             Command::History(args) => args.format.json,
+            Command::Baseline(args) => args.format.json,
             Command::Sets(args) => args.format.json,
         }
     }
@@ -69,6 +72,7 @@ pub fn run(args: &TelemetryArgs) -> Result<Exit, CliError> {
         Command::Ack(args) => alarms::ack(args),
         Command::Plot(args) => plot::run(args),
         Command::History(args) => history::run(args),
+        Command::Baseline(args) => baseline::run(args),
         Command::Sets(args) => sets::run(args),
     }
 }

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use selvedge_api::{
-    Check, CheckRequest, CounterQuery, Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, ForgetRequest,
-    Forgotten, Health, Links, LocalPort, MetricSets, MetricsQuery, Nodes, OutOfService, OutOfServiceChange,
-    OutOfServiceRequest, Partitions, Plan, PolicyChange, PolicyChanges, Ports, Progress, Rebalance, RebalanceRequest,
-    RefusedPlan, SeriesQuery, SetQuery, SliceQuery, Status, StoredEventQuery, StoredEvents, Telemetry,
-    TelemetryHistory, TelemetryPorts, TelemetrySeries, TelemetrySlice, Topology, TopologyQuery, TopologyVersions,
-    WouldSend, WouldSet, links, nodes,
+    Baseline, BaselineRequest, Check, CheckRequest, CounterQuery, Error, ErrorKind, Events, FaultReport, FaultRequest,
+    Findings, ForgetRequest, Forgotten, Health, Links, LocalPort, MetricSets, MetricsQuery, Nodes, OutOfService,
+    OutOfServiceChange, OutOfServiceRequest, Partitions, Plan, PolicyChange, PolicyChanges, Ports, Progress, Rebalance,
+    RebalanceRequest, RefusedPlan, SeriesQuery, SetQuery, SliceQuery, Status, StoredEventQuery, StoredEvents,
+    Telemetry, TelemetryHistory, TelemetryPorts, TelemetrySeries, TelemetrySlice, Topology, TopologyQuery,
+    TopologyVersions, WouldSend, WouldSet, links, nodes,
 };
 use selvedge_config::{Against, Settings, SettingsFile, Sources, Verdict, admit};
 use selvedge_fabric::Fabric;
@@ -100,6 +100,11 @@ pub trait Service: TelemetryService + Send + Sync {
 
     /// The text of a metric set.
     fn metric_set(&self, _query: &SetQuery) -> Result<String, Error> {
+        Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
+    }
+
+    /// Counts ports from now on, or from their first reading on again.
+    fn set_baseline(&self, _request: &BaselineRequest) -> Result<Baseline, Error> {
         Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
     }
 
@@ -528,6 +533,10 @@ impl Service for Manager {
 
     fn metric_set(&self, query: &SetQuery) -> Result<String, Error> {
         self.shared.telemetry.set(query)
+    }
+
+    fn set_baseline(&self, request: &BaselineRequest) -> Result<Baseline, Error> {
+        self.shared.telemetry.set_baseline(request, self.shared.clock.unix_ns())
     }
 
     fn history(&self) -> Result<TelemetryHistory, Error> {

@@ -11,6 +11,7 @@
 //! dropped and counted.
 
 mod alarms;
+mod baseline;
 mod cables;
 mod congestion;
 mod counters;

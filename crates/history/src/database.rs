@@ -39,6 +39,8 @@ CREATE TABLE baseline (
     PRIMARY KEY (node, port, counters)) WITHOUT ROWID;
 ";
 
+const CLEAR_BASELINE: &str = "DELETE FROM baseline WHERE node = ?1 AND port = ?2 AND counters = ?3";
+
 /// How bad something is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
@@ -443,8 +445,25 @@ impl Database {
     /// The database cannot be written.
     pub fn clear_baseline(&self, key: SampleKey) -> Result<bool, HistoryError> {
         self.run("clear a baseline in", |sql| {
-            let clear = "DELETE FROM baseline WHERE node = ?1 AND port = ?2 AND counters = ?3";
-            Ok(sql.execute(clear, params![key.node.to_string(), key.port, key.group.name()])? > 0)
+            Ok(sql.execute(CLEAR_BASELINE, baseline_of(key))? > 0)
+        })
+    }
+
+    /// Counts ports from their first reading on again, all or none.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be written.
+    pub fn clear_baselines<'a>(&self, keys: impl IntoIterator<Item = &'a SampleKey>) -> Result<(), HistoryError> {
+        self.run("clear a baseline in", |sql| {
+            let all = sql.unchecked_transaction()?;
+            {
+                let mut clear = all.prepare(CLEAR_BASELINE)?;
+                for key in keys {
+                    clear.execute(baseline_of(*key))?;
+                }
+            }
+            all.commit()
         })
     }
 
@@ -504,6 +523,10 @@ fn us(at: Wall) -> i64 {
 
 fn wall(us: i64) -> Wall {
     Wall(u64::try_from(us).unwrap_or(0).saturating_mul(1_000))
+}
+
+fn baseline_of(key: SampleKey) -> (String, u8, &'static str) {
+    (key.node.to_string(), key.port, key.group.name())
 }
 
 fn columns(subject: Subject) -> (Option<String>, Option<u8>) {

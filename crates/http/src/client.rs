@@ -8,8 +8,9 @@ use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use selvedge_api::{
-    AlarmRequest, Alarms, Body, Check, CheckRequest, Document, Error, FaultReport, FaultRequest, ForgetRequest,
-    Forgotten, OutOfServiceChange, OutOfServiceRequest, PolicyChange, Rebalance, RebalanceRequest, WouldSend,
+    AlarmRequest, Alarms, Baseline, BaselineRequest, Body, Check, CheckRequest, Document, Error, FaultReport,
+    FaultRequest, ForgetRequest, Forgotten, OutOfServiceChange, OutOfServiceRequest, PolicyChange, Rebalance,
+    RebalanceRequest, WouldSend,
 };
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -89,6 +90,12 @@ impl Client {
     /// Makes the manager read every configuration file again.
     pub fn reload(&self) -> Result<PolicyChange, HttpError> {
         self.read(&self.exchange(Method::POST, "policy/reload", Bytes::new())?)
+    }
+
+    /// Counts ports from now on, or from their first reading on again.
+    pub fn set_baseline(&self, request: &BaselineRequest) -> Result<Baseline, HttpError> {
+        let body = serde_json::to_vec(request).map_err(|error| self.foreign(&error))?;
+        self.read(&self.exchange(Method::POST, "telemetry/baseline", body.into())?)
     }
 
     /// Returns the Sets that a reload would send.

@@ -10,6 +10,7 @@
 //! | `GET /api/v1/events?since=N` | [`Events`](selvedge_api::Events) after number N |
 //! | `GET /api/v1/telemetry` | [`Telemetry`](selvedge_api::Telemetry): how sampling goes |
 //! | `GET /api/v1/telemetry/counters` | [`TelemetryPorts`](selvedge_api::TelemetryPorts): counters of ports |
+//! | `POST /api/v1/telemetry/baseline` | [`Baseline`](selvedge_api::Baseline): ports are counted from now on |
 //! | `GET /api/v1/telemetry/history` | [`TelemetryHistory`](selvedge_api::TelemetryHistory): how storing goes |
 //! | `GET /api/v1/telemetry/history/series?node=N&port=P` | [`TelemetrySeries`](selvedge_api::TelemetrySeries) |
 //! | `GET /api/v1/telemetry/history/ports` | [`TelemetrySlice`](selvedge_api::TelemetrySlice): a counter of all ports |

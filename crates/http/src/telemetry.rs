@@ -9,12 +9,12 @@ use axum::body::{Body as RequestBody, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get};
+use axum::routing::{MethodRouter, get, post};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use selvedge_api::{
-    AlarmQuery, AlarmRequest, Body, CableQuery, CongestionQuery, CounterQuery, Error, ErrorKind, MetricsQuery,
-    PictureQuery, SeriesQuery, SetForm, SetQuery, SliceQuery, StoredEventQuery, TopologyQuery,
+    AlarmQuery, AlarmRequest, BaselineRequest, Body, CableQuery, CongestionQuery, CounterQuery, Error, ErrorKind,
+    MetricsQuery, PictureQuery, SeriesQuery, SetForm, SetQuery, SliceQuery, StoredEventQuery, TopologyQuery,
 };
 use selvedge_daemon::{Metrics, Service};
 
@@ -41,6 +41,7 @@ pub(crate) fn routes() -> Router<Arc<Answers>> {
             "/api/v1/telemetry/counters",
             asked(CounterQuery::of, |s, query| s.counters(query)),
         )
+        .route("/api/v1/telemetry/baseline", post(baseline))
         .route(
             "/api/v1/telemetry/sets",
             get(async |State(answers): Shared| show(answers.alone(|s| s.metric_sets()).await)),
@@ -111,6 +112,20 @@ fn asked<Q: Send + 'static, T: Body + 'static>(
 /// Returns a router of the metrics alone.
 pub(crate) fn metric_routes() -> Router<Arc<Answers>> {
     Router::new().route("/metrics", get(metrics))
+}
+
+async fn baseline(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
+    let body = match read(&headers, body, BODY_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(error) => return refusal(&error),
+    };
+    match serde_json::from_slice::<BaselineRequest>(&body) {
+        Ok(request) if request.port.is_some() && request.node.is_none() => {
+            refusal(&ErrorKind::BadRequest.error("port without node: say of which node"))
+        }
+        Ok(request) => show(answers.alone(move |s| s.set_baseline(&request)).await),
+        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body names no ports: {error}"))),
+    }
 }
 
 async fn set(State(answers): Shared, query: Parameters) -> Response {

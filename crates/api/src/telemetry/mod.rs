@@ -174,6 +174,8 @@ pub struct TelemetryCounter {
     pub total: u64,
     /// Its growth in a second, between the last two samples.
     pub per_s: Option<u64>,
+    /// Its growth since the port's baseline.
+    pub since_baseline: Option<u64>,
 }
 
 /// The counters of a port.
@@ -217,6 +219,8 @@ pub struct TelemetryPort {
     pub errors_per_s: Option<u64>,
     /// All errors.
     pub errors: Option<u64>,
+    /// When the port got its baseline, in milliseconds since 1970-01-01 UTC.
+    pub baseline_ms: Option<u64>,
     /// The counters that were asked for.
     pub counters: Vec<TelemetryCounter>,
 }
@@ -293,6 +297,33 @@ impl CounterQuery {
             ("peers", yes(self.peers)),
         ])
     }
+}
+
+/// A request to count ports from now on, or from their first reading on again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BaselineRequest {
+    /// Name or GUID of the node; none: all.
+    pub node: Option<String>,
+    /// Number of the port; none: all of the node.
+    pub port: Option<u8>,
+    /// True: from their first reading on again.
+    pub clear: bool,
+}
+
+/// A baseline that was set or cleared. Devices are not touched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// From when on ports are counted, in milliseconds since 1970-01-01 UTC; none: from their first reading on.
+    pub at_ms: Option<u64>,
+    /// How many ports.
+    pub ports: u64,
+    /// True if the baseline holds after a restart: it is in the store.
+    pub stored: bool,
+}
+
+impl Body for Baseline {
+    const SCHEMA: &'static str = "selvedge.telemetry_baseline";
 }
 
 /// The metric sets that can be pulled.

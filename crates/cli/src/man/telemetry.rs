@@ -180,6 +180,20 @@ pub const PAGES_OF_TELEMETRY: &[(&str, Page)] = &[
         ),
     ),
     (
+        "selvedge-telemetry-baseline",
+        page(
+            ASKED,
+            TELEMETRY,
+            &[
+                ("Count all ports from now on:", "selvedge telemetry baseline"),
+                (
+                    "Count one port from its first reading on again:",
+                    "selvedge telemetry baseline 'leaf 1' 7 --clear",
+                ),
+            ],
+        ),
+    ),
+    (
         "selvedge-telemetry-sets",
         page(
             &[SOCKET, SELECTION],

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use selvedge_api::{CounterQuery, TelemetryPort, TelemetryPorts};
+use selvedge_daemon::utc_text;
 
 use super::{age, bytes_per_s};
 use crate::ask::SocketArgs;
@@ -61,14 +62,20 @@ fn text(out: &mut Out, port: &TelemetryPort) -> Result<(), CliError> {
     let title = out.bold(&title);
     out.line(format!("{title} {}", heading(port)))?;
     if !port.counters.is_empty() {
-        let mut grid = Grid::new(&["counter", "total", "per_s", "unit"]);
+        let has_baseline = port.baseline_ms.is_some();
+        let mut keys = vec!["counter", "total", "per_s", "unit"];
+        // Without a baseline there is no such column.
+        keys.splice(2..2, has_baseline.then_some("since_baseline"));
+        let mut grid = Grid::new(&keys);
         for counter in &port.counters {
-            grid.row([
+            let mut cells: Vec<Cell> = vec![
                 (&counter.name).into(),
                 counter.total.into(),
                 counter.per_s.into(),
                 (&counter.unit).into(),
-            ]);
+            ];
+            cells.splice(2..2, has_baseline.then(|| counter.since_baseline.into()));
+            grid.row_of(cells);
         }
         out.grid(&grid)?;
     }
@@ -85,6 +92,7 @@ fn heading(port: &TelemetryPort) -> String {
         parts.push(format!("sends {}, receives {}", bytes_per_s(xmit), bytes_per_s(rcv)));
     }
     parts.extend(port.load_ppm.map(|ppm| format!("load {:.1} %", ppm as f64 / 1e4)));
+    parts.extend(port.baseline_ms.map(|ms| format!("baseline of {}", utc_text(ms))));
     parts.push(match (&port.how, port.age_ms) {
         (Some(how), Some(ms)) => format!("{how} {} ago", age(ms)),
         _ => "without a sample".to_owned(),
@@ -94,7 +102,7 @@ fn heading(port: &TelemetryPort) -> String {
 
 /// Returns a row for each counter of each port.
 fn table(ports: &[TelemetryPort]) -> Grid {
-    let mut grid = Grid::new(&["node", "port", "counter", "total", "per_s", "unit"]);
+    let mut grid = Grid::new(&["node", "port", "counter", "total", "per_s", "unit", "since_baseline"]);
     for port in ports {
         for counter in &port.counters {
             grid.row([
@@ -104,6 +112,7 @@ fn table(ports: &[TelemetryPort]) -> Grid {
                 counter.total.into(),
                 counter.per_s.into(),
                 (&counter.unit).into(),
+                counter.since_baseline.into(),
             ]);
         }
     }
@@ -117,9 +126,10 @@ mod tests {
 
     #[test]
     fn a_port_says_what_it_does_and_how_old_that_is() {
-        let want = "ACTIVE, 4xHDR, to \"host 2\"[1], sends 12.5 GB/s, receives 400 B/s, load 50.0 %, read 1.5 s ago";
+        let want = "ACTIVE, 4xHDR, to \"host 2\"[1], sends 12.5 GB/s, receives 400 B/s, load 50.0 %, \
+                    baseline of 2020-09-13T12:26:40.000Z, read 1.5 s ago";
         assert_eq!(heading(&port()).to_uppercase(), want.to_uppercase());
         let csv = table(&[port()]).csv();
-        assert_eq!(csv.lines().nth(1), Some("leaf 1,7,PortXmitDiscards,9,1,events"));
+        assert_eq!(csv.lines().nth(1), Some("leaf 1,7,PortXmitDiscards,9,1,events,4"));
     }
 }

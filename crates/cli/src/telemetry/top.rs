@@ -133,11 +133,13 @@ pub(super) mod tests {
             wait_ppm: Some(123_000),
             errors_per_s: Some(0),
             errors: Some(2),
+            baseline_ms: Some(1_600_000_000_000),
             counters: vec![TelemetryCounter {
                 name: "PortXmitDiscards".to_owned(),
                 unit: "events".to_owned(),
                 total: 9,
                 per_s: Some(1),
+                since_baseline: Some(4),
             }],
         }
     }

@@ -275,6 +275,28 @@ fn stored_counters_are_drawn() {
 }
 
 #[test]
+fn ports_are_counted_from_a_baseline_on() {
+    let lab = Lab::new("telemetry-baseline");
+    let process = storing(&lab, 1);
+    let set = lab.run(&["telemetry", "baseline", "H-1", "1"]).exits(0);
+    let set = set.says("1 port: counted from 20");
+    assert!(!set.out.contains("not stored"), "{}", set.out);
+    lab.run(&["telemetry", "port", "H-1", "1", "--all"])
+        .exits(0)
+        .says("baseline of 20")
+        .says("SINCE BASELINE");
+    let cleared = lab.run(&["telemetry", "baseline", "--clear", "--json"]).exits(0).json();
+    assert!(
+        cleared["at_ms"].is_null() && cleared["ports"].as_u64() > Some(10),
+        "{cleared}"
+    );
+    lab.run(&["telemetry", "baseline", "H-111"])
+        .exits(2)
+        .complains("SLV-API-0014");
+    drop(process);
+}
+
+#[test]
 fn a_manager_that_was_killed_loses_no_stored_slot() {
     let lab = Lab::new("telemetry-killed");
     let process = storing(&lab, 3);

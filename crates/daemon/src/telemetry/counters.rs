@@ -11,8 +11,8 @@ use selvedge_telemetry::{End, Group, How, Latest, Metric, NodeEntry, PortEntry, 
 use selvedge_types::Guid;
 
 use super::congestion::ppm;
-use super::place;
 use super::state::{Snapshot, Telemetry};
+use super::{baseline, place};
 
 /// Most ports in an answer that has all their counters.
 const PORTS_MAX: usize = 4_096;
@@ -142,19 +142,9 @@ impl<'a> Reader<'a> {
 
     /// Returns the ports that a query names.
     fn find(&self, query: &CounterQuery) -> Result<Vec<At<'a>>, Error> {
-        let nodes = &self.snapshot.inventory.nodes;
-        let ports = |guid: Guid, node: &'a NodeEntry| node.ports.iter().map(move |port| At { guid, node, port });
-        let Some(name) = &query.node else {
-            return Ok(nodes.iter().flat_map(|(guid, node)| ports(*guid, node)).collect());
-        };
-        let (guid, node) = place::node(&self.snapshot.inventory, name)?;
-        let Some(number) = query.port else {
-            return Ok(ports(guid, node).collect());
-        };
-        match self.at(guid, number) {
-            Some(at) => Ok(vec![at]),
-            None => Err(place::no_port(name, node, number)),
-        }
+        let ends = place::ends(&self.snapshot.inventory, query.node.as_deref(), query.port)?;
+        let found = ends.into_iter().filter_map(|end| self.at(end.node, end.port));
+        Ok(found.collect())
     }
 
     fn rank(&self, at: &At<'_>, order: Order) -> (u64, u64) {
@@ -248,6 +238,7 @@ impl<'a> Reader<'a> {
             wait_ppm: self.wait_ppm(at),
             errors_per_s,
             errors,
+            baseline_ms: baseline::set_ms(&self.snapshot.baselines, at.guid, at.port.num),
             counters: if self.counters { self.counters(at) } else { Vec::new() },
         }
     }
@@ -259,6 +250,11 @@ impl<'a> Reader<'a> {
                 unit: metric.unit().to_owned(),
                 total: self.latest().metric(at.guid, at.port.num, metric)?,
                 per_s: self.per_s(at, metric),
+                since_baseline: baseline::metric_since(
+                    (&self.snapshot.baselines, self.latest()),
+                    (at.guid, at.port.num),
+                    metric,
+                ),
             })
         });
         let details = self
@@ -266,7 +262,13 @@ impl<'a> Reader<'a> {
             .filter(|(group, _)| !matches!(group, Group::Base | Group::Extended));
         let details = details.flat_map(|(group, shown)| {
             let known = (0..group.counters()).filter(|counter| shown.known >> counter & 1 != 0);
+            let key = SampleKey {
+                node: at.guid,
+                port: at.port.num,
+                group,
+            };
             known.map(move |counter| api::TelemetryCounter {
+                since_baseline: baseline::since(&self.snapshot.baselines, self.latest(), key, counter),
                 name: group.counter_name(counter),
                 unit: group.unit(counter).to_owned(),
                 total: shown.totals[counter],

@@ -184,6 +184,13 @@ impl Store {
         database.as_ref().map(act)
     }
 
+    /// Writes to the database; false if there is none.
+    pub(super) fn written(&self, act: impl FnOnce(&Database) -> Result<(), HistoryError>) -> Result<bool, Error> {
+        let written = self.database(act).transpose();
+        let written = written.map_err(|error| Error::of_text(&error.to_string()))?;
+        Ok(written.is_some())
+    }
+
     /// Notes why something is not stored. Returns the new text if it has changed; inside, `None`: everything is stored.
     fn note(&self, change: impl FnOnce(&mut Troubles)) -> Option<Option<String>> {
         let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);

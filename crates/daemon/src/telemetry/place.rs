@@ -3,7 +3,7 @@
 use selvedge_api::{Error, ErrorKind};
 use selvedge_config::closest;
 use selvedge_history::counter_name;
-use selvedge_telemetry::{Group, Inventory, Metric, NodeEntry};
+use selvedge_telemetry::{End, Group, Inventory, Metric, NodeEntry};
 use selvedge_types::Guid;
 
 /// Returns the node with this name or GUID.
@@ -29,6 +29,24 @@ pub(super) fn node<'a>(inventory: &'a Inventory, name: &str) -> Result<(Guid, &'
             );
             Err(ErrorKind::NoSuchPlace.error(what))
         }
+    }
+}
+
+/// Returns the ports of a node, or of all; with a number, the port with it.
+pub(super) fn ends(inventory: &Inventory, name: Option<&str>, port: Option<u8>) -> Result<Vec<End>, Error> {
+    let of = |node: Guid, entry: &NodeEntry| -> Vec<End> {
+        let ports = entry.ports.iter().map(|port| End { node, port: port.num });
+        ports.collect()
+    };
+    let Some(name) = name else {
+        let nodes = inventory.nodes.iter();
+        return Ok(nodes.flat_map(|(guid, entry)| of(*guid, entry)).collect());
+    };
+    let (guid, entry) = node(inventory, name)?;
+    match port {
+        None => Ok(of(guid, entry)),
+        Some(port) if entry.port(port).is_none() => Err(no_port(name, entry, port)),
+        Some(port) => Ok(vec![End { node: guid, port }]),
     }
 }
 

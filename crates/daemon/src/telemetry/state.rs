@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use selvedge_telemetry::{Config, Counters, Event, Inventory, Latest, SlotData, SlotReport, Why};
 use selvedge_types::Guid;
 
+use super::baseline::{self, Baselines};
 use super::history::{Place, Store};
 use super::meaning::Meaning;
 
@@ -35,6 +36,8 @@ pub struct Snapshot {
     pub inventory: Arc<Inventory>,
     /// The last totals of every port.
     pub latest: Arc<Latest>,
+    /// Totals from which an operator counts.
+    pub(super) baselines: baseline::Shared,
     /// By class: its slots so far.
     pub classes: Arc<Vec<ClassState>>,
     /// Requests so far.
@@ -140,6 +143,10 @@ impl Telemetry {
         class.has_overrun = std::mem::take(&mut class.overruns_now);
         class.last_sample_us = offsets.max().unwrap_or_default();
         class.last = Some(report.clone());
+    }
+
+    pub(super) fn change_baselines(&self, change: impl FnOnce(&mut Baselines)) {
+        change(Arc::make_mut(&mut self.lock().baselines));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use selvedge_api::{
-    FaultRequest, HistoryState, SeriesQuery, SliceQuery, StoredEventQuery, TelemetryHistory, TelemetrySeries,
-    TopologyQuery,
+    BaselineRequest, FaultRequest, HistoryState, SeriesQuery, SliceQuery, StoredEventQuery, TelemetryHistory,
+    TelemetrySeries, TopologyQuery,
 };
 use selvedge_daemon::{Door, EmulationOptions, Manager, Options, Running, Service, emulate, start};
 use selvedge_history::{Config, Files, History, MemoryDisk};
@@ -315,11 +315,13 @@ fn refused(options: Options) -> String {
         Some(manager.history().unwrap()).filter(|about| about.state == HistoryState::Refused)
     });
     wait_for("the condition", || is_unwell(manager).then_some(()));
-    // Sampling goes on without it, from the devices' counters.
+    // Sampling goes on without it, from the devices' counters, and does not wait for it.
+    let begin = std::time::Instant::now();
     wait_for("samples", || {
         let classes = manager.telemetry().unwrap().classes;
         classes.iter().any(|class| class.slots >= 2).then_some(())
     });
+    assert!(begin.elapsed() < Duration::from_secs(20));
     let error = manager.history_ports(&SliceQuery::default()).unwrap_err();
     assert_eq!(error.code, "SLV-API-0016");
     stop(running);
@@ -351,6 +353,77 @@ fn two_managers_and_two_fabrics_do_not_share_a_folder() {
     let running = start(named).unwrap();
     stored(&running.manager, 1);
     stop(running);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_baseline_counts_from_then_on_and_survives_the_process() {
+    let folder = scratch("baseline");
+    let base = socket_name();
+    let door = EmulationOptions {
+        serve: Some(base.clone()),
+        ..EmulationOptions::default()
+    };
+    let emulated = emulate(&fabric(FABRIC), &door, 100, Box::new(selvedge_daemon::NoLog)).unwrap();
+    let running = attached(&base, &folder);
+    stored(&running.manager, 1);
+    let lid = port_of(&running.manager, "H-1", 1).lid;
+    let mut tool = IbsimPort::open(&base, "H-2").unwrap();
+    let counted = |manager: &Manager, least: u64| {
+        wait_for("totals", || {
+            // Before the first slot it has no counters.
+            let port = Some(port_of(manager, "H-1", 1)).filter(|port| !port.counters.is_empty())?;
+            (total(&port) >= least).then_some(port)
+        })
+    };
+    let since = |port: &selvedge_api::TelemetryPort| {
+        let counter = port.counters.iter().find(|of| of.name == "PortXmitData");
+        counter.unwrap().since_baseline
+    };
+    write_counter(&mut tool, lid, 1, MANY);
+    let before = counted(&running.manager, MANY);
+    assert_eq!((since(&before), before.baseline_ms), (None, None));
+    let request = BaselineRequest {
+        node: Some("H-1".to_owned()),
+        port: Some(1),
+        clear: false,
+    };
+    let set = wait_for("a store", || {
+        Some(running.manager.set_baseline(&request).unwrap()).filter(|set| set.stored)
+    });
+    assert_eq!((set.ports, set.at_ms.is_some()), (1, true));
+    write_counter(&mut tool, lid, 1, 2 * MANY);
+    let after = counted(&running.manager, 2 * MANY);
+    // The device was not reset: its total goes on.
+    assert!(
+        since(&after).is_some_and(|grown| (MANY / 2..2 * MANY).contains(&grown)),
+        "{after:?}"
+    );
+    assert_eq!(after.baseline_ms, set.at_ms);
+    let other = port_of(&running.manager, "H-2", 1);
+    assert_eq!((since(&other), other.baseline_ms), (None, None));
+    stop(running);
+    let running = attached(&base, &folder);
+    stored(&running.manager, 1);
+    let again = counted(&running.manager, 2 * MANY);
+    assert!(
+        since(&again) >= since(&after) && again.baseline_ms == set.at_ms,
+        "{again:?}"
+    );
+    let nobody = BaselineRequest {
+        node: Some("H-11".to_owned()),
+        ..BaselineRequest::default()
+    };
+    assert_eq!(running.manager.set_baseline(&nobody).unwrap_err().code, "SLV-API-0014");
+    // All ports, back to their first reading.
+    let (node, port, clear) = (None, None, true);
+    let all = BaselineRequest { node, port, clear };
+    assert_eq!(running.manager.set_baseline(&all).unwrap().at_ms, None);
+    let cleared = port_of(&running.manager, "H-1", 1);
+    assert_eq!((since(&cleared), cleared.baseline_ms), (None, None));
+    stop(running);
+    emulated.emulation.stop();
+    emulated.join().unwrap();
     std::fs::remove_dir_all(folder).unwrap();
 }
 

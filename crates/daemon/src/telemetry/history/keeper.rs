@@ -77,7 +77,11 @@ impl Writer<'_> {
         let opened = open(place);
         match opened {
             Ok(opened) => self.opened(place, opened, resume),
-            Err(error) => self.refused(&error),
+            Err(error) => {
+                self.refused(&error);
+                // The sampler waits no longer.
+                let _ = resume.send(Vec::new());
+            }
         }
         self.open_database(place);
         let mut book = Book::new(place.config.keep);
@@ -144,6 +148,10 @@ impl Writer<'_> {
         });
         match opened {
             Ok(database) => {
+                // What cannot be read now is reported with the next events that are stored.
+                self.shared
+                    .telemetry
+                    .take_baselines(database.baselines().unwrap_or_default());
                 *self.store().database.lock().unwrap_or_else(PoisonError::into_inner) = Some(database);
             }
             Err(error) => {
