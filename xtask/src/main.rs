@@ -20,7 +20,7 @@ usage: cargo xtask <step>
 
   test       build and run every test; prints the slowest parts and the sums
   check      fmt, clippy, tidy, docs and licences, all of them even if one fails
-  tidy       the project's own rules; see docs/testing.md
+  tidy       the project's own rules; see docs/reference/tidy.md
   licences   licences and duplicate versions of every dependency
   codes      write docs/reference/codes.md from the code
 ";
