@@ -117,3 +117,23 @@ fn a_link_that_is_lost_is_down_in_the_next_slot() {
     let down = ports.filter(|port| port.state == PortState::Down);
     assert_eq!(down.count() as u32, last.down);
 }
+
+#[test]
+fn hosts_are_answered_at_once_while_counters_are_read() {
+    let mut bench = Bench::sampling(every_second());
+    bench.run_for(Duration::from_millis(2_500));
+    let before = ended(&bench).len();
+    let sent = |bench: &Bench| bench.coordinator.sampler().expect("it has one").counters().sent;
+    // From before a slot until after it, a microsecond further each time: the answer takes no time, as without samples.
+    let mut moments = 0;
+    bench.run_for(Duration::from_millis(499));
+    for _ in 0..2_000 {
+        let requests = sent(&bench);
+        let now = bench.now;
+        assert_eq!(bench.join(moments % 2).len(), 1, "at {now}");
+        assert_eq!(bench.now, now);
+        bench.run_for(Duration::from_micros(1));
+        moments += usize::from(sent(&bench) > requests);
+    }
+    assert!(ended(&bench).len() > before && moments > 3, "{moments}");
+}

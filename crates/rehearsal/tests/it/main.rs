@@ -15,6 +15,7 @@ mod killed_half_way;
 mod many_keys;
 mod model;
 mod multicast;
+mod no_slower;
 mod out_of_service;
 mod proof;
 mod quick_succession;
