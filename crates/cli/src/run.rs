@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use selvedge_api as api;
 use selvedge_config::{Against, FlagFile, Settings, SettingsFile, Sources, Verdict, admit};
-use selvedge_daemon::{Door, Outcome, Service as _};
+use selvedge_daemon::{Door, Outcome, Service as _, check_telemetry_files};
 use selvedge_plan::LidLayout;
 use selvedge_sm::Mode;
 use selvedge_types::{Guid, Lmc};
@@ -149,10 +149,12 @@ impl RunArgs {
         let verdict = admit(sources, Against::Start);
         let way = self.door(verdict.port_guid);
         let door = way.door();
+        let telemetry_files = check_telemetry_files(&verdict.settings).map_err(CliError::from);
         let flags = [
             (way.flag(), manage::checked(door.as_ref())),
             ("--record", self.process.check()),
             ("--expected", self.process.check_expected()),
+            ("[telemetry]", telemetry_files),
             ("output files", self.outputs.check()),
         ];
         (admission::with_flags(verdict, flags), door)

@@ -72,5 +72,5 @@ pub use service::{Manager, Service};
 pub use signals::obey;
 pub use start::{Door, Options, Running, manager_config, start};
 pub use storing::Promise;
-pub use telemetry::{Metrics, Snapshot as TelemetrySnapshot, Telemetry, TelemetryService};
+pub use telemetry::{Metrics, Snapshot as TelemetrySnapshot, Telemetry, TelemetryService, check_telemetry_files};
 pub use worker::Expected;

@@ -38,6 +38,7 @@ use selvedge_config::TelemetryOptions;
 use selvedge_telemetry::{Config, Ends, Group, SamplingClass, Triage};
 
 pub(crate) use self::choices::Chosen;
+pub use self::choices::check_telemetry_files;
 pub(crate) use self::gather::Gatherer;
 pub use self::metrics::Metrics;
 pub(crate) use self::remote_write::RemoteWriter;

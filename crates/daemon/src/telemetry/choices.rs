@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use selvedge_config::TelemetryChoices;
+use selvedge_config::{Settings, TelemetryChoices};
 use selvedge_store::{SETTINGS_MAX, read_text_file};
 use selvedge_telemetry::Group;
 use selvedge_telemetry::exposition::expected::ExpectedTypes;
@@ -54,6 +54,11 @@ impl Chosen {
         }
         Ok(chosen)
     }
+}
+
+/// Fails if a file that `[telemetry]` names cannot be read, or has a line that is wrong: a start would fail too.
+pub fn check_telemetry_files(settings: &Settings) -> Result<(), DaemonError> {
+    Chosen::read(&settings.telemetry_choices).map(drop)
 }
 
 fn text(path: &Path, key: &'static str) -> Result<String, DaemonError> {
