@@ -96,7 +96,7 @@ pub const PAGES_OF_TELEMETRY: &[(&str, Page)] = &[
                 ),
                 (
                     "The connections as a picture, by Graphviz:",
-                    "selvedge telemetry congestion --dot links.dot && dot -Tsvg links.dot > links.svg",
+                    "selvedge telemetry congestion --dot links.dot; dot -Tsvg links.dot > links.svg",
                 ),
             ],
         ),
