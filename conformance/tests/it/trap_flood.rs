@@ -130,6 +130,15 @@ struct Bench<'a> {
     other: u16,
 }
 
+/// Tells a thread of the test to end when the test goes on, or fails.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 impl Bench<'_> {
     fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
@@ -174,6 +183,7 @@ impl Bench<'_> {
         let from = sent.load(Ordering::Relaxed);
         let is_over = AtomicBool::new(false);
         let (mut cuts, answers) = thread::scope(|scope| {
+            let stops = Stops(&is_over);
             let asking = scope.spawn(|| self.ask(&is_over));
             let mut cuts = Vec::new();
             while cuts.len() < CUTS {
@@ -181,7 +191,7 @@ impl Bench<'_> {
                 cuts.push(self.mended(&format!("cut {CABLE}")));
                 self.mended(&format!("restore {CABLE}"));
             }
-            is_over.store(true, Ordering::Relaxed);
+            drop(stops);
             (cuts, asking.join().unwrap())
         });
         let took = began.elapsed().as_secs_f64();
@@ -295,16 +305,17 @@ fn a_flood_of_traps_delays_no_repair() {
     for (name, notices) in floods {
         let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
         let of = thread::scope(|scope| {
+            let _stops = Stops(&stop);
             scope.spawn(|| flood(lab.base(), sm, &notices, (&stop, &sent)));
             let of = bench.measure(&sent);
+            // The verdict is degraded, because the link that is cut again and again flaps.
             let status = lab.selvedge(&["status", "--socket", socket.to_str().unwrap()]).unwrap();
-            let status = status.success().unwrap();
+            let status = status.stdout;
             let wanted = format!("LID {own} (\"{FLOODER}\"[1])");
             assert!(
                 status.contains("babbles") && status.contains(&wanted),
                 "{name}: {status}"
             );
-            stop.store(true, Ordering::Relaxed);
             of
         });
         print(name, &of);
@@ -335,11 +346,11 @@ fn the_port_of_a_babbling_host_is_disabled_if_that_is_wanted() {
     let change = Trap::LocalChange(LocalChange::default());
     let notices = [Notice::new(PRODUCER_CA, Lid(own), &change)];
     thread::scope(|scope| {
+        let _stops = Stops(&stop);
         scope.spawn(|| flood(lab.base(), sm, &notices, (&stop, &sent)));
         wait("SLV-SM-0093");
         // The repair follows. The babble ends, because traps of a disabled port do not arrive.
         wait("SLV-SM-0092");
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(!state(FLOODER).contains("LinkUp"), "{}", state(FLOODER));
     assert!(state(OTHER).contains("LinkUp"));
