@@ -120,7 +120,11 @@ fn a_link_that_is_lost_is_down_in_the_next_slot() {
 
 #[test]
 fn hosts_are_answered_at_once_while_counters_are_read() {
-    let mut bench = Bench::sampling(every_second());
+    // Requests follow each other, so a slot takes longer than a moment.
+    let mut bench = Bench::sampling(Config {
+        window: 2,
+        ..every_second()
+    });
     bench.run_for(Duration::from_millis(2_500));
     let before = ended(&bench).len();
     let sent = |bench: &Bench| bench.coordinator.sampler().expect("it has one").counters().sent;
