@@ -367,7 +367,7 @@ fn the_last_row_of_a_cut_table_is_left_out() {
     // Its missing rows are in a second table.
     check(
         &format!("0x0002 003\n0x0004 00\n{head}0x0002 003\n0x0004 001\n2 lids dumped\n"),
-        "0043: f:4: a second table of switch 0x025e1e0100000000, the first is in line 1",
+        "0043: f:4: a second table of switch 0x025e1e0100000000, equal to the first in line 1",
         [3, 1],
     );
 }
