@@ -132,7 +132,7 @@ fn reads(text: &mut String, figures: &Figures) {
 
 fn scraped(row: &mut impl FnMut(&str, String, &str), figures: &Figures, is_gzip: bool, slot_ms: f64) {
     let same = || figures.scrapes.iter().filter(|scrape| scrape.is_gzip == is_gzip);
-    let (Some(ms), Some(last)) = (Spread::of(same().map(|scrape| scrape.ms)), same().last()) else {
+    let (Some(ms), Some(last)) = (Spread::of(same().map(|scrape| scrape.ms)), same().next_back()) else {
         return;
     };
     let what = if is_gzip { "`/metrics`, gzip" } else { "`/metrics`" };

@@ -21,7 +21,7 @@ pub struct Brand {
 }
 
 /// The OUI that these devices show. Source: IEEE's list of OUIs, Mellanox Technologies.
-const MELLANOX: u32 = 0x0002_C9;
+const MELLANOX: u32 = 0x00_02C9;
 
 /// Devices by id. Source: pci.ids, vendor 15b3 (Mellanox Technologies); the device id of NodeInfo is that of PCI.
 const DEVICES: [(u16, &str); 24] = [

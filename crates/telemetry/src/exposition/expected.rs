@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::{NodeEntry, PortEntry};
 
-    const MELLANOX: u32 = 0x0002_C9;
+    const MELLANOX: u32 = 0x00_02C9;
 
     fn inventory() -> Inventory {
         let port = |num| PortEntry {
