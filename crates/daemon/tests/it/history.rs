@@ -218,24 +218,29 @@ fn totals_go_on_after_a_manager_was_killed() {
         let last = series(&first.manager, "xmit").points.pop()?;
         (last.total >= MANY).then_some(())
     });
-    // What a killed process leaves behind is what the folder has at any moment: here, without an end.
     let before = series(&first.manager, "xmit").points;
+    // The newest slot may be in memory only. It is in the folder when later ones are there.
+    wait_for("later slots", || {
+        (series(&first.manager, "xmit").points.len() >= before.len() + 2).then_some(())
+    });
+    // What a killed process leaves behind is what the folder has at any moment: here, without an end.
     std::fs::create_dir_all(&killed).unwrap();
     for entry in std::fs::read_dir(&folder).unwrap() {
         let entry = entry.unwrap();
         std::fs::copy(entry.path(), killed.join(entry.file_name())).unwrap();
     }
     stop(first);
-    // Somebody resets the counter meanwhile: only a manager that knows the totals counts on.
+    // Another tool resets the counter meanwhile: only a manager that knows the totals counts on.
     write_counter(&mut tool, host.lid, 1, 7);
     // Some slots are missing then, which is said.
-    let later_ms = before.last().unwrap().at_ms + 4_000;
+    let later_ms = before.last().unwrap().at_ms + 6_000;
     wait_for("missing slots", || (unix_ms() > later_ms).then_some(()));
     let second = attached(&base, &killed);
     let manager = &second.manager;
     let after = wait_for("slots of the second", || {
         let points = series(manager, "xmit").points;
-        (points.len() >= before.len() + 2).then_some(points)
+        let own = points.iter().filter(|point| point.at_ms > later_ms);
+        (own.count() >= 2).then_some(points)
     });
     // Nothing but the slot in progress was lost: all points are there again, and totals never fall.
     let known: Vec<_> = after.iter().map(|point| (point.at_ms, point.total)).collect();
