@@ -75,7 +75,7 @@ impl fmt::Display for WhyNot {
             Self::Budget { per_day, .. } => {
                 write!(
                     f,
-                    "{per_day} links were isolated within 24 hours (telemetry.isolate_per_day)"
+                    "the budget of {per_day} within 24 hours is spent (telemetry.isolate_per_day)"
                 )
             }
         }

@@ -343,7 +343,7 @@ mod tests {
         let other = *links.last().unwrap();
         telemetry.alarmed(&alarm(manager, other));
         let told = wait_for("event", || texts(manager, "SLV-TELEMETRY-0232").into_iter().next());
-        assert!(told.contains("1 links were isolated within 24 hours"), "{told}");
+        assert!(told.contains("the budget of 1 within 24 hours is spent"), "{told}");
         assert_eq!(manager.show_service().unwrap().count, 1);
         assert_eq!(texts(manager, "SLV-TELEMETRY-0232").len(), 1);
         assert_eq!(isolated_before(manager).len(), 1, "a successor knows what was spent");

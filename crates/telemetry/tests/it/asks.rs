@@ -409,7 +409,7 @@ fn nothing_is_ever_set() {
     let mut plant = Plant::new(every_second(&Group::ALL));
     for (agent, _) in plant.agents.values_mut() {
         for device in agent.ports.values_mut() {
-            // Counters that are full miss further events, and still nobody resets them.
+            // Counters that are full miss further events. The sampler does not reset them even then.
             device.count(Metric::LinkDowned, 1_000);
         }
     }
