@@ -91,7 +91,7 @@ impl AlarmQuery {
             "limit" => self.limit = Some(parse(name, value, "a number of alarms")?),
             other => {
                 return Err(format!(
-                    "alarms are not selected by '{other}': there are level, node, open and limit"
+                    "alarms have no parameter '{other}': there are level, node, open and limit"
                 ));
             }
         }

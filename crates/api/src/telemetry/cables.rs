@@ -81,7 +81,11 @@ impl CableQuery {
             "by" => return Err(format!("by={value}: want {}", ORDERS.join(", "))),
             "limit" => self.limit = Some(parse(name, value, "a number of cables")?),
             "all" => self.all = parse(name, value, "true or false")?,
-            other => return Err(format!("cables have no '{other}': there are by, limit and all")),
+            other => {
+                return Err(format!(
+                    "cables have no parameter '{other}': there are by, limit and all"
+                ));
+            }
         }
         Ok(())
     }

@@ -146,7 +146,11 @@ impl PictureQuery {
             ("by", "load") => self.by = Shade::Load,
             ("by", _) => return Err(format!("by={value}: want wait or load")),
             ("hosts", _) => self.hosts = parse(name, value, "true or false")?,
-            _ => return Err(format!("pictures have no '{name}': there are form, by and hosts")),
+            _ => {
+                return Err(format!(
+                    "pictures have no parameter '{name}': there are form, by and hosts"
+                ));
+            }
         }
         Ok(())
     }

@@ -348,7 +348,7 @@ impl SeriesQuery {
             name if self.range.take(name, value)? => {}
             other => {
                 let known = "there are node, port, counter, from_ms, to_ms, step_ms and points";
-                return Err(format!("stored counters are not selected by '{other}': {known}"));
+                return Err(format!("stored counters have no parameter '{other}': {known}"));
             }
         }
         Ok(())
@@ -400,7 +400,7 @@ impl SliceQuery {
             name if self.range.take(name, value)? => {}
             other => {
                 let known = "there are counter, at_ms, from_ms, to_ms and limit";
-                return Err(format!("stored counters are not selected by '{other}': {known}"));
+                return Err(format!("stored counters have no parameter '{other}': {known}"));
             }
         }
         Ok(())
@@ -443,7 +443,7 @@ impl StoredEventQuery {
             name if self.range.take(name, value)? => {}
             other => {
                 let known = "there are severity, from_ms, to_ms and limit";
-                return Err(format!("stored events are not selected by '{other}': {known}"));
+                return Err(format!("stored events have no parameter '{other}': {known}"));
             }
         }
         Ok(())
@@ -476,7 +476,7 @@ impl TopologyQuery {
                 query.at_ms = Some(query::parse(name, value, "milliseconds since 1970-01-01 UTC")?);
                 Ok(())
             }
-            other => Err(format!("a topology is not selected by '{other}': there is at_ms")),
+            other => Err(format!("a topology has no parameter '{other}': there is at_ms")),
         })
     }
 }

@@ -280,7 +280,7 @@ impl CounterQuery {
             "peers" => self.peers = flag()?,
             other => {
                 return Err(format!(
-                    "counters are not selected by '{other}': there are node, port, by, limit, counters and peers"
+                    "counters have no parameter '{other}': there are node, port, by, limit, counters and peers"
                 ));
             }
         }
@@ -401,7 +401,7 @@ impl SetQuery {
             }
             other => {
                 let known = "there are name, metrics, form and job_id";
-                return Err(format!("metric sets are not selected by '{other}': {known}"));
+                return Err(format!("metric sets have no parameter '{other}': {known}"));
             }
         }
         Ok(())
@@ -472,14 +472,14 @@ impl MetricsQuery {
             },
             other => {
                 return Err(format!(
-                    "metrics are not selected by '{other}': there are collect, shard, metrics and format"
+                    "metrics have no parameter '{other}': there are collect, shard, metrics and format"
                 ));
             }
         }
         Ok(())
     }
 
-    /// True if a part is wanted. The family of guilbaults' exporter has to be asked for.
+    /// True if the page has this part. It has the names of guilbaults/infiniband-exporter only on request.
     #[must_use]
     pub fn has(&self, part: &str) -> bool {
         match self.collect.is_empty() {
