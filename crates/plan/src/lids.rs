@@ -16,7 +16,7 @@ pub struct Lids {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LidConflict {
-    /// SLV-PLAN-0001: another port has one of the LIDs.
+    /// SLV-PLAN-0001: a LID of the range belongs to another port already.
     #[error("SLV-PLAN-0001: LID {lid} belongs to another port already")]
     Taken {
         /// The LID.

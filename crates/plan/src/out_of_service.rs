@@ -149,8 +149,8 @@ pub enum LineFault {
     /// There is no `since MILLISECONDS`.
     #[error("there is no 'since MILLISECONDS'")]
     Since,
-    /// The line has words that belong to nothing.
-    #[error("the line has words that belong to nothing")]
+    /// The line has unknown words after its known fields.
+    #[error("the line has unknown words after its known fields")]
     Words,
     /// The place is listed twice.
     #[error("the place is listed twice")]

@@ -279,7 +279,7 @@ impl PlanFabric {
             if let Some(pairs) = lost.filter(|pairs| *pairs > 0) {
                 let _ = write!(
                     what,
-                    "; meanwhile packets of {pairs} pairs that had a route may be dropped"
+                    "; meanwhile packets of {pairs} host pairs that had a route may be dropped"
                 );
             }
         }

@@ -143,7 +143,7 @@ pub enum Violation {
         what: String,
     },
     /// SLV-REHEARSAL-0115: a port got a LID that the manager had not stored.
-    #[error("SLV-REHEARSAL-0115: {manager} gave {port} LID {lid} before that was stored")]
+    #[error("SLV-REHEARSAL-0115: {manager} gave {port} LID {lid} before the LID was stored")]
     NotStored {
         /// Name of the manager.
         manager: String,

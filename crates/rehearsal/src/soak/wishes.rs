@@ -57,7 +57,7 @@ impl World<'_> {
             let last = view.policy_changes.last().map_or("none", |change| change.state.name());
             let keys = keys.unwrap_or_default();
             return Some(format!(
-                "manager {} has another policy ({keys}; last change: {last})",
+                "manager {} has another policy than the operator wants (different keys: {keys}; last change: {last})",
                 id.0
             ));
         }
