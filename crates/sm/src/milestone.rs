@@ -97,9 +97,9 @@ pub struct Committed {
     pub lanes: Arc<HeldLanes>,
     /// The operator's policy.
     pub policy: Arc<Policy>,
-    /// Ports with hosts that must still be asked to register again, because no plan that asks them has come into force.
+    /// Ports of hosts that must still be asked to register again, because no plan that asks them has come into force.
     pub unasked: Arc<BTreeSet<Guid>>,
-    /// True if every host must still be asked.
+    /// True if every host must still be asked to register again.
     pub asks_all: bool,
     /// The SMInfo of the manager.
     pub manager: SmInfo,

@@ -261,7 +261,8 @@ fn modifier(port: PortNum, extended: bool) -> u32 {
     u32::from(port.get()) | known
 }
 
-/// Returns the answer to a trap. The agent's own M_Key guards it. Source: IBA vol 1 §14.2.4.
+/// Returns the TrapRepress that answers a trap. It carries `m_key`, which must be the M_Key of the agent. Source: IBA
+/// vol 1 §14.2.4.
 pub fn repress(datagram: &Datagram, m_key: u64) -> Datagram {
     let mut repress = *datagram;
     repress.mad.set_method(Method::TrapRepress);

@@ -73,7 +73,7 @@ pub enum In<'a> {
     LeftOut(SetId),
     /// The answer of the manager's own port; `None`: it did not answer.
     OwnPort(Option<&'a Mad>),
-    /// Other work interrupts: agents may or may not execute the requests in flight.
+    /// Other work interrupts the sending of Sets. Agents may or may not execute the requests in flight.
     Interrupted,
 }
 

@@ -6,12 +6,13 @@
 //! of these host ports that supports re-registration, even if nothing else changes at the port. The ports are removed
 //! from the list when such a plan is applied and no Set of it has failed ([`In::Applied`]).
 //!
-//! A host that was absent from the plan for a while has lost its registrations too: only that host is asked.
+//! A host that was absent from the plan for a while has lost its registrations too: only that host is asked to register
+//! again.
 //!
-//! Hosts are also asked if another manager became master between the election of a sweep and the end of the sweep's
-//! plan: a host may have registered with that manager before the plan's Set of its port named this one again. So hosts
-//! with a Set in a plan are kept in a list until an election has found that no other manager was master. If there was
-//! another master, these hosts are asked to register again.
+//! Hosts are also asked to register again if another manager became master between the election of a sweep and the end
+//! of the sweep's plan: a host may have registered with that manager before the plan's Set of its port named this one
+//! again. So hosts with a Set in a plan are kept in a list until an election has found that no other manager was
+//! master. If there was another master, these hosts are asked to register again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,7 +34,8 @@ pub struct Registration {
     ports: Arc<BTreeSet<Guid>>,
     /// End ports of the plan in force, saved when it was dropped.
     served: Option<BTreeMap<Guid, Served>>,
-    /// Hosts that plans wrote to without asking them, since an election in which no other manager was master.
+    /// Hosts that got Sets of plans without a request to register again, since an election in which no other manager
+    /// was master.
     renamed: BTreeSet<Guid>,
     /// The fabric in which this manager last stood by; `None` if it never did in this run. It also becomes `None` if,
     /// after it became master, this manager was cut off, or found another master while it had no plan in force.
@@ -171,12 +173,12 @@ impl Registration {
         }
     }
 
-    /// Returns true if every host must still be asked.
+    /// Returns true if every host must still be asked to register again.
     pub fn asks_all(&self) -> bool {
         self.all != AllHosts::Known
     }
 
-    /// Returns the ports with hosts that must still be asked.
+    /// Returns the ports of hosts that must still be asked to register again.
     pub const fn unasked(&self) -> &Arc<BTreeSet<Guid>> {
         &self.ports
     }
@@ -251,7 +253,7 @@ impl Registration {
         self.renamed.extend(guids);
     }
 
-    /// Removes the hosts that a plan has asked.
+    /// Removes the hosts that the Sets of a plan have asked to register again.
     fn forget_asked(&mut self, fabric: &Fabric, outcome: &Outcome, known: Vec<Guid>) {
         let plan = &outcome.plan;
         let is_in_plan = |guid: &Guid| {
