@@ -218,16 +218,17 @@ pub struct Status {
     pub health: Health,
 }
 
-/// Nodes that were found before, and are not found now because an agent does not answer. Links lead to them.
+/// Nodes that an earlier sweep found and the last one did not, because an agent does not answer. Links still lead to
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SilentNodes {
     /// Switches with an agent that does not answer.
     pub switches: u64,
     /// Hosts and routers with an agent that does not answer.
     pub hosts: u64,
-    /// Switches that are found only through such a switch.
+    /// Switches that are not found now, because every route to them leads through a silent switch.
     pub switches_behind: u64,
-    /// Hosts and routers that are found only through such a switch.
+    /// Hosts and routers that are not found now, because every route to them leads through a silent switch.
     pub hosts_behind: u64,
 }
 

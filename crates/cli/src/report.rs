@@ -53,8 +53,8 @@ pub fn lines(status: &Status, verdict: Option<&Verdict>) -> Vec<String> {
     lines
 }
 
-/// Returns how many known nodes do not answer, and how many are found only through such a node, to follow the count of
-/// the nodes that are found.
+/// Returns text that follows the count of found nodes: how many known nodes do not answer, and how many are out of
+/// reach behind them.
 pub fn missed(silent: u64, behind: u64) -> String {
     let mut text = match silent {
         0 => String::new(),

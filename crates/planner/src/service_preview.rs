@@ -28,7 +28,7 @@ pub struct Effects {
     pub hosts_behind: Vec<PortRef>,
 }
 
-/// The plan with a changed list, compared with the plan in force.
+/// The plan for a changed list of places out of service, compared with the plan in force.
 #[derive(Clone, Debug)]
 pub struct Compared {
     /// Difference from the tables in force.

@@ -39,7 +39,8 @@ pub fn revision_question(shown: Option<Revision>, if_same: IfSame) -> Mad {
     mad
 }
 
-/// Returns the answer; `None` if the master does not support the request.
+/// Returns the contents of the master's answer to [`revision_question`]; `None` if the answer has an error status,
+/// because the master does not support the request.
 pub fn said_of(mad: &Mad) -> Option<Said> {
     use records::revision as f;
     let data = mad.sa_data();

@@ -307,7 +307,8 @@ impl StateDir {
             .map(drop)
     }
 
-    /// Returns the other stored state of the plan in force, and the generation of guid2lid at that time.
+    /// Returns the stored state of the plan in force except LIDs, and the generation that guid2lid had when that state
+    /// was stored.
     fn load_plan_state(&self) -> Result<(PlanState, Option<u64>), StoreError> {
         let path = self.path.join(PLAN_STATE);
         let Some(content) = self.read(PLAN_STATE)? else {

@@ -60,7 +60,7 @@ pub enum Group {
     ExtendedSpeeds,
 }
 
-/// An attribute that is a row of equal counters, for the table below.
+/// The layout of an attribute that is a row of counters of one width.
 struct Block {
     id: AttributeId,
     count: usize,
@@ -121,7 +121,7 @@ impl Group {
         Self::ExtendedSpeeds,
     ];
 
-    /// Returns the attribute as a row; `None` for the three attributes with counters of several widths.
+    /// Returns the layout of the attribute; `None` for the three attributes with counters of several widths.
     const fn block(self) -> Option<Block> {
         Some(match self {
             Self::Base | Self::Extended | Self::ExtendedSpeeds => return None,

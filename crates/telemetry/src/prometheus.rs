@@ -78,7 +78,7 @@ pub enum Part {
     Info,
     /// What counters mean: utilisation, waiting, congestion, alarms, bit errors.
     Meaning,
-    /// The family of guilbaults' exporter, which has to be asked for.
+    /// Metrics with the names of guilbaults/infiniband-exporter. A page has them only on request.
     Guilbaults,
 }
 
@@ -245,8 +245,8 @@ pub fn counter(
     Ok(())
 }
 
-/// Writes for each node whether it has no samples: `infiniband_switch_collect_timeout` and its like. Healthy nodes have
-/// 0, so none vanishes.
+/// Writes for each node whether it has no samples, as `infiniband_switch_collect_timeout` and `_error` do. Healthy
+/// nodes have 0, so no node vanishes.
 pub fn collected(
     out: &mut impl Write,
     format: TextFormat,

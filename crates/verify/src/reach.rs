@@ -135,9 +135,9 @@ struct Walker<'g> {
     order: Vec<u32>,
     /// Number of local hosts that got a lane.
     own: Vec<u32>,
-    /// Host sources with packets that leave a switch, by slot.
+    /// Number of hosts with packets that leave a switch, by switch and slot (see [`LaneRule`]).
     hosts: Vec<u32>,
-    /// Switch sources with packets that leave a switch.
+    /// Number of switches with packets that leave a switch, by switch.
     switches: Vec<u32>,
     /// Slots on which those packets leave, as bits.
     switch_slots: Vec<u16>,

@@ -8,7 +8,7 @@ use selvedge_sim::{Ratio, Seed};
 use super::pattern::{Load, Part, Pattern};
 use crate::{EmulatorError, NodeName, PortName};
 
-/// Hosts that send, by their number, and their receivers.
+/// Which hosts send to which, by host number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Demand {
     /// Every host of a list to every other one.

@@ -40,8 +40,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Largest number of passes over all next hops once all loads are known; most fabrics need fewer.
 const ROUNDS: usize = 24;
 
-/// If one lane is enough for routes: the number of roots from which a multicast tree is tried that fits on the same
-/// lane.
+/// Largest number of roots tried for a multicast tree that shares the lane of the routes. Trees are tried only if
+/// routes need one lane.
 const TREES: usize = 16;
 
 /// A LID to route.

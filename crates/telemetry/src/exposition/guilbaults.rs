@@ -1,5 +1,5 @@
-//! The metric family of guilbaults/infiniband-exporter, for sites with dashboards made for it. It has to be asked for,
-//! because it doubles the size of a page.
+//! The metric family of guilbaults/infiniband-exporter, for sites with dashboards made for it. A page has it only on
+//! request, because it doubles the size of the page.
 //!
 //! Source: `infiniband-exporter.py` 0.0.6: names are those of `ibqueryerrors` in lower case, data in words of 4 bytes
 //! as counted, one series for each port with a link that is up. Unlike there, a port without errors has all its series

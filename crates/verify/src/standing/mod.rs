@@ -481,7 +481,7 @@ impl Standing {
     }
 
     /// Does the work that repairs have postponed: finds out whether traffic from switch to switch has a cycle. No
-    /// repair depends on it. It should be called when no fault waits for an answer.
+    /// repair depends on it. Call this when no repair is pending.
     pub fn catch_up(&mut self) {
         let untold = std::mem::take(&mut self.untold);
         self.graphs[1].settle(&self.flows.shape, &untold, &self.flows.sums.counts, 1);

@@ -47,8 +47,7 @@ impl Prepared {
 
 impl Standing {
     /// Computes the dependencies of packets in flight after entries were replaced, so that the next repair need not
-    /// compute them. The next change of the proof discards the result. The caller should call this when no fault waits
-    /// for an answer.
+    /// compute them. The next change of the proof discards the result. Call this when no repair is pending.
     pub fn prepare_for(&mut self, replaced: &[Replaced]) {
         self.prepared = None;
         let beyond = |old: &Replaced| old.entry.lid.index() >= self.flows.shape.goals.len();

@@ -22,8 +22,7 @@ pub struct Turn {
 impl Standing {
     /// Reorders channels so that these turns of hosts and agents would agree with the order on any lane. Adding them
     /// later then costs little. The proof does not change. Ports that lead to no switch are skipped. If the turns would
-    /// close a cycle, the order agrees with only some of them. The caller should call this when no fault waits for an
-    /// answer.
+    /// close a cycle, the order agrees with only some of them. Call this when no repair is pending.
     pub fn make_room_for(&mut self, turns: impl IntoIterator<Item = Turn>) {
         let shape = &self.flows.shape;
         let place = |Turn { switch, port, onward }: Turn| {

@@ -16,7 +16,7 @@ pub struct Ber {
 }
 
 impl Ber {
-    /// Parses `2e-5`, `1.5e-12` or `0`. `None`: no such text, too many digits, or a ratio of more than 1.
+    /// Parses `2e-5`, `1.5e-12` or `0`. `None`: the text has another form, too many digits, or a ratio above 1.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text == "0" {

@@ -9,8 +9,9 @@ use super::Scale;
 const ROWS: usize = 12;
 /// Columns left of the bars: a rate, and the axis.
 const LABEL: usize = 12;
-/// Columns of bars if the output has no width, and the fewest in any case.
+/// Columns of bars if the width of the output is unknown.
 const COLUMNS: usize = 100;
+/// Smallest number of columns of bars.
 const COLUMNS_MIN: usize = 20;
 /// A bar ends in one of these: eighths of a row.
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

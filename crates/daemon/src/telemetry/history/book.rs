@@ -12,8 +12,8 @@ use selvedge_telemetry::Wall;
 use super::Store;
 use crate::shared::Shared;
 
-/// How often the topology is looked at. A version is stored if it was the same twice: a link that goes up and down is
-/// in the events.
+/// How often the topology is compared with the last one. A version is stored if it was the same twice: a link that goes
+/// up and down is in the events.
 const LOOK: Duration = Duration::from_secs(60);
 /// How often old rows are removed.
 const PRUNE: Duration = Duration::from_secs(3_600);
@@ -25,7 +25,7 @@ pub(super) struct Book {
     keep: Duration,
     pruned: Instant,
     looked: Option<Instant>,
-    /// The topology at the last look, and its digest.
+    /// The topology at the last comparison, and its digest.
     seen: Option<(Arc<Fabric>, String)>,
     /// Digest of the last version that was handed to the database.
     stored: Option<String>,
@@ -96,7 +96,7 @@ impl Book {
         Ok(added.is_some())
     }
 
-    /// Stores the topology if it has changed and stayed so.
+    /// Stores a version of the topology if it differs from the last stored one and was the same in two calls in a row.
     fn look(&mut self, shared: &Shared) -> Result<bool, HistoryError> {
         let (view, _) = shared.view();
         let Some(fabric) = view.fabric.as_ref().filter(|_| view.plan.is_some()) else {

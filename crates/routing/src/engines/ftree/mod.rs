@@ -86,9 +86,9 @@ pub enum NoFatTree {
     },
     /// Fewer than two leaves with compute nodes.
     OneLeaf,
-    /// There are more switches beside each other than places can distinguish.
+    /// A switch has more neighbours on one side than there are numbers for their places.
     TooWide {
-        /// The switch with neighbours that got no place.
+        /// The switch with more than 255 switches on one side.
         switch: Guid,
     },
     /// Two switches of one rank are not alike: a link or switch is missing, or the fabric is no tree.

@@ -26,8 +26,8 @@ impl Spread<'_> {
         self.work + work
     }
 
-    /// Moves and exchanges entries until no channel carries more than `limit`. Returns false if some channel still does
-    /// once `end` sources have been found or nothing else can be exchanged; entries and loads are then as they were.
+    /// Moves and exchanges entries until no channel carries more than `limit`. Returns false, and restores entries and
+    /// loads, if a channel still carries more after `end` sources were found, or if no exchange is left.
     pub(super) fn exchange_all(&mut self, limit: u64, end: usize) -> bool {
         self.moves.clear();
         let mut attempt = Attempt {
