@@ -12,7 +12,7 @@ use crate::names::group_of;
 
 /// Format of the tables.
 const FORMAT: i64 = 1;
-/// "SLVH": tells a database of ours from another program's.
+/// "SLVH": distinguishes a database of ours from that of another program.
 const APPLICATION: i64 = 0x534c_5648;
 /// Shortest database. Source: SQLite, "Database File Format", §1.3.2.
 const PAGE_BYTES_MIN: u64 = 512;
@@ -372,7 +372,7 @@ impl Database {
         })
     }
 
-    /// Returns the version of the topology that held at a time.
+    /// Returns the version of the topology that was in force at a time.
     ///
     /// # Errors
     ///

@@ -49,7 +49,7 @@ pub enum HistoryError {
         /// The beginning of the file's text; empty if the file is missing.
         found: String,
     },
-    /// SLV-HISTORY-0005: a file is not what its name says, or was damaged.
+    /// SLV-HISTORY-0005: the content of a file does not match its name, or was damaged.
     #[error("SLV-HISTORY-0005: {} cannot be read: {what}; restore it from a copy, or remove it: its hour is then \
         missing", path.display())]
     Damaged {
@@ -97,7 +97,7 @@ pub enum HistoryError {
         what: String,
     },
     /// SLV-HISTORY-0010: the database could not be read or written.
-    #[error("SLV-HISTORY-0010: cannot {operation} {}: {what}; look at the file system (df, dmesg)", path.display())]
+    #[error("SLV-HISTORY-0010: cannot {operation} {}: {what}; check the file system (df, dmesg)", path.display())]
     Database {
         /// The attempted operation.
         operation: &'static str,
@@ -285,7 +285,7 @@ fn advice(cause: &io::Error) -> &'static str {
         _ if is_full(cause) => "make room on this file system (df, df -i, quota)",
         io::ErrorKind::ReadOnlyFilesystem => "name a place that is not mounted read-only",
         io::ErrorKind::PermissionDenied => "name a folder that this user can write",
-        _ => "look for errors of the disk in the kernel's log (dmesg)",
+        _ => "check the kernel's log (dmesg) for errors of the disk",
     }
 }
 

@@ -1,9 +1,9 @@
 //! An hour in progress: its rows in memory, and the journal that brings them back after a crash.
 //!
-//! A journal is a row of records: length, check sum, content. The first one says what the journal is of; each further
-//! one holds the rows of one flush. A record is written with one append and synced, so a crash cuts the last record at
-//! most. The first rows of a new hour are the last ones of the hour before: a manager that is killed at the turn of the
-//! hour still knows where each counter stood.
+//! A journal is a row of records: length, check sum, content. The first one names the fabric, hour and group of the
+//! journal; each further one holds the rows of one flush. A record is written with one append and synced, so a crash
+//! cuts the last record at most. The first rows of a new hour are the last ones of the hour before: a manager that is
+//! killed at the turn of the hour still knows where each counter stood.
 
 use selvedge_telemetry::{Group, SampleKey};
 use selvedge_types::Guid;

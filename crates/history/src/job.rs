@@ -36,7 +36,7 @@ impl Job {
 
     fn complete_journal(&self) -> Result<u64, HistoryError> {
         match self.shelf.journal(self.id)? {
-            // What a torn end lost was said at the start.
+            // What a torn end lost was reported at the start.
             Ok((hour, _)) => self.shelf.complete(&hour),
             Err(fault) => Err(HistoryError::Damaged {
                 path: self.shelf.folder.join(self.id.journal()),

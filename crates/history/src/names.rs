@@ -6,7 +6,7 @@ use selvedge_telemetry::Group;
 
 use crate::calendar::Hour;
 
-/// The file that says which fabric the folder belongs to.
+/// The file that names the fabric of the folder.
 pub(crate) const FABRIC: &str = "fabric";
 /// Suffix of a file that is being written.
 pub(crate) const NEW: &str = ".new";

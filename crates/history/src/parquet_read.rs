@@ -73,12 +73,14 @@ impl ChunkReader for Whole {
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
         // A damaged length must not make us ask for all memory.
         if start.saturating_add(length as u64) > self.0.len() {
-            return Err(ParquetError::EOF(format!("want {length} bytes at offset {start}, beyond the end")));
+            return Err(ParquetError::EOF(format!("want {length} bytes at offset {start}")));
         }
         let mut bytes = vec![0; length];
         match read_full(&*self.0, start, &mut bytes)? {
             read if read == length => Ok(bytes.into()),
-            read => Err(ParquetError::EOF(format!("want {length} bytes at offset {start}, found {read}"))),
+            read => Err(ParquetError::EOF(format!(
+                "want {length} bytes at offset {start}, found {read}"
+            ))),
         }
     }
 }
@@ -112,7 +114,7 @@ impl ChunkReader for Chunk {
         let mut bytes = self.from(start)?;
         match length <= bytes.len() {
             true => Ok(bytes.split_to(length)),
-            false => Err(ParquetError::EOF(format!("want {length} bytes at offset {start}, beyond the end"))),
+            false => Err(ParquetError::EOF(format!("want {length} bytes at offset {start}"))),
         }
     }
 }

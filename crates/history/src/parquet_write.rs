@@ -22,7 +22,7 @@ use crate::reading::Reading;
 const GROUP_ROWS: usize = 65_536;
 /// Rows of a page: what is decoded at least to read one port.
 const PAGE_ROWS: usize = 4_096;
-/// Rows that are handed to a column at once. Page lengths are looked at after each.
+/// Rows that are handed to a column at once. Page lengths are checked after each.
 const BATCH_ROWS: usize = 1_024;
 /// Level 3 is the library's default; measured here, level 1 makes files 1 % longer, level 9 takes three times as long.
 const ZSTD_LEVEL: i32 = 3;

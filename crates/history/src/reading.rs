@@ -289,7 +289,7 @@ fn take_state(bytes: &mut &[u8], row: &mut Reading) -> Result<(), NoRow> {
 fn put_lead(out: &mut Vec<u8>, lead: Option<&Row>) {
     let Some(lead) = lead else { return put(out, 0) };
     let mask = (0..WIDEST).fold(0_u32, |mask, i| mask | u32::from(lead[i] != 0) << i);
-    // The lowest bit tells a lead of zeros from none.
+    // The lowest bit shows whether zeros lead.
     put(out, u64::from(mask) << 1 | 1);
     for i in ones(mask) {
         put(out, lead[i]);
@@ -399,7 +399,7 @@ mod tests {
     fn a_port_that_does_nothing_costs_a_byte_in_127_rows() {
         let rows: Vec<_> = (100..1_100).map(|second| row(second, &[5, 6])).collect();
         let first = round_trip(&rows[..1]);
-        // The second row still has to say what the interval is.
+        // The second row still has to store the interval.
         assert!(round_trip(&rows) < first + 16);
     }
 

@@ -86,7 +86,7 @@ impl Shelf {
         let new = format!("{name}{NEW}");
         let written = self.disk.write(&new, &mut |out| {
             write_hour(hour, &self.fabric, out).map_err(|error| match error {
-                // The cause tells a full disk from a broken one.
+                // The cause distinguishes a full disk from a broken one.
                 ParquetError::External(cause) => cause
                     .downcast::<io::Error>()
                     .map_or_else(io::Error::other, |cause| *cause),

@@ -17,7 +17,7 @@ pub struct Window {
     age_us: u64,
     bytes_max: usize,
     newest: Moment,
-    /// Rows until the bounds are looked at again.
+    /// Rows until the bounds are checked again.
     until_check: u32,
 }
 

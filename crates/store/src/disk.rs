@@ -19,7 +19,7 @@ const SECRET_MODE: u32 = 0o600;
 const FOLDER_MODE: u32 = 0o750;
 /// Descriptors kept in reserve: a save needs one at a time, the mark needs another.
 const RESERVE: usize = 4;
-/// The process has no descriptor left. ENFILE says the same for the whole system. Source: Linux errno(3).
+/// The process has no descriptor left. ENFILE means the same for the whole system. Source: Linux errno(3).
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
 /// The lock file of a running manager. Its content is the process id, for people.

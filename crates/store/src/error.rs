@@ -113,7 +113,7 @@ pub enum SealError {
     #[error("its first line (generation, length and check sum) is damaged")]
     Line,
     /// The file is shorter or longer than its seal states.
-    #[error("its first line says that {want} bytes follow, and {found} do")]
+    #[error("its first line announces {want} bytes, and {found} follow")]
     Length {
         /// Length in bytes that the seal states.
         want: usize,
@@ -133,7 +133,7 @@ pub fn advice(cause: &io::Error, otherwise: &'static str) -> &'static str {
         Some(libc::ENOSPC | libc::EDQUOT) => "make room on this file system (df, df -i, quota)",
         Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (ulimit -n, LimitNOFILE=)",
         Some(libc::EROFS) => "name a folder that is not mounted read-only, or mount this one for writing",
-        Some(libc::EIO) => "look for errors of the disk in the kernel's log (dmesg)",
+        Some(libc::EIO) => "check the kernel's log (dmesg) for errors of the disk",
         _ => otherwise,
     }
 }

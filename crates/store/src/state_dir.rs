@@ -266,7 +266,7 @@ impl StateDir {
         self.remove("remove", UNSTORED)
     }
 
-    /// True if the mark says that the registrations file of this generation is complete.
+    /// True if the mark shows that the registrations file of this generation is complete.
     fn vouches_for(&self, generation: u64) -> Result<bool, StoreError> {
         let found = match self.disk.read(STORED) {
             Ok(found) => found,
