@@ -19,7 +19,7 @@ use crate::{Group, PortSet, WorkItem};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DelegationError {
-    /// SLV-TELEMETRY-0111: the first line of an assignment file does not say how many samplers there are.
+    /// SLV-TELEMETRY-0111: the first line of an assignment file does not state the number of samplers.
     #[error("SLV-TELEMETRY-0111: line {line}: want `samplers N` with N from 1 to 65535, found {found:?}")]
     Count {
         /// Number of the line, from 1.
@@ -132,7 +132,7 @@ impl Delegation {
             .collect();
         let mut sets: BTreeMap<(u32, Guid), PortSet> = BTreeMap::new();
         for (at, (&node, entry)) in inventory.nodes.iter().enumerate() {
-            // Whole nodes are divided: one sampler asks an agent, as long as the file does not say otherwise.
+            // Whole nodes are divided: one sampler asks an agent, as long as the file does not divide a node.
             let rest = match free.get(at % free.len().max(1)) {
                 Some(sampler) => *sampler,
                 None => at as u32 % self.samplers,

@@ -42,7 +42,7 @@ pub enum WhyNot {
     Host,
     /// It is out of service already.
     OutOfService,
-    /// A place is being taken out of service or put back. The alarm is looked at again.
+    /// A place is being taken out of service or put back. The alarm is checked again.
     Moving,
     /// The budget of the day is spent.
     Budget {
@@ -82,7 +82,7 @@ impl fmt::Display for WhyNot {
     }
 }
 
-/// What is known when an alarm is looked at.
+/// What is known when an alarm is checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// Links that may be isolated within 24 hours.
@@ -238,7 +238,7 @@ mod tests {
         let check = |alarm: &Alarm, known: &Known<'_>, want: Result<Link, WhyNot>| {
             assert_eq!(decide(Time::ZERO, alarm, known), want, "{alarm:?}");
         };
-        // Either end tells of the same link.
+        // Either end names the same link.
         check(&alarm(end(1, 1), SYMBOLS), &known, Ok(link));
         check(&alarm(end(2, 1), Subject::BitErrors), &known, Ok(link));
         check(

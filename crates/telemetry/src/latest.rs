@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(per_s(&latest, Metric::XmitData), Some(400_000), "2.5 s");
         assert_eq!(per_s(&latest, Metric::RcvData), Some(0));
         assert_eq!(per_s(&latest, Metric::SymbolErrors), None, "the agent does not have it");
-        // A clock that was set back says nothing of how much time passed.
+        // A clock that was set back does not show how much time passed.
         latest.take_slot(&slot(9, 0, 1_000_600));
         assert_eq!(per_s(&latest, Metric::XmitData), None);
         assert_eq!(latest.metric(Guid(1), 2, Metric::XmitData), Some(1_000_600));

@@ -135,7 +135,7 @@ impl Reader {
     fn num_ranks(&mut self, count: &str) -> Result<(), String> {
         let count = number(count)?;
         if let Some(schedule) = &self.schedule {
-            return Err(format!("a second num_ranks; the first says {}", schedule.ranks()));
+            return Err(format!("a second num_ranks; the first is {}", schedule.ranks()));
         }
         if !(1..=RANKS_MAX).contains(&count) {
             return Err(format!("{count} ranks; want 1 to {RANKS_MAX}"));
@@ -150,7 +150,7 @@ impl Reader {
             return Err("a rank within a rank".to_owned());
         }
         if rank >= ranks {
-            return Err(format!("rank {rank}, but num_ranks says {ranks}"));
+            return Err(format!("rank {rank}, but num_ranks is {ranks}"));
         }
         if !self.begun.insert(rank) {
             return Err(format!("rank {rank} occurs twice"));
@@ -167,7 +167,7 @@ impl Reader {
         let ranks = schedule.ranks();
         let other = |word: &str| match number(word)? {
             rank if rank < ranks => Ok(rank),
-            rank => Err(format!("rank {rank}, but num_ranks says {ranks}")),
+            rank => Err(format!("rank {rank}, but num_ranks is {ranks}")),
         };
         let work = match words {
             ["calc", ns, ..] => {
@@ -384,7 +384,7 @@ mod tests {
         };
         check("", 0, "no num_ranks");
         check("num_ranks 0", 1, "want 1 to");
-        check("num_ranks 2\nrank 2 {\n}", 2, "num_ranks says 2");
+        check("num_ranks 2\nrank 2 {\n}", 2, "num_ranks is 2");
         check("num_ranks 2\nrank 0 {\nsend 1b to 5 tag 0\n}", 3, "rank 5");
         check("num_ranks 2\nrank 0 {\nsend 1b to 0\n}", 3, "itself");
         check("num_ranks 2\nrank 0 {\na: calc 1\na requires b\n}", 4, "no label 'b'");
@@ -393,7 +393,7 @@ mod tests {
             4,
             "wait for each other",
         );
-        check("num_ranks 2\nrank 0 {\n}\nnum_ranks 1", 4, "the first says 2");
+        check("num_ranks 2\nrank 0 {\n}\nnum_ranks 1", 4, "the first is 2");
         check("num_ranks 2\nrank 0 {\nnum_ranks 2\n}", 3, "a second num_ranks");
         check("num_ranks 2\nrank 0 {\n}\nrank 0 {\n}", 4, "rank 0 occurs twice");
         check("num_ranks 2\nrank 0 {\na: calc 1\na: calc 1\n}", 4, "twice");

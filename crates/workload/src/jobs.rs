@@ -42,7 +42,7 @@ pub enum JobError {
         /// Number of the host.
         host: Host,
     },
-    /// SLV-WORKLOAD-0009: the text does not say how the hosts of a job are chosen.
+    /// SLV-WORKLOAD-0009: the text names no known placement of a job, which chooses its hosts.
     #[error("SLV-WORKLOAD-0009: '{text}' is no placement; known: linear, random, stride=N, list=N+N+N")]
     Unknown {
         /// The text given.

@@ -72,7 +72,7 @@ impl AlarmNews {
     }
 }
 
-/// An alarm with the time when it is looked at again.
+/// An alarm with the time when it is checked again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Kept {
     alarm: Alarm,
@@ -190,7 +190,7 @@ impl AlarmBook {
                 }
             }
         }
-        // Both ends tell of the same loss.
+        // Both ends report the same loss.
         let mut links: Vec<AlarmId> = lost.into_iter().map(|end| self.link(end, Subject::Flaps)).collect();
         links.sort_unstable();
         links.dedup();

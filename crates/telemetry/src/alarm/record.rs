@@ -63,7 +63,7 @@ impl Subject {
             )
             | Self::BitErrors => "reseat the cable, clean its connectors, then replace it",
             Self::Counter(Metric::LinkDowned) => "check whether the node was restarted; else reseat the cable",
-            Self::Counter(Metric::RcvRemotePhysicalErrors) => "look for errors at the ports on the way to this one",
+            Self::Counter(Metric::RcvRemotePhysicalErrors) => "check the ports on the way to this one for errors",
             Self::Counter(Metric::RcvSwitchRelayErrors) => "check the forwarding tables: 'selvedge status findings'",
             Self::Counter(Metric::XmitDiscards) => "check whether the receiver is congested, slow, or gone",
             Self::Counter(Metric::XmitConstraintErrors | Metric::RcvConstraintErrors) => {
@@ -73,9 +73,9 @@ impl Subject {
             Self::Counter(Metric::Vl15Dropped | Metric::Qp1Dropped) => {
                 "poll less: management packets arrive faster than the agent takes them"
             }
-            Self::Counter(_) => "look at the port's counters",
+            Self::Counter(_) => "check the port's counters",
             Self::Flaps => "reseat or replace the cable; isolate the link until then",
-            Self::Congestion => "look at the jobs of the hosts that wait for it, and at the balance of routes",
+            Self::Congestion => "check the jobs of the hosts that wait for it, and the balance of routes",
         }
     }
 }

@@ -68,12 +68,12 @@ pub struct AlarmRules {
     /// A link that is the root of congestion for this long is an alarm. Default 1 min.
     pub congested_for: Duration,
     /// Most alarms that are kept; the newest of the lowest level is dropped beyond it. Default 10,000: two of each link
-    /// of 5,832 hosts would be more than anybody reads.
+    /// of 5,832 hosts would be more than operators read.
     pub alarms_max: usize,
 }
 
 impl Default for AlarmRules {
-    /// Returns the default thresholds. Source of a counter's threshold, unless said otherwise: `error_thresholds` of
+    /// Returns the default thresholds. Source of a counter's threshold, if no other is named: `error_thresholds` of
     /// infiniband-diags, which `ibqueryerrors` reads. Those of UFM are the defaults of its threshold events 116, 117,
     /// 120 and 121 (UFM-SDN Appliance user manual 4.18, "Supported Traps and Events").
     fn default() -> Self {
@@ -81,7 +81,8 @@ impl Default for AlarmRules {
         let counters = [
             (Metric::SymbolErrors, warning(10).critical(10_000)),
             (Metric::LinkRecoveries, warning(10)),
-            // One loss of a link is told, and is no fault by itself: a host may have been restarted. Many are flaps.
+            // One loss of a link is reported, and is no fault by itself: a host may have been restarted. Many are
+            // flaps.
             (Metric::LinkDowned, CounterRule::info(1)),
             (Metric::RcvErrors, warning(10).critical(10_000)),
             // Packets that another port damaged and marked: the fault is elsewhere on their way.

@@ -29,7 +29,8 @@ pub struct BerEstimate {
     pub rate: f64,
     /// The true rate is at least this, with 95 % confidence.
     pub low: f64,
-    /// The true rate is at most this, with 95 % confidence. Without errors it says how good the link is known to be.
+    /// The true rate is at most this, with 95 % confidence. Without errors it is the best rate that the time without
+    /// errors proves.
     pub high: f64,
 }
 

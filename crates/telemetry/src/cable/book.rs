@@ -49,7 +49,7 @@ pub struct CableBook {
 }
 
 impl CableBook {
-    /// Returns a book that looks back by this time, and by half of it at least.
+    /// Returns a book with the counts of this time, and of half of it at least.
     #[must_use]
     pub fn new(window: Duration) -> Self {
         Self {

@@ -4,7 +4,7 @@
 //! of the packets: the buffer behind a full link fills, so the ports that send into this buffer wait, and so on to the
 //! hosts. [`trace`] goes the other way, along the forwarding tables in force, from each waiting port to the links that
 //! its packets take next. It ends at the root: a saturated link, or a port to a host that accepts too slowly.
-//! [`Routes::crossing`] returns the pairs of hosts with a route over a link, exactly as the tables say.
+//! [`Routes::crossing`] returns the pairs of hosts with a route over a link, exactly as the tables route them.
 
 mod routes;
 mod tree;

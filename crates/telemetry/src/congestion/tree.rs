@@ -44,7 +44,7 @@ pub struct Tree {
     /// Load of the root.
     pub load: Load,
     /// The ports that may wait for it, the nearest first. Of a port that also leads to another tree, the counters do
-    /// not tell which one it waits for.
+    /// not show which one it waits for.
     pub branches: Vec<Branch>,
     /// The host ports in `branches`: their hosts are slowed down.
     pub hosts: Vec<End>,
@@ -55,8 +55,8 @@ pub struct Tree {
 pub struct Congestion {
     /// The trees, that with most waiting ports first.
     pub trees: Vec<Tree>,
-    /// Ports that wait although none of the links that their packets take next is saturated or waits. This is what even
-    /// but heavy load looks like: packets to many outputs block each other in turn, and no link is the root.
+    /// Ports that wait although none of the links that their packets take next is saturated or waits. This is the
+    /// picture of heavy, even load: packets to many outputs block each other in turn, and no link is the root.
     pub without_root: Vec<End>,
 }
 

@@ -38,7 +38,7 @@ pub enum PageError {
 #[non_exhaustive]
 pub enum WriteError {
     /// SLV-TELEMETRY-0221: metrics could not be written to a server. This slot is left out there; the next one is
-    /// written as if nothing had happened. Said once until a slot is written again.
+    /// written as if nothing had happened. Reported once until a slot is written again.
     #[error(
         "SLV-TELEMETRY-0221: the metrics could not be written to {url}: {cause}; its slots are left out there; check \
          telemetry.remote_write and the server"

@@ -22,7 +22,7 @@ pub struct LinkLoad {
 const LABELS_MAX: usize = 60;
 
 /// Returns the graph of all links, each drawn once. The line's colour is that of the busier direction, its width grows
-/// with the wait, links with errors are dashed, and links that are down are dotted. Labels say which ports are
+/// with the wait, links with errors are dashed, and links that are down are dotted. Labels show which ports are
 /// connected and what both directions carry. Without `with_hosts`, only switches are drawn.
 #[must_use]
 pub fn connections(inventory: &Inventory, load: impl Fn(End) -> LinkLoad, with_hosts: bool) -> String {

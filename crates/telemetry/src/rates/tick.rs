@@ -9,7 +9,7 @@ use crate::rates::Capacity;
 /// whatever the width). Devices of NVIDIA differ: see [`Self::of_device`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitTick {
-    /// As the standard says: this many symbol times of one lane.
+    /// As the standard defines it: this many symbol times of one lane.
     Symbols(u16),
     /// This many bytes of the whole port, whatever its width.
     PortBytes(u16),
@@ -41,7 +41,7 @@ impl WaitTick {
     ///
     /// Source: NVIDIA, ibdiagnet user manual 2.13, "Congestion Assessment on InfiniBand Links": Quantum and later count
     /// every 8 bytes of the port whatever its width; SwitchX and Switch-IB count every 32 bytes of each lane, as the
-    /// standard says. Generated devices count every word of the port, as our emulator does. For other devices the
+    /// standard defines. Generated devices count every word of the port, as our emulator does. For other devices the
     /// standard holds; one symbol if Tick was not read.
     #[must_use]
     pub fn of_device(vendor: u32, device: u16, code: Option<u8>) -> Self {

@@ -112,8 +112,8 @@ pub(super) struct Node {
     pub held: BTreeMap<(u8, Group), Held>,
     /// The last growth of an error counter, by port.
     pub error_at: BTreeMap<u8, Time>,
-    /// Ports for which the last request failed. The sum of all ports may already include their counts, so the sum says
-    /// nothing about them.
+    /// Ports for which the last request failed. The sum of all ports may already include their counts, so the sum
+    /// proves nothing about them.
     pub unread: BTreeMap<Group, PortSet>,
     /// Sums of all ports.
     pub sums: BTreeMap<Group, Sum>,
