@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::{Error, ErrorKind};
 
-/// Reads the parameters of a query with `take`, which gets one parameter at a time and says what is wrong with it.
+/// Reads the parameters of a query with `take`, which gets one parameter at a time and returns the mistake in it.
 /// `take` refuses unknown names: a misspelt condition must not be answered with everything.
 pub(crate) fn read<Q: Default>(
     parameters: &[(String, String)],
@@ -17,7 +17,7 @@ pub(crate) fn read<Q: Default>(
     Ok(query)
 }
 
-/// Reads the value of a parameter. `want` says what it has to be.
+/// Reads the value of a parameter. `want` describes the legal values.
 pub(crate) fn parse<T: FromStr>(name: &str, value: &str, want: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("{name}={value}: want {want}"))
 }

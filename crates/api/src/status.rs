@@ -62,7 +62,7 @@ impl std::fmt::Display for Stage {
             Self::Persisting => "storing",
             Self::Applying => "applying",
             Self::LightSweep => "light sweep",
-            Self::Probing => "looking at ports",
+            Self::Probing => "probing ports",
         })
     }
 }
@@ -236,7 +236,7 @@ pub struct SilentNodes {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotStored {
     /// Which data it is: `state` (LIDs and plan state), `known_fabric` (nodes and links that were found),
-    /// `registrations` (of hosts) or `mark` (the file that says whether the stored registrations are complete).
+    /// `registrations` (of hosts) or `mark` (the file that shows that the stored registrations are complete).
     pub what: String,
     /// Time of the first failure, in ms since the process started.
     pub since_ms: u64,

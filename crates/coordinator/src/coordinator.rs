@@ -41,7 +41,7 @@ pub struct Retries {
     pub known: Retry,
     /// Retries of storing the registrations of hosts.
     pub registrations: Retry,
-    /// Retries of writing or removing the mark that says whether all registrations are stored.
+    /// Retries of writing or removing the mark that shows that all registrations are stored.
     pub mark: Retry,
 }
 

@@ -136,7 +136,7 @@ pub enum Out {
         /// The state to store.
         registrations: Box<Registrations>,
     },
-    /// Remove the mark in the state folder that says that all registrations are stored. Hand in [`In::MarkRemoved`]
+    /// Remove the mark in the state folder that shows that all registrations are stored. Hand in [`In::MarkRemoved`]
     /// without delay: answers to hosts wait for it.
     RemoveMark,
     /// Set this mark again, and hand in [`In::MarkSet`] at once.

@@ -1,6 +1,6 @@
 //! Decides when the registrations of hosts are stored, so that a restart loses none of them.
 //!
-//! A mark in the state folder says "all registrations are stored". It is removed before a host gets the answer that a
+//! A mark in the state folder means "all registrations are stored". It is removed before a host gets the answer that a
 //! registration succeeded, and set again when the registration is stored.
 //!
 //! If the process is killed in between, the next process finds no mark and asks hosts to register again. Without a

@@ -14,7 +14,7 @@ use selvedge_types::{Guid, NodeKind, PortNum, printable};
 use crate::names::Names;
 use crate::wanted::Wanted;
 
-/// The data in which names are looked up.
+/// The data in which names are found.
 pub(crate) struct PlaceNames<'a> {
     /// The fabric, with the operator's names.
     pub(crate) fabric: &'a Fabric,

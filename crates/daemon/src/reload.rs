@@ -49,7 +49,7 @@ impl Aside {
         }
         result.recv_timeout(self.wait).map_err(|error| match error {
             RecvTimeoutError::Timeout => ErrorKind::Busy.error(format!(
-                "the configuration could not be read within {} s: look at the file system that it is on",
+                "the configuration could not be read within {} s: check the file system that it is on",
                 self.wait.as_secs()
             )),
             RecvTimeoutError::Disconnected => ErrorKind::Stopping.error("reading the configuration ended in a panic"),

@@ -121,7 +121,7 @@ async fn baseline(State(answers): Shared, headers: HeaderMap, body: RequestBody)
     };
     match serde_json::from_slice::<BaselineRequest>(&body) {
         Ok(request) if request.port.is_some() && request.node.is_none() => {
-            refusal(&ErrorKind::BadRequest.error("port without node: say of which node"))
+            refusal(&ErrorKind::BadRequest.error("port without node: give the node, as node=leaf-1"))
         }
         Ok(request) => show(answers.alone(move |s| s.set_baseline(&request)).await),
         Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body names no ports: {error}"))),

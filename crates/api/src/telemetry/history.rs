@@ -326,7 +326,7 @@ impl SeriesQuery {
     pub fn of(parameters: &[(String, String)]) -> Result<Self, Error> {
         let query = query::read(parameters, Self::take)?;
         match query.node.is_empty() || query.port == 0 {
-            true => Err(ErrorKind::BadRequest.error("node or port is missing: say which, as node=leaf-1&port=7")),
+            true => Err(ErrorKind::BadRequest.error("node or port is missing: give both, as node=leaf-1&port=7")),
             false => Ok(query),
         }
     }
@@ -464,7 +464,7 @@ impl StoredEventQuery {
 /// A version of the topology: the query of `GET /api/v1/telemetry/history/topology`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TopologyQuery {
-    /// The version that held then, in milliseconds since 1970-01-01 UTC; none: the last one.
+    /// The version in force at this time, in milliseconds since 1970-01-01 UTC; none: the last one.
     pub at_ms: Option<u64>,
 }
 

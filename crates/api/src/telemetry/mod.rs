@@ -264,7 +264,7 @@ impl CounterQuery {
     pub fn of(parameters: &[(String, String)]) -> Result<Self, Error> {
         let query = query::read(parameters, Self::take)?;
         match query.port.is_some() && query.node.is_none() {
-            true => Err(ErrorKind::BadRequest.error("port without node: say of which node, as node=leaf-1")),
+            true => Err(ErrorKind::BadRequest.error("port without node: give the node, as node=leaf-1")),
             false => Ok(query),
         }
     }
@@ -381,7 +381,7 @@ impl SetQuery {
     pub fn of(parameters: &[(String, String)]) -> Result<Self, Error> {
         let query = query::read(parameters, Self::take)?;
         match query.name.is_empty() {
-            true => Err(ErrorKind::BadRequest.error("name is missing: say which metric set, as name=ibfabric")),
+            true => Err(ErrorKind::BadRequest.error("name is missing: give the metric set, as name=ibfabric")),
             false => Ok(query),
         }
     }

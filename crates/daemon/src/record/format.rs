@@ -179,7 +179,7 @@ impl Header {
                 sm_keys: state.sm_keys.clone(),
             }),
         );
-        // What a file says is of an earlier run.
+        // The contents of a file are of an earlier run.
         put_text(out, &print_known_fabric(&self.known, |_| 0));
     }
 

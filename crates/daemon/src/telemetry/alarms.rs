@@ -93,7 +93,7 @@ pub(crate) fn list(shared: &Shared, query: &AlarmQuery) -> Result<api::Alarms, E
 pub(crate) fn change(shared: &Shared, request: &AlarmRequest) -> Result<api::Alarms, Error> {
     let inventory = shared.telemetry.sampled()?.inventory;
     if request.node.is_none() && (!request.all || request.port.is_some()) {
-        let what = "no node is named: say node, or all for the alarms of all nodes";
+        let what = "no node is named: give node, or all for the alarms of all nodes";
         return Err(ErrorKind::BadRequest.error(what));
     }
     let node = request

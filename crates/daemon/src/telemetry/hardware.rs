@@ -1,4 +1,4 @@
-//! Whether nodes and ports are of the brand and type that the operator expects: looked at with each plan in force.
+//! Checks with each plan in force that nodes and ports are of the brand and type that the operator expects.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -59,7 +59,7 @@ pub(super) fn compare(shared: &Shared, fabric: &Fabric, inventory: &Inventory) {
         vendor: node.vendor_id,
         device: node.device_id,
     };
-    // A fabric from a file says nothing about vendors.
+    // A fabric from a file has no vendors.
     let known = fabric
         .nodes()
         .iter()

@@ -16,7 +16,7 @@ use selvedge_telemetry::isolation::{Known, Link, WhyNot, decide};
 
 use crate::{DaemonError, Manager};
 
-/// Time after which an alarm is looked at again that could not be acted upon.
+/// Time after which the manager tries again to act upon an alarm.
 const AGAIN: Duration = Duration::from_secs(30);
 /// How the reason begins of a place that an alarm has taken out of service.
 const REASON: &str = "alarm: ";
@@ -133,7 +133,7 @@ struct Isolator {
     per_day: u32,
     /// Links that were isolated because of alarms, in the order of time.
     isolated: Vec<(Time, Link)>,
-    /// Alarms that are looked at again.
+    /// Alarms on which the manager tries to act again.
     waiting: BTreeMap<AlarmId, Alarm>,
 }
 

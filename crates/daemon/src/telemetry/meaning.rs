@@ -24,8 +24,8 @@ use super::alarms;
 use crate::DaemonError;
 use crate::shared::Shared;
 
-/// How far what cables counted looks back. Source: ours; an hour of HDR is 7 · 10^14 bits, so that a bit error rate of
-/// 1e-14 shows.
+/// Time over which the counts of cables are summed. Source: ours; an hour of HDR is 7 · 10^14 bits, so that a bit error
+/// rate of 1e-14 shows.
 const CABLES_LOOK_BACK: Duration = Duration::from_secs(3_600);
 
 /// What the counters mean, for readers.
@@ -94,7 +94,7 @@ pub(super) struct Interpreter {
     /// The fabric that the ticks are of.
     fabric: Option<Arc<Fabric>>,
     ticks: BTreeMap<Guid, WaitTick>,
-    /// Slots so far with loads that were looked at.
+    /// Number of slots so far with evaluated loads.
     number: u64,
     tracer: Option<Sender<ToTrace>>,
     thread: Option<JoinHandle<()>>,

@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Most bytes of an answer that are read: its status line is at the beginning.
 const ANSWER_BYTES_MAX: u64 = 4_096;
 
-/// Tells a thread of each slot of data. If that is still busy with the slot before, the new one is left out: Prometheus
-/// gets fewer samples then, and no older ones.
+/// Hands each slot of data to a thread. If the thread is still busy with the slot before, the new one is left out:
+/// Prometheus then gets fewer samples, but no late ones.
 pub(crate) struct RemoteWriter {
     slots: Option<SyncSender<Wall>>,
     /// Set when the thread is to end, in the middle of a page if need be.

@@ -77,7 +77,7 @@ const fn node_of(event: &Event) -> Option<Guid> {
     }
 }
 
-/// Returns what is said of counters at their maximum: their names, how many ports there are, and the first of them.
+/// Returns the text about counters at their maximum: their names, how many ports there are, and the first of them.
 fn full_text(full: &[(SampleKey, u32)], inventory: &Inventory) -> String {
     let mut names: BTreeSet<String> = BTreeSet::new();
     let mut ports: BTreeSet<(Guid, u8)> = BTreeSet::new();

@@ -210,7 +210,7 @@ impl Telemetry {
         })
     }
 
-    /// Returns the version of the topology that held at a time.
+    /// Returns the version of the topology that was in force at a time.
     pub(crate) fn topology(&self, query: TopologyQuery) -> Result<Topology, Error> {
         let at = query.at_ms.map_or(Wall(u64::MAX), wall);
         let found = self.store.read(|database| database.topology_at(at))?;
