@@ -17,13 +17,13 @@ use crate::load;
 /// How often nodes and ports are requested again if a sweep between the two answers makes them disagree.
 const TRIES: usize = 3;
 
-/// Take the fabric that the manager sees as the expected one, and say what differs from the file before
+/// Take the fabric that the manager sees as the expected one, and list the differences from the former file
 #[derive(Args, Debug)]
 pub struct ApproveArgs {
     /// The file to write, as ibnetdiscover prints a fabric: that of 'selvedge run --expected FILE'
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Only say what would differ; write nothing
+    /// Only list the differences; write nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

@@ -23,7 +23,7 @@ const ASK_INTERVAL: Duration = Duration::from_millis(50);
 /// the new one.
 #[derive(Args, Debug)]
 pub struct ReloadArgs {
-    /// Only list the Sets that it would send, and say whether the judge accepts the plan
+    /// Only list the Sets that it would send, and report whether the judge accepts the plan
     #[arg(long)]
     dry_run: bool,
     /// How long to wait until the change is kept or rolled back; 0: do not wait

@@ -1,4 +1,4 @@
-//! `selvedge status events`: past events, and further ones as they happen.
+//! `selvedge status events`: earlier events, and further ones as they happen.
 
 use std::time::{Duration, SystemTime};
 

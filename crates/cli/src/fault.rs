@@ -42,7 +42,7 @@ fn forms() -> String {
 /// Longest time for the manager to notice the fault. Traps take far less; light sweeps are not awaited. After that, the
 /// manager's reaction is over when it has had no events and no work for this time.
 const NOTICE_WAIT: Duration = Duration::from_secs(1);
-/// Time after which a message on standard error says what the command waits for.
+/// Time after which a message on standard error names what the command waits for.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// How long it may take until switches have all tables again.
 const SETTLE_WAIT: Duration = Duration::from_secs(60);

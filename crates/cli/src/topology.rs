@@ -30,7 +30,7 @@ enum Command {
     Show(ShowArgs),
     /// Compare two fabrics by GUID; exit code 1 if they differ
     Diff(DiffArgs),
-    /// Take the fabric that the manager sees as the expected one, and say what differs from the file before
+    /// Take the fabric that the manager sees as the expected one, and list the differences from the former file
     Approve(ApproveArgs),
 }
 

@@ -6,7 +6,7 @@
 //!
 //! | module | question |
 //! |---|---|
-//! | [`measure`] | Which tables does an engine make, what does the judge say of them, how long does it take? |
+//! | [`measure`] | Which tables does an engine make, what is the judge's verdict on them, how long does it take? |
 //! | [`compare`] | How do engines compare on one fabric, whole and with links lost? |
 //! | [`backups`] | What would be done about each single fault? |
 //! | [`failures`] | How many links can be lost, one after another and without being restored? |

@@ -393,7 +393,7 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
             OFFLINE,
             OF_FABRICS,
             &[(
-                "The links whose loss would hurt most:",
+                "The links that would be missed most:",
                 "selvedge backups --fabric sx6536 --kinds link --top 5",
             )],
         ),
@@ -452,7 +452,7 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
             OF_TRAFFIC,
             &[
                 (
-                    "Say what would run, and run nothing:",
+                    "List what would run, and run nothing:",
                     "selvedge experiment --check experiment.toml",
                 ),
                 (

@@ -32,7 +32,7 @@ pub const PAGES_OF_TELEMETRY: &[(&str, Page)] = &[
             ASKED,
             TELEMETRY,
             &[(
-                "For a script; the exit code says whether every port has its samples:",
+                "For a script; the exit code is 0 if every port has its samples:",
                 "selvedge telemetry status --json",
             )],
         ),
@@ -174,7 +174,7 @@ pub const PAGES_OF_TELEMETRY: &[(&str, Page)] = &[
             ASKED,
             TELEMETRY,
             &[(
-                "For a script; the exit code says whether everything is stored:",
+                "For a script; the exit code is 0 if everything is stored:",
                 "selvedge telemetry history --json",
             )],
         ),

@@ -236,7 +236,7 @@ fn rows(links: &[LinkUse]) -> Vec<Row<'_>> {
     rows
 }
 
-/// Returns a colour from white over orange to dark red, which can also be told apart in grey.
+/// Returns a colour from white over orange to dark red, which stay distinct in grey.
 fn shade(share: f64) -> RGBColor {
     const STOPS: [(f64, f64, f64); 4] = [
         (244.0, 246.0, 248.0),

@@ -80,7 +80,7 @@ pub fn run(args: &CablesArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-/// Returns cables as a table. For programs, it says over which time their ends were read.
+/// Returns cables as a table. For programs, it has the time over which their ends were read.
 fn table(cables: &[Cable], is_plain: bool) -> Grid {
     let mut keys = vec![
         "node",

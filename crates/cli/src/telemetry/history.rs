@@ -17,7 +17,7 @@ pub struct HistoryArgs {
     pub(super) format: Format,
 }
 
-/// Runs the command. The exit code says whether everything is stored.
+/// Runs the command. The exit code is 0 if everything is stored.
 pub fn run(args: &HistoryArgs) -> Result<Exit, CliError> {
     let history: TelemetryHistory = args.socket.client().get("telemetry/history")?;
     let mut out = Out::new(args.format);

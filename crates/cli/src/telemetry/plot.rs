@@ -185,7 +185,7 @@ impl Scale {
     }
 }
 
-/// What is said below the picture.
+/// The text below the picture.
 #[derive(Clone, Debug, PartialEq)]
 struct Summary {
     mean: f64,

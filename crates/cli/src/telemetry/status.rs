@@ -20,7 +20,7 @@ pub struct StatusArgs {
     pub(super) format: Format,
 }
 
-/// Runs the command. The exit code says whether every port has its samples.
+/// Runs the command. The exit code is 0 if every port has its samples.
 pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
     let telemetry: Telemetry = args.socket.client().get("telemetry")?;
     let mut out = Out::new(args.format);

@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn every_label_is_in_the_picture() {
         let long =
-            "switches that forward to LIDs of other switches drop entries whose packets could wait for each other";
+            "switches that forward to LIDs of other switches drop entries for packets that could wait for each other";
         for sets in [0, 1, 3, 1_234_567] {
             let transition = Transition {
                 parts: 1,

@@ -25,7 +25,7 @@ pub(super) struct Line {
     cells: Vec<(char, Tone)>,
 }
 
-/// What a bar says by its colour.
+/// The meaning of a bar's colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tone {
     Plain,
