@@ -514,7 +514,7 @@ fn cannot_be_done(path: &Path, found: &Finding) -> String {
         path: path.to_owned(),
         line: found.line,
         key: found.name.clone(),
-        want: "a value that can be honoured, as --check-config says (or start with --skip-refused)",
+        want: "a value that can be honoured, as --check-config shows (or start with --skip-refused)",
         found: found.value.clone(),
     };
     error.to_string()

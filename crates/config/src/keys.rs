@@ -35,7 +35,7 @@ impl Key {
         guids!(
             "roots",
             roots,
-            "Roots for updn: GUIDs of switches, or of hosts at these switches. Empty: the engine looks for them."
+            "Roots for updn: GUIDs of switches, or of hosts at these switches. Empty: the engine finds them."
         ),
         guids!(
             "compute",

@@ -59,7 +59,7 @@ pub enum Scale {
     /// All panels have the same range, so that heights can be compared.
     #[default]
     Common,
-    /// Each panel has its own range, and the chart says so.
+    /// Each panel has its own range, and the chart states it.
     Panel,
 }
 

@@ -14,7 +14,7 @@ const DRAWN_MAX: usize = 64;
 /// Reads any bytes as the file of an experiment, and each line as a stored result. Panics if writing what was read and
 /// reading it again gives something else.
 ///
-/// It checks three things. First, a refusal has a code. Second, an accepted file has as many runs as it says, each
+/// It checks three things. First, a refusal has a code. Second, an accepted file has as many runs as it announces, each
 /// once; it is the same when it is written and read again; and its charts can be drawn or are refused with a code.
 /// Third, a result is the same when it is written and read again.
 pub fn read_and_draw(bytes: &[u8]) {

@@ -54,7 +54,7 @@ impl OpenSmOption {
     }
 }
 
-/// Withdraws the refusal of options for a feature that is off. `exists` says whether a file is present.
+/// Withdraws the refusal of options for a feature that is off. `exists` returns true if a file is present.
 pub(super) fn settle(findings: &mut [Finding], exists: impl Fn(&str) -> bool) {
     let last = |name: &str| findings.iter().rfind(|found| found.name == name);
     let engines = last("routing_engine").map_or_else(String::new, |found| found.value.clone());

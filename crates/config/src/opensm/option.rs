@@ -22,8 +22,8 @@ pub(crate) enum Meaning {
     /// The option sets a Selvedge key, such as `routing.lmc`, that has another meaning; the last field explains the
     /// difference.
     Near(&'static str, Take, &'static str),
-    /// The option sets a Selvedge key, such as `routing.engines`, from a list of engines. The last field says how the
-    /// meaning of the key differs.
+    /// The option sets a Selvedge key, such as `routing.engines`, from a list of engines. The last field explains how
+    /// the meaning of the key differs.
     Engines(&'static str, &'static str),
     /// The option has no effect, whatever its value. The text explains why nothing is lost.
     Moot(&'static str),

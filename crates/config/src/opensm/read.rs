@@ -123,7 +123,7 @@ pub fn opensm_dump_dir() -> PathBuf {
 
 /// Reads a text; `path` is only for messages. If an option occurs twice, the last one counts, as in OpenSM.
 ///
-/// Does not look for other files: an option that depends on a file is treated as if the file existed.
+/// Does not check for other files: an option that depends on a file is treated as if the file existed.
 pub fn parse_opensm_conf(text: &str, path: &Path) -> Result<OpenSmConf, ConfigError> {
     let (mut conf, errors) = read_lines(text, path);
     effect::settle(&mut conf.findings, |_| true);
