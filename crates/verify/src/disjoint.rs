@@ -52,7 +52,7 @@ pub struct Spread {
     pub min: u64,
     /// A pair with the smallest size: (from, to).
     pub worst: Option<(Place, Place)>,
-    /// Pairs for which the cabling has two disjoint paths, whatever the tables say.
+    /// Pairs for which the cabling has two disjoint paths, whatever the tables are.
     pub possible: u64,
 }
 

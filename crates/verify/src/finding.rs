@@ -184,7 +184,7 @@ pub enum Witness {
         /// Switches on the path, in order.
         hops: Vec<Hop>,
     },
-    /// There is no further evidence: the finding says everything.
+    /// There is no further evidence: the finding itself is complete.
     Plain,
 }
 

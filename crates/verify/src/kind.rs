@@ -144,7 +144,7 @@ impl Kind {
         matches!(self, Self::Separated | Self::HostAlone | Self::OutOfReach)
     }
 
-    /// True if an operator may accept findings of this kind. Findings that a change set does not do what the plan says
+    /// True if an operator may accept findings of this kind. Findings that a change set does not lead to the plan
     /// cannot be accepted, because such a change set has no use.
     #[must_use]
     pub const fn is_acceptable(self) -> bool {

@@ -415,7 +415,7 @@ impl<'g> Search<'g> {
         fate.into_iter().map(|fate| fate == BROKEN).collect()
     }
 
-    /// Returns the paths to `home` in the remaining graph, with a single exit at one switch if `only` says so.
+    /// Returns the paths to `home` in the remaining graph; `only` names a switch and the single exit that it may use.
     fn ways(&self, home: u32, only: Option<(u32, usize)>) -> Ways {
         let is_there = |channel: u32| {
             let src = self.ground.channels[channel as usize].src;

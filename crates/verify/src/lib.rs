@@ -15,7 +15,7 @@
 //! Switch agents answer hosts and send them traps, so traffic between port 0 and a host matters as much as traffic
 //! between hosts. Traffic from switch to switch hardly exists (an embedded manager is the exception), and common
 //! routing engines leave it unrouted or let it turn from down to up. Its losses and cycles are therefore reported
-//! apart, as warnings, unless [`JudgeOptions::switch_pairs`] says otherwise.
+//! apart, as warnings, unless [`JudgeOptions::switch_pairs`] makes them errors.
 //!
 //! # Deadlock
 //! A channel is a directed link between two switches together with a lane. A route that enters a switch by channel a

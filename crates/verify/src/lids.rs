@@ -191,7 +191,7 @@ mod tests {
             |plan, [_, host, other]| plan.ports.get_mut(&host).unwrap().lids = plan.ports[&other].lids,
             &[
                 "SLV-JUDGE-0015 error: LID 3 is given to \"h1\"[1] and to \"h0\"[1]",
-                "SLV-JUDGE-0016 error: \"h0\"[1] shall have LID 2 LMC 0, but its settings say LID 3",
+                "SLV-JUDGE-0016 error: \"h0\"[1] shall have LID 2 LMC 0, but its settings have LID 3",
             ],
         );
         check(

@@ -322,7 +322,7 @@ fn lid_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             settings,
         } => write!(
             f,
-            "{port} shall have LID {} LMC {}, but its settings say LID {} LMC {}",
+            "{port} shall have LID {} LMC {}, but its settings have LID {} LMC {}",
             planned.base,
             planned.lmc.get(),
             settings.base,

@@ -1,4 +1,4 @@
-//! Judges a change set: it must write everything that the plan says, nothing else, and in a safe order.
+//! Judges a change set: it must write everything in the plan, nothing else, and in a safe order.
 //!
 //! The Sets are replayed on the current state of the agents. If the result differs from the plan, the Set for the
 //! difference is missing. This code does not depend on how the change set was computed.

@@ -1,4 +1,4 @@
-//! Finds the pairs of switches with two disjoint paths in the cabling, whatever the tables say. This is the most that
+//! Finds the pairs of switches with two disjoint paths in the cabling, whatever the tables are. This is the most that
 //! any routing can reach.
 //!
 //! Two paths without a common cable exist if no bridge separates the two switches. Two paths without a common switch

@@ -34,7 +34,7 @@ struct Held {
     until: u16,
 }
 
-/// Computes for each LID how long a past change must be considered.
+/// Computes for each LID how long an earlier change must be considered.
 pub struct Aging<'a> {
     fabric: &'a Fabric,
     lids: &'a Lids,

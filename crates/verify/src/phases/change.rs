@@ -52,7 +52,7 @@ impl Passage {
 }
 
 /// Judges the transition from the state in `installed` to `plan`, on the discovered `fabric`. The lanes in force are
-/// those of the plan unless `lanes_in_force` or `installed` says otherwise.
+/// those of the plan unless `lanes_in_force` or `installed` has others.
 #[must_use]
 pub fn passage(
     fabric: &Fabric,
@@ -92,7 +92,7 @@ pub fn passage(
         let steps = (&proposal, known(0, 0));
         return of_proposal(subject, standing, steps, &lifetimes, &phase_options);
     };
-    // Kept dependencies that include those of packets in flight cover the past.
+    // Kept dependencies that include those of packets in flight cover earlier changes.
     let knowing = standing.filter(|standing| standing.lingers());
     let quick = knowing.and_then(|standing| prove_quickly(subject, standing, &proposal, &phase_options));
     if let Some(proof) = quick {
