@@ -255,8 +255,8 @@ impl PlanFabric {
         lanes::to_use(fabric, &self.basis.policy, in_force)
     }
 
-    /// Returns the engine options. They are for one lane, unless the policy says that all senders use the service level
-    /// of their path record.
+    /// Returns the engine options. They are for one lane, unless the policy assumes that all senders use the service
+    /// level of their path record.
     pub(crate) fn options(&self, previous: Option<Arc<Tables>>) -> Options {
         Options {
             lanes: Some(self.lane_use().routes),

@@ -59,11 +59,11 @@ pub(crate) struct Use {
 
 /// Returns how many lanes routes may use, and whether multicast copies have a lane of their own.
 ///
-/// Routes use one lane, unless the policy says that all senders use the service levels that they get. Then routes use
-/// as many lanes as every link has, because a packet on a lane that some link lacks leaves the proved lane. Copies get
-/// one lane more if links can have it, otherwise the last lane of the routes. Copies get no lane that routes `in_force`
-/// use, because senders with an old path record still use its service level. The policy may demand it nevertheless
-/// (`routing.multicast_lane`).
+/// Routes use one lane, unless the policy assumes that all senders use the service levels that they get. Then routes
+/// use as many lanes as every link has, because a packet on a lane that some link lacks leaves the proved lane. Copies
+/// get one lane more if links can have it, otherwise the last lane of the routes. Copies get no lane that routes
+/// `in_force` use, because senders with an old path record still use its service level. The policy may demand it
+/// nevertheless (`routing.multicast_lane`).
 pub(crate) fn to_use(fabric: &Fabric, policy: &Policy, in_force: u8) -> Use {
     let shared = |routes| Use { routes, copies: None };
     if !policy.assume_sl_aware {

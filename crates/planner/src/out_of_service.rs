@@ -26,7 +26,8 @@ pub use crate::withdrawn::{Withdrawn, ends_of, find_port, port_id, settled};
 
 impl Inventory {
     /// Removes the links that the list names from the fabric of this inventory. Links of hosts are removed at once.
-    /// Other links are removed if they carry no packets, or if `is_free` says that no entry in force leads over them.
+    /// Other links are removed if they carry no packets, or if `is_free` returns true: no entry in force leads over
+    /// them.
     pub fn withdraw(&mut self, list: &OutOfService, is_free: impl Fn(PortRef) -> bool) {
         if list.is_empty() {
             return;

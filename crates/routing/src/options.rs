@@ -43,8 +43,8 @@ pub struct Options {
     /// Options of `ftree`.
     pub ftree: FtreeOptions,
     /// Data lanes that may be used, 1–15, for engines that can use several. Default (`None`): as many as
-    /// [`RoutingEngine::lanes`](crate::RoutingEngine::lanes) says. `weave` and `fat-tree` never use more lanes than the
-    /// poorest link has; engines that need lanes to be free of deadlocks refuse if they do not suffice.
+    /// [`RoutingEngine::lanes`](crate::RoutingEngine::lanes) returns. `weave` and `fat-tree` never use more lanes than
+    /// the poorest link has; engines that need lanes to be free of deadlocks refuse if they do not suffice.
     pub lanes: Option<u8>,
     /// Input of `file`.
     pub listed: Option<Arc<Listed>>,

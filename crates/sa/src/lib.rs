@@ -5,8 +5,8 @@
 //! computed in pieces, a window of segments or a few thousand rows at a time, and new requests come first.
 //!
 //! One engine answers for every record ([`query`](mod@query)). Rows come from a table (of the snapshot, or of
-//! registrations). The component mask is compared field by field as the record's layout says. Matching rows are sent as
-//! one record or as an RMPP transfer. Only paths have rules of their own: each pair of LIDs is a row.
+//! registrations). The component mask is compared field by field as the record's layout demands. Matching rows are sent
+//! as one record or as an RMPP transfer. Only paths have rules of their own: each pair of LIDs is a row.
 //!
 //! An invalid request gets an error status, and a request that comes too early or too often gets BUSY. Only datagrams
 //! that are not requests are dropped without an answer.

@@ -59,7 +59,7 @@ pub enum Input {
 pub enum Command {
     /// Discover everything again (SIGHUP).
     Sweep,
-    /// Rebalance now, even if the policy says later or never.
+    /// Rebalance now, even if the policy is later or never.
     Rebalance(Asked),
     /// Propose another policy. The next heavy sweep plans with it; the policy in force stays until the judge accepts
     /// that plan. [`crate::Sm::policy_changes`] shows the outcome.

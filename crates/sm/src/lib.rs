@@ -9,7 +9,7 @@
 //! fields decide one thing each: `election`, `sweep`, `reading`, `apply`, `commit`, `drain`, `lid_book`, `fault`,
 //! `flap`, `trap`, `key_ring`, `sm_keys`, `readback`, `rebalance`, `registration`, `persist`, `presence`, `multicast`,
 //! `aliases`, `change`, `withdrawal`. For each machine, a file in `core/` collects the values that the machine may
-//! read, hands it an input, and carries out its effects. `ARCHITECTURE.md` says what each decides.
+//! read, hands it an input, and carries out its effects. `ARCHITECTURE.md` lists what each decides.
 
 mod aliases;
 mod apply;

@@ -1,7 +1,7 @@
 //! The timers of the manager.
 //!
 //! [`Sm::due`](crate::Sm::due) gives the time at which each timer is due, or none. Only this function decides when the
-//! manager is woken, and the code that serves a timer calls it. [`Timer`] says what each variant is for. Timers are
+//! manager is woken, and the code that serves a timer calls it. [`Timer`] explains each variant. Timers are
 //! served in this order:
 //!
 //! | served in | timers |

@@ -51,7 +51,7 @@ impl fmt::Display for StageName {
             Self::Persisting => "storing",
             Self::Applying => "applying",
             Self::LightSweep => "light sweep",
-            Self::Probing => "looking at ports",
+            Self::Probing => "probing ports",
         })
     }
 }

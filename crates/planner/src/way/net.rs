@@ -98,7 +98,7 @@ impl Net {
         let is_switch = |at: PortRef| at.port == PortNum::MANAGEMENT && fabric.switch_index(at.node).is_some();
         Senders {
             leaf: leaf.unwrap_or(NONE),
-            // No agent talks to a switch over data lanes, unless the options say so.
+            // No agent talks to a switch over data lanes, unless the options allow it.
             agents: strict || !owner.is_some_and(is_switch),
         }
     }

@@ -47,7 +47,7 @@ pub struct Election {
     master: Option<Guid>,
     /// The answers of other managers that the election waits for.
     phase: Phase,
-    /// The manager that handed the subnet over to this one. Whatever its SMInfo says, it counts as standby until the
+    /// The manager that handed the subnet over to this one. Whatever SMInfo it shows, it counts as standby until the
     /// next election is decided or this manager stands by.
     handed_over_by: Option<Guid>,
     /// Signs that another master has written to the fabric.

@@ -238,7 +238,7 @@ impl Election {
         match news {
             CopyNews::Wanted => self.copy.is_wanted = true,
             CopyNews::Known => self.copy.is_doubtful = false,
-            // A better manager may have the subnet now. The answer to the poll tells the master.
+            // A better manager may have the subnet now. The answer to the poll names the master.
             CopyNews::Complete => {
                 self.copy.of = self.master;
                 if std::mem::take(&mut self.copy.is_awaited) {

@@ -166,7 +166,7 @@ fn is_known(ctx: &Ctx<'_>, notice: &Notice) -> bool {
     }
 }
 
-/// Returns true if a trap only says that the local port began or ceased to show IsSM. The manager itself caused the
+/// Returns true if a trap only reports that the local port began or ceased to show IsSM. The manager itself caused the
 /// change, or finds it in the next light sweep. After a restart, an earlier copy of the trap may arrive.
 fn is_own_is_sm(ctx: &Ctx<'_>, notice: &Notice, change: &LocalChange) -> bool {
     let own = ctx.inventory.and_then(|known| known.fabric.port(known.local));
@@ -178,9 +178,9 @@ fn is_own_is_sm(ctx: &Ctx<'_>, notice: &Notice, change: &LocalChange) -> bool {
     })
 }
 
-/// Returns true if a trap only says that there is a better manager, and that manager already waits for the subnet. It
-/// sends the trap at each of its polls. If each trap caused a sweep, the change of tables for which that manager waits
-/// would begin again each time.
+/// Returns true if a trap only reports that there is a better manager, and that manager already waits for the subnet.
+/// It sends the trap at each of its polls. If each trap caused a sweep, the change of tables for which that manager
+/// waits would begin again each time.
 fn is_waiting(ctx: &Ctx<'_>, notice: &Notice, change: &LocalChange) -> bool {
     let says_only_so = change.other_local_changes && change.changes == smp::SM_PRIORITY;
     let lids = || {

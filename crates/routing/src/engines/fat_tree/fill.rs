@@ -166,7 +166,7 @@ impl FatTree {
                 *cursor = self.cursor_at(s, leaf);
             }
             let piece = cursor.piece;
-            // A piece that ends before it begins does not exist: past the last leaf there is no destination.
+            // A piece that ends before it begins does not exist: behind the last leaf there is no destination.
             let end = span.starts.get(piece.to.saturating_sub(first) as usize);
             let end = end.map_or(span.to, |&end| usize::from(end).max(at + 1));
             if piece.class == OWN {

@@ -140,7 +140,7 @@ impl TreeMender {
     }
 
     /// Records the detours that the tables already have: the tables of a damaged tree have some, and so do tables that
-    /// were repaired before lost links came back. `by_hosts` says whether packets of hosts to a LID leave a switch.
+    /// were repaired before lost links came back. `by_hosts` returns true if packets of hosts to a LID leave a switch.
     /// Traffic between switches may turn anywhere, and the judge reports its cycles separately. Reads all entries.
     ///
     /// Later detours turn at the *meeting leaf*, where most detours turn now, including detours of agents: packets that
@@ -229,7 +229,7 @@ impl TreeMender {
     }
 
     /// Removes links, given by both their ends, and moves the entries that used them in `tables`, the tables in force.
-    /// `by_hosts` says whether packets of hosts to a LID leave a switch by these tables.
+    /// `by_hosts` returns true if packets of hosts to a LID leave a switch by these tables.
     ///
     /// `None` if that is impossible: `tables` are unchanged then, and this value must not be used again.
     pub fn lose(
@@ -384,7 +384,7 @@ impl Repair<'_> {
     fn destination(&mut self, (lid, target): (Lid, Target), starts: &[usize]) -> Option<()> {
         let to = self.mender.tree.switch_of(target);
         let Some(to) = to.filter(|&to| !self.mender.gone[to]) else {
-            // No port has the LID, or its switch is gone: whatever the entry says, packets are dropped.
+            // No port has the LID, or its switch is gone: whatever the entry is, packets are dropped.
             return Some(());
         };
         self.first = self.moved.len();

@@ -221,7 +221,7 @@ impl FatTree {
     }
 
     /// As [`Self::detect`], but refuses a tree in which hosts cannot reach the agents of all switches. If the
-    /// operator's lists of hosts cause the refusal, or prevent that a tree is found at all, the error says so.
+    /// operator's lists of hosts cause the refusal, or prevent that a tree is found at all, the error names them.
     pub fn without_stranded(fabric: &Fabric, options: &FatTreeOptions, par: Par) -> Result<Self, NotATree> {
         let whole = |options: &FatTreeOptions| {
             let tree = Self::detect(fabric, options, par)?;

@@ -4,7 +4,7 @@
 //! of two levels so that fewer flows share a link. Then full channels are relieved: a switch with packets that cross a
 //! full channel sends them by another legal route, on which no channel then carries more than a limit. The limit is
 //! first the least load that some link must carry in any case. If this limit cannot be kept, the lowest limit that can
-//! be kept is found by bisection. In small trees, exchanges of entries (`exchange`) then look for a lower one.
+//! be kept is found by bisection. In small trees, exchanges of entries (`exchange`) then try to reach a lower one.
 //!
 //! Work: counting follows each destination's packets over the switches that they pass. To relieve a channel, the
 //! destinations behind it are tried, and for each of them the switches in front of the channel: nearest first, because

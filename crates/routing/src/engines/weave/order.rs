@@ -158,7 +158,7 @@ impl Order {
 
     /// Searches for a spanning tree from `root` over `want` switches of which all turns can be added to the graph
     /// without a cycle. If there is one, adds these turns, so that there is a path to every switch. Otherwise nothing
-    /// changes. `is_up` says which channels may be used.
+    /// changes. `is_up` returns true for channels that may be used.
     pub fn find_base(&mut self, net: &Net, root: u32, want: usize, is_up: impl Fn(u32) -> bool) -> bool {
         let mut parent = vec![NONE; net.switches];
         let mut tree = vec![root];

@@ -217,7 +217,7 @@ impl Probe {
     }
 }
 
-/// Tells which agents may get another Get. Gets are ordered by agent, so the last result is kept: the next Get is
+/// Decides which agents may get another Get. Gets are ordered by agent, so the last result is kept: the next Get is
 /// usually to the same agent.
 struct Rooms<'a> {
     answers: &'a Answers,

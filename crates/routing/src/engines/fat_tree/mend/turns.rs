@@ -150,8 +150,8 @@ impl Turns {
     }
 
     /// True if other detours lead from the piece where this detour ends back to the piece where it begins. `comes_back`
-    /// says of a detour whether packets that its switch sends up into the piece where it begins may come back down to
-    /// that switch.
+    /// returns true for a detour if packets that its switch sends up into the piece where it begins may come back down
+    /// to that switch.
     fn is_on_circle(&self, arrow: Arrow, comes_back: impl Fn(Arrow) -> bool) -> bool {
         let (level, first, first_at, to) = arrow;
         let Some(led) = self.led.get(level as usize).filter(|led| led.leads(to, first)) else {

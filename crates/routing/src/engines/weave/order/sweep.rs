@@ -90,8 +90,8 @@ impl Sweep {
 impl Order {
     /// Finds paths for the switches without a path in `sweep`. If all get one, the new order agrees with all turns of
     /// the graph and of these paths; the caller must still add the new turns to the graph. If not all get one, the
-    /// order is unchanged. `is_up` says which channels may be used. `rank` ranks a channel by the cost of the path
-    /// after it.
+    /// order is unchanged. `is_up` returns true for channels that may be used. `rank` ranks a channel by the cost of
+    /// the path after it.
     pub fn sweep(
         &mut self,
         net: &Net,
