@@ -39,7 +39,7 @@ pub struct Emulator {
     pub(crate) slow: BTreeMap<NodeIdx, u64>,
     /// Switches that acknowledge LFT blocks without storing them.
     pub(crate) liars: BTreeSet<NodeIdx>,
-    /// Nodes that show extended speeds only if the request says that the sender supports them.
+    /// Nodes that show extended speeds only if the request shows that the sender supports them.
     pub(crate) shy: BTreeSet<NodeIdx>,
     pub(crate) watch: Watch,
     pub(crate) clients: Clients,

@@ -1,7 +1,7 @@
 //! Errors of ports, injected as single amounts or as rates.
 //!
-//! A rate costs work only when a counter is read, as a load does. Counters advance as the standard says: those of 4 to
-//! 32 bits stop at their maximum, those of 64 bits go on (IBA vol 1 §16.1.3.5, §16.1.4.11; agents that wrap:
+//! A rate costs work only when a counter is read, as a load does. Counters advance as the standard demands: those of 4
+//! to 32 bits stop at their maximum, those of 64 bits go on (IBA vol 1 §16.1.3.5, §16.1.4.11; agents that wrap:
 //! [`selvedge_chassis::AtMaximum`]).
 
 use core::fmt;

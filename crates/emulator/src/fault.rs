@@ -150,7 +150,7 @@ pub enum Fault {
     Lie(NodeName),
     /// The switch stores LFT blocks again.
     Honest(NodeName),
-    /// From now on the node shows the extended speeds (FDR to NDR) only if bit 31 of PortInfo's modifier says that the
+    /// From now on the node shows the extended speeds (FDR to NDR) only if bit 31 of PortInfo's modifier shows that the
     /// sender supports them, as Quantum-2 switches do. Source: linux-rdma/opensm, issue 38 and pull request 39.
     Shy(NodeName),
     /// Clears IsSM in the CapabilityMask of an end port, as a reset of its driver does. The manager at this port gets

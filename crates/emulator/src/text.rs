@@ -1,4 +1,4 @@
-//! Words of faults: splitting, numbers with units, and errors that say what is wanted.
+//! Words of faults: splitting, numbers with units, and errors that name what is wanted.
 
 use core::fmt;
 use core::time::Duration;

@@ -78,7 +78,10 @@ fn wrong_at(
         }
         let unserved = |lane: &u8| !is_served(chassis.port(at).vl_arbitration.as_deref(), *lane);
         if let Some(lane) = (0..lanes).chain(own.map(Vl::get)).find(unserved) {
-            return Some(format!("\"{}\"[{egress}]: the arbiter never serves VL {lane}", n.description));
+            return Some(format!(
+                "\"{}\"[{egress}]: the arbiter never serves VL {lane}",
+                n.description
+            ));
         }
     }
     None

@@ -1,6 +1,6 @@
 //! Mellanox's ExtendedPortInfo: FDR10, which PortInfo shows as QDR.
 //!
-//! infiniband-diags query it if PortInfo says QDR and the device is from Mellanox. So the emulator reports such a
+//! infiniband-diags query it if PortInfo shows QDR and the device is from Mellanox. So the emulator reports such a
 //! device for a node that runs at FDR10 and has no device id of its own.
 
 use selvedge_chassis::{Chassis, PortIdx, SpeedSet, TableKind};

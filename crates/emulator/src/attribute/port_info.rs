@@ -173,7 +173,7 @@ enum StateChange {
     Link(PhysState),
 }
 
-/// Returns the port that the modifier names. Bit 31 of the modifier says that the sender supports extended speeds.
+/// Returns the port that the modifier names. Bit 31 of the modifier shows that the sender supports extended speeds.
 fn place(chassis: &Chassis, request: &Request) -> Result<PortIdx, Status> {
     let num = u8::try_from(request.modifier & !PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS).map_err(|_| Status::BAD_FIELD)?;
     port_named(chassis, request, num)

@@ -90,7 +90,7 @@ pub(crate) struct Traffic {
 struct On {
     demands: Demands,
     ports: Vec<PortMeters>,
-    /// [`Chassis::changes`] at the last look.
+    /// [`Chassis::changes`] at the last read.
     seen: u64,
     /// Time of the first change that the rates do not know of.
     changed: Option<Time>,

@@ -7,7 +7,8 @@ use super::ledger::Ledger;
 use super::seen::{Scene, Seen};
 use crate::Violation;
 
-/// The data that a checker may read: hardware and managers as they are now, and past events that a manager cannot know.
+/// The data that a checker may read: hardware and managers as they are now, and earlier events that a manager cannot
+/// know.
 #[derive(Clone, Copy)]
 pub(super) struct Ctx<'a> {
     pub scene: Scene<'a>,

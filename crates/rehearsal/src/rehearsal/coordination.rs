@@ -328,7 +328,7 @@ fn index(defect: Option<DeskDefect>, life: &mut Life, sources: Sources) -> Optio
     (!stays).then(|| Arc::new(Snapshot::new(sources)))
 }
 
-/// Removes the mark. Returns true if the coordinator is told that it was removed.
+/// Removes the mark. Returns true if the coordinator gets the report of the removal.
 fn remove_mark(defect: Option<DeskDefect>, folder: Option<&Folder>) -> bool {
     if defect == Some(DeskDefect::StoresNothing) {
         return true;

@@ -77,7 +77,7 @@ impl World<'_> {
             let quiet = self.run_until(left, |world| world.rehearsal.is_quiet())?;
             let trouble = match quiet {
                 true => self.trouble()?,
-                false => Some("it does not come to rest".to_owned()),
+                false => Some("it does not become idle".to_owned()),
             };
             let whole = || SWEEPS_TO_CONVERGE * sweep + CONVERGE_REST;
             let Some(what) = trouble else {

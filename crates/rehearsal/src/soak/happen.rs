@@ -27,7 +27,7 @@ impl World<'_> {
     /// Waits until the master is in a stage, and causes the stage if it does not come unasked.
     fn amid(&mut self, stage: StageName, pick: u32, span: Duration) -> Result<(), RehearsalError> {
         let wait = match stage {
-            // A light sweep comes at its interval, once a manager rests.
+            // A light sweep comes at its interval, once a manager is idle.
             StageName::LightSweep => self.schedule.setup.sweep() + STAGE_WAIT,
             _ => STAGE_WAIT / 4,
         };

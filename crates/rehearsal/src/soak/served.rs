@@ -1,4 +1,4 @@
-//! Clients of subnet administration in a schedule: present if the setup says so, with a seed of their own.
+//! Clients of subnet administration in a schedule: present if the setup has them, with a seed of their own.
 
 use std::time::Duration;
 

@@ -264,7 +264,7 @@ impl World {
         while !self.rehearsal.is_quiet() {
             assert!(
                 self.rehearsal.now().since(began) < BOUND,
-                "{told}: it does not come to rest"
+                "{told}: it does not become idle"
             );
             self.run_for(Duration::from_millis(50), told);
         }

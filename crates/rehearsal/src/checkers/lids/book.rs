@@ -257,7 +257,7 @@ mod tests {
     #[derive(Clone, Copy)]
     enum Step {
         Gets(u64, u16),
-        /// The port with a GUID gets as many LIDs as an LMC says, from a base LID on.
+        /// The port with a GUID gets as many LIDs as an LMC gives, from a base LID on.
         GetsBlock(u64, u16, u8),
         /// The node shows the GUID of another node.
         Shows(u64, u64),
@@ -457,7 +457,7 @@ mod tests {
         check(moved(8, 10, false), Some(4), true);
         // Packets to the other port may be under way.
         check(moved(8, 10, false), Some(7), true);
-        // The port held the LIDs itself; other LIDs; long after the other port had left them; the manager did not look;
+        // The port held the LIDs itself; other LIDs; long after the other port had left them; the manager did not ask;
         // the same port.
         check(moved(8, 10, true), Some(4), false);
         check(moved(8, 12, false), Some(4), false);

@@ -93,7 +93,7 @@ impl<'a> Hosts<'a> {
     pub fn complaint(&self, when: &'static str, seconds: u64) -> Violation {
         let not_served = |what: String| Violation::NotServed { what, when, seconds };
         let unserved = self.unserved().or_else(|| self.unknown()).map(not_served);
-        let rest = || not_served("it does not come to rest".to_owned());
+        let rest = || not_served("it does not become idle".to_owned());
         unserved.or_else(|| self.told().err()).unwrap_or_else(rest)
     }
 
