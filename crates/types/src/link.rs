@@ -106,7 +106,7 @@ impl fmt::Display for PortState {
 pub enum PhysState {
     /// The transmitter is off; the port waits.
     Sleep,
-    /// Looking for a peer.
+    /// Polling for a peer.
     #[default]
     Polling,
     /// Disabled.

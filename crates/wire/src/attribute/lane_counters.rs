@@ -1,6 +1,6 @@
 //! Attributes of performance management with a row of equal counters: one per VL, one per SL, or one or two per port.
 //!
-//! All have the same form, so one type holds all of them and its parameter says which one it is.
+//! All have the same form, so one type holds all of them and its parameter names the attribute.
 //! ```text
 //!  0 reserved | 1 PortSelect | 2 CounterSelect
 //!  4 counter 0 | counter 1 | …   (of 16 or of 32 bits)

@@ -179,7 +179,7 @@ impl PortInfo {
         self.phys_state.is_some_and(PhysState::is_trained) && self.says_up()
     }
 
-    /// True if the port state says that the link is up and the physical state says that it is not. No port has such a
+    /// True if the port state shows the link as up and the physical state does not. No port has such a
     /// state, so the response has a flipped bit. Source: IBA vol 1 §7.2.7 (without PhyLinkUp the state is LinkDown).
     #[must_use]
     pub fn is_contradictory(&self) -> bool {
@@ -192,7 +192,7 @@ impl PortInfo {
 
     /// Returns width and speed in use. `None` if PortInfo states no width, several widths or no speed.
     ///
-    /// An extended speed overrides SDR to QDR, whatever the capability mask says, because switches have a mask on port
+    /// An extended speed overrides SDR to QDR, whatever the capability mask has, because switches have a mask on port
     /// 0 only.
     #[must_use]
     pub fn rate_active(&self) -> Option<Rate> {
@@ -422,7 +422,7 @@ impl<T: fmt::Debug> fmt::Display for Named<T> {
 }
 
 impl fmt::Display for PortInfo {
-    /// The M_Key is a secret, so the text only says whether there is one.
+    /// The M_Key is a secret, so the text only shows whether there is one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

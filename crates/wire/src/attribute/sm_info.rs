@@ -150,7 +150,7 @@ impl Attribute for SmInfo {
 }
 
 impl fmt::Display for SmInfo {
-    /// The SM_Key is a secret, so the text only says whether there is one.
+    /// The SM_Key is a secret, so the text only shows whether there is one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

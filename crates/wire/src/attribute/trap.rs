@@ -364,8 +364,8 @@ impl SwitchBadPKey {
 }
 
 impl fmt::Display for Trap {
-    /// The M_Key of trap 256 may differ from the correct one in a single digit, so the text only says whether there was
-    /// one.
+    /// The M_Key of trap 256 may differ from the correct one in a single digit, so the text only shows whether there
+    /// was one.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::GidInService { gid } => write!(f, "in service gid={gid}"),

@@ -18,7 +18,7 @@ pub enum Show {
     Text,
     /// Bytes in hexadecimal, up to the last that is not 0.
     Bytes,
-    /// A key: the text only says whether there is one.
+    /// A key: the text only shows whether there is one.
     Secret,
 }
 
