@@ -73,16 +73,16 @@ record! {
     class_port_info, CLASS_PORT_INFO = 0x0001 "ClassPortInfo" 72 {
         BASE_VERSION "BaseVersion" - [0; 8] Number "1"
         CLASS_VERSION "ClassVersion" - [8; 8] Number "2"
-        CAPABILITIES "CapabilityMask" - [16; 16] Hex "What it can do; see [`crate::ClassPortInfo`]"
-        CAPABILITIES2 "CapabilityMask2" - [32; 27] Hex "More of it"
+        CAPABILITIES "CapabilityMask" - [16; 16] Hex "Capabilities; see [`crate::ClassPortInfo`]"
+        CAPABILITIES2 "CapabilityMask2" - [32; 27] Hex "More capabilities"
         RESPONSE_TIME "RespTimeValue" - [59; 5] Number "Longest time until an answer: 4.096 µs · 2^value"
-        REDIRECT_GID "RedirectGID" - [64; 128] Gid "Where requests should go instead"
+        REDIRECT_GID "RedirectGID" - [64; 128] Gid "GID to which requests should go instead"
         REDIRECT_REST "RedirectTCSLFL" - [192; 32] Hex "Its traffic class, service level and flow label"
-        REDIRECT_LID "RedirectLID" - [224; 16] Number "Its LID; 0: nowhere else"
+        REDIRECT_LID "RedirectLID" - [224; 16] Number "LID of that port; 0: no redirection"
         REDIRECT_PKEY "RedirectP_Key" - [240; 16] Hex "Its P_Key"
         REDIRECT_QP "RedirectQP" - [264; 24] Number "Its queue pair"
         REDIRECT_QKEY "RedirectQ_Key" - [288; 32] Hex "Its Q_Key"
-        TRAP_GID "TrapGID" - [320; 128] Gid "Where traps go"
+        TRAP_GID "TrapGID" - [320; 128] Gid "GID to which traps go"
         TRAP_REST "TrapTCSLFL" - [448; 32] Hex "Its traffic class, service level and flow label"
         TRAP_LID "TrapLID" - [480; 16] Number "Its LID"
         TRAP_PKEY "TrapP_Key" - [496; 16] Hex "Its P_Key"
@@ -96,30 +96,30 @@ record! {
     "An event that is reported to a subscriber. Source: IBA vol 1 §13.4.8.2 and §15.2.5.1.",
     notice, NOTICE = 0x0002 "Notice" 80 {
         IS_GENERIC "IsGeneric" - [0; 1] Number "1: of the standard, 0: of a vendor"
-        TYPE "Type" - [1; 7] Number "How grave it is"
-        PRODUCER "ProducerType" - [8; 24] Number "What kind of node, or whose vendor"
+        TYPE "Type" - [1; 7] Number "Kind of event: 0 fatal to 4 information"
+        PRODUCER "ProducerType" - [8; 24] Number "Kind of the node, or OUI of the vendor"
         TRAP_NUMBER "TrapNumber" - [32; 16] Number "Number of the trap, or the vendor's device"
-        ISSUER_LID "IssuerLID" - [48; 16] Number "Who says so"
-        TOGGLE "NoticeToggle" - [64; 1] Number "Alternates"
+        ISSUER_LID "IssuerLID" - [48; 16] Number "LID of the port that reports the event"
+        TOGGLE "NoticeToggle" - [64; 1] Number "Alternates with each Notice"
         COUNT "NoticeCount" - [65; 15] Number "Notices queued"
         DETAILS "DataDetails" - [80; 432] Bytes "Details, by trap"
-        ISSUER_GID "IssuerGID" - [512; 128] Gid "GID of who says so; of reports only"
+        ISSUER_GID "IssuerGID" - [512; 128] Gid "GID of the port that reports the event; in Reports only"
     }
 }
 
 record! {
     "A subscription. Source: IBA vol 1 §13.4.8.3; component bits as in OpenSM's `ib_types.h`.",
     inform_info, INFORM_INFO = 0x0003 "InformInfo" 36 {
-        GID "GID" 0 [0; 128] Gid "Whose events; 0: by LID"
-        LID_BEGIN "LIDRangeBegin" 1 [128; 16] Hex "First LID whose events; 0xFFFF: all"
+        GID "GID" 0 [0; 128] Gid "GID of the port that reports; 0: chosen by LID"
+        LID_BEGIN "LIDRangeBegin" 1 [128; 16] Hex "First LID of ports that report; 0xFFFF: all"
         LID_END "LIDRangeEnd" 2 [144; 16] Hex "Last LID"
         IS_GENERIC "IsGeneric" 4 [176; 8] Number "1: traps of the standard"
         SUBSCRIBE "Subscribe" 5 [184; 8] Number "1: begin, 0: end"
-        TYPE "Type" 6 [192; 16] Hex "How grave; 0xFFFF: all"
-        TRAP_NUMBER "TrapNumber" 7 [208; 16] Hex "Which trap, or the vendor's device; 0xFFFF: all"
+        TYPE "Type" 6 [192; 16] Hex "Kind of event; 0xFFFF: all"
+        TRAP_NUMBER "TrapNumber" 7 [208; 16] Hex "Number of the trap, or device of the vendor; 0xFFFF: all"
         QPN "QPN" 8 [224; 24] Number "Queue pair to which reports go"
         RESPONSE_TIME "RespTimeValue" 10 [251; 5] Number "Longest time until it answers: 4.096 µs · 2^value"
-        PRODUCER "ProducerType" 12 [264; 24] Hex "Of what kind of node, or the vendor; 0xFFFFFF: all"
+        PRODUCER "ProducerType" 12 [264; 24] Hex "Kind of the node, or OUI of the vendor; 0xFFFFFF: all"
     }
 }
 
@@ -296,13 +296,13 @@ record! {
 }
 
 record! {
-    "A service that somebody offers. Source: IBA vol 1 §15.2.5.14.",
+    "A service that a port offers. Source: IBA vol 1 §15.2.5.14.",
     service, SERVICE = 0x0031 "ServiceRecord" 176 {
-        ID "ServiceID" 0 [0; 64] Hex "Which service"
-        GID "ServiceGID" 1 [64; 128] Gid "Who offers it"
-        PKEY "ServiceP_Key" 2 [192; 16] Hex "In which partition"
-        LEASE "ServiceLease" 4 [224; 32] Hex "Seconds it is good for; 0xFFFFFFFF: for ever"
-        KEY "ServiceKey" 5 [256; 128] Secret "Who may change it; 0 in answers to others"
+        ID "ServiceID" 0 [0; 64] Hex "ID of the service"
+        GID "ServiceGID" 1 [64; 128] Gid "GID of the port that offers the service"
+        PKEY "ServiceP_Key" 2 [192; 16] Hex "P_Key of the partition of the service"
+        LEASE "ServiceLease" 4 [224; 32] Hex "Lease of the service in seconds; 0xFFFFFFFF: for ever"
+        KEY "ServiceKey" 5 [256; 128] Secret "Key that allows changes of the record; 0 in answers to other ports"
         NAME "ServiceName" 6 [384; 512] Text "Its name"
         DATA8_0 "ServiceData8.1" 7 [896; 8] Hex "Its data"
         DATA8_1 "ServiceData8.2" 8 [904; 8] Hex "Its data"
@@ -350,8 +350,8 @@ record! {
 record! {
     "A path from one end port to another. Source: IBA vol 1 §15.2.5.16.",
     path, PATH = 0x0035 "PathRecord" 64 {
-        SERVICE_ID_MSB "ServiceID8MSB" 0 [0; 8] Hex special "Service for whose quality is asked"
-        SERVICE_ID_LSB "ServiceID56LSB" 1 [8; 56] Hex special "The same"
+        SERVICE_ID_MSB "ServiceID8MSB" 0 [0; 8] Hex special "First byte of the ID of the wanted service"
+        SERVICE_ID_LSB "ServiceID56LSB" 1 [8; 56] Hex special "Other bytes of that ID"
         DGID "DGID" 2 [64; 128] Gid special "GID of the destination"
         SGID "SGID" 3 [192; 128] Gid special "GID of the source"
         DLID "DLID" 4 [320; 16] Number special "LID of the destination"
@@ -363,14 +363,14 @@ record! {
         REVERSIBLE "Reversible" 11 [392; 1] Number special "Its reverse is a path with the same parameters"
         NUMB_PATH "NumbPath" 12 [393; 7] Number special "Most paths wanted"
         PKEY "P_Key" 13 [400; 16] Hex special "P_Key"
-        QOS_CLASS "QoSClass" 14 [416; 12] Number special "Class for whose quality is asked"
+        QOS_CLASS "QoSClass" 14 [416; 12] Number special "QoS class of the wanted path"
         SL "SL" 15 [428; 4] Number special "Service level"
-        MTU_SELECTOR "MtuSelector" 16 [432; 2] Number special "How the MTU is meant"
+        MTU_SELECTOR "MtuSelector" 16 [432; 2] Number special "0: larger, 1: smaller, 2: equal, 3: largest"
         MTU "Mtu" 17 [434; 6] Number special "Largest payload, as its code"
-        RATE_SELECTOR "RateSelector" 18 [440; 2] Number special "How the rate is meant"
+        RATE_SELECTOR "RateSelector" 18 [440; 2] Number special "0: larger, 1: smaller, 2: equal, 3: largest"
         RATE "Rate" 19 [442; 6] Number special "Static rate, as its code"
-        LIFE_SELECTOR "PacketLifeTimeSelector" 20 [448; 2] Number special "How the life time is meant"
-        LIFE "PacketLifeTime" 21 [450; 6] Number special "Longest time of a packet under way: 4.096 µs · 2^value"
+        LIFE_SELECTOR "PacketLifeTimeSelector" 20 [448; 2] Number special "0: longer, 1: shorter, 2: equal, 3: shortest"
+        LIFE "PacketLifeTime" 21 [450; 6] Number special "Packet lifetime on the path: 4.096 µs · 2^value"
         PREFERENCE "Preference" - [456; 8] Number "0: the best of those answered"
     }
 }
@@ -392,20 +392,20 @@ record! {
         PORT_GID "PortGID" 1 [128; 128] Gid "The member"
         QKEY "Q_Key" 2 [256; 32] Hex "Its Q_Key"
         MLID "MLID" 3 [288; 16] Hex "Its multicast LID"
-        MTU_SELECTOR "MTUSelector" 4 [304; 2] Number special "How the MTU is meant"
+        MTU_SELECTOR "MTUSelector" 4 [304; 2] Number special "0: larger, 1: smaller, 2: equal, 3: largest"
         MTU "MTU" 5 [306; 6] Number special "Largest payload, as its code"
         TRAFFIC_CLASS "TClass" 6 [312; 8] Number "Traffic class"
         PKEY "P_Key" 7 [320; 16] Hex "Partition"
-        RATE_SELECTOR "RateSelector" 8 [336; 2] Number special "How the rate is meant"
+        RATE_SELECTOR "RateSelector" 8 [336; 2] Number special "0: larger, 1: smaller, 2: equal, 3: largest"
         RATE "Rate" 9 [338; 6] Number special "Static rate, as its code"
-        LIFE_SELECTOR "PacketLifeTimeSelector" 10 [344; 2] Number special "How the life time is meant"
-        LIFE "PacketLifeTime" 11 [346; 6] Number special "Longest time of a packet under way: 4.096 µs · 2^value"
+        LIFE_SELECTOR "PacketLifeTimeSelector" 10 [344; 2] Number special "0: longer, 1: shorter, 2: equal, 3: shortest"
+        LIFE "PacketLifeTime" 11 [346; 6] Number special "Packet lifetime on the path: 4.096 µs · 2^value"
         SL "SL" 12 [352; 4] Number "Service level"
         FLOW_LABEL "FlowLabel" 13 [356; 20] Hex "Flow label"
         HOP_LIMIT "HopLimit" 14 [376; 8] Number "Hop limit"
-        SCOPE "Scope" 15 [384; 4] Hex "How far it reaches"
-        JOIN_STATE "JoinState" 16 [388; 4] Hex special "As what: 1 full, 2 non-member, 4 send-only, 8 send-only full"
-        PROXY "ProxyJoin" 17 [392; 1] Number "Somebody else joined for it"
+        SCOPE "Scope" 15 [384; 4] Hex "Scope of the group: link-local, site-local and so on"
+        JOIN_STATE "JoinState" 16 [388; 4] Hex special "1 full member, 2 non-member, 4 send-only, 8 send-only full"
+        PROXY "ProxyJoin" 17 [392; 1] Number "1: another port joined on behalf of the member"
     }
 }
 
@@ -419,86 +419,87 @@ record! {
         REVERSIBLE "Reversible" 5 [40; 1] Number special "Reversible paths only"
         NUMB_PATH "NumbPath" 6 [41; 7] Number special "Most paths wanted of each pair"
         PKEY "P_Key" 7 [48; 16] Hex special "P_Key"
-        QOS_CLASS "QoSClass" 8 [64; 12] Number special "Class for whose quality is asked"
+        QOS_CLASS "QoSClass" 8 [64; 12] Number special "QoS class of the wanted path"
         SL "SL" 9 [76; 4] Number special "Service level"
-        MTU_SELECTOR "MtuSelector" 10 [80; 2] Number special "How the MTU is meant"
+        MTU_SELECTOR "MtuSelector" 10 [80; 2] Number special "0: larger, 1: smaller, 2: equal, 3: largest"
         MTU "Mtu" 11 [82; 6] Number special "Largest payload, as its code"
-        RATE_SELECTOR "RateSelector" 12 [88; 2] Number special "How the rate is meant"
+        RATE_SELECTOR "RateSelector" 12 [88; 2] Number special "0: larger, 1: smaller, 2: equal, 3: largest"
         RATE "Rate" 13 [90; 6] Number special "Static rate, as its code"
-        LIFE_SELECTOR "PacketLifeTimeSelector" 14 [96; 2] Number special "How the life time is meant"
-        LIFE "PacketLifeTime" 15 [98; 6] Number special "Longest time of a packet under way: 4.096 µs · 2^value"
-        SERVICE_ID_MSB "ServiceID8MSB" 16 [104; 8] Hex special "Service for whose quality is asked"
+        LIFE_SELECTOR "PacketLifeTimeSelector" 14 [96; 2] Number special "0: longer, 1: shorter, 2: equal, 3: shortest"
+        LIFE "PacketLifeTime" 15 [98; 6] Number special "Packet lifetime on the path: 4.096 µs · 2^value"
+        SERVICE_ID_MSB "ServiceID8MSB" 16 [104; 8] Hex special "First byte of the ID of the wanted service"
         INDEPENDENCE "IndependenceSelector" 17 [112; 2] Number special "2: paths that fail independently"
         SGID_COUNT "SGIDCount" 19 [120; 8] Number special "GIDs of sources"
         DGID_COUNT "DGIDCount" 20 [128; 8] Number special "GIDs of destinations, behind those"
-        SERVICE_ID_LSB "ServiceID56LSB" 21 [136; 56] Hex special "The same"
+        SERVICE_ID_LSB "ServiceID56LSB" 21 [136; 56] Hex special "Other bytes of that ID"
         GIDS "GIDs" - [192; 1408] Bytes "Up to eleven GIDs"
     }
 }
 
 record! {
-    "A subscription and whose it is. Source: IBA vol 1 §15.2.5.12; component bits as in OpenSM's `ib_types.h`.",
+    "A subscription, with its subscriber. Source: IBA vol 1 §15.2.5.12; component bits as in OpenSM's `ib_types.h`.",
     inform_info_record, INFORM_INFO_RECORD = 0x00f3 "InformInfoRecord" 60 {
-        SUBSCRIBER_GID "SubscriberGID" 0 [0; 128] Gid "Who subscribed"
-        ENUM "Enum" 1 [128; 16] Number "Which of its subscriptions"
-        GID "GID" 3 [192; 128] Gid "Whose events; 0: by LID"
-        LID_BEGIN "LIDRangeBegin" 4 [320; 16] Hex "First LID whose events; 0xFFFF: all"
+        SUBSCRIBER_GID "SubscriberGID" 0 [0; 128] Gid "GID of the subscriber"
+        ENUM "Enum" 1 [128; 16] Number "Number of the subscription among those of the subscriber"
+        GID "GID" 3 [192; 128] Gid "GID of the port that reports; 0: chosen by LID"
+        LID_BEGIN "LIDRangeBegin" 4 [320; 16] Hex "First LID of ports that report; 0xFFFF: all"
         LID_END "LIDRangeEnd" 5 [336; 16] Hex "Last LID"
         IS_GENERIC "IsGeneric" 7 [368; 8] Number "1: traps of the standard"
         SUBSCRIBE "Subscribe" 8 [376; 8] Number "1: begin, 0: end"
-        TYPE "Type" 9 [384; 16] Hex "How grave; 0xFFFF: all"
-        TRAP_NUMBER "TrapNumber" 10 [400; 16] Hex "Which trap, or the vendor's device; 0xFFFF: all"
+        TYPE "Type" 9 [384; 16] Hex "Kind of event; 0xFFFF: all"
+        TRAP_NUMBER "TrapNumber" 10 [400; 16] Hex "Number of the trap, or device of the vendor; 0xFFFF: all"
         QPN "QPN" 11 [416; 24] Number "Queue pair to which reports go"
         RESPONSE_TIME "RespTimeValue" 13 [443; 5] Number "Longest time until it answers: 4.096 µs · 2^value"
-        PRODUCER "ProducerType" 15 [456; 24] Hex "Of what kind of node, or the vendor; 0xFFFFFF: all"
+        PRODUCER "ProducerType" 15 [456; 24] Hex "Kind of the node, or OUI of the vendor; 0xFFFFFF: all"
     }
 }
 
 record! {
-    "How often what clients have registered has changed: a standby of ours asks for it, nobody else. A question that \
-     names the life and the number is held back until either is another. Source: our own, in the range that the \
-     standard leaves to vendors; other administrators refuse it or say nothing.",
+    "The revision of the registrations. Only standbys of Selvedge request it. A request that names the present run and \
+     number is answered when either changes. Source: our own, in the range that the standard leaves to vendors; other \
+     administrators refuse it or do not answer.",
     revision, REVISION = 0xff53 "RegistrationsRevision" 24 {
-        LIFE "Life" 0 [0; 64] Hex "Which life of the administrator counts"
-        NUMBER "Number" 1 [64; 64] Number "How often it has changed in this life"
+        LIFE "Life" 0 [0; 64] Hex "Run of the administrator in which the number counts"
+        NUMBER "Number" 1 [64; 64] Number "Number of changes of registrations in this run"
         OUT_OF_SERVICE "OutOfService" 3 [128; 32] Hex "Another number for each list of places out of service; 0: none"
-        LEVELS "Levels" 2 [160; 32] Number "How often the service levels that senders are told have changed"
+        LEVELS "Levels" 2 [160; 32] Number "Number of changes of the service levels in path records"
     }
 }
 
 record! {
-    "Which service level senders are told for a LID, where routes rely on levels: for standbys of ours, as the record \
-     before.",
+    "The service level of path records to a LID, if routes rely on service levels. Only standbys of Selvedge request \
+     it, as the record before.",
     told_level, TOLD_LEVEL = 0xff54 "ToldLevelRecord" 16 {
         LID "LID" 0 [0; 16] Number "The destination"
         LANES "Lanes" 1 [16; 8] Number "Lanes that the routes rely on"
-        LEVEL "SL" 2 [28; 4] Number "What senders are told"
-        GUID "PortGUID" 3 [64; 64] Hex "Whose LID it is"
+        LEVEL "SL" 2 [28; 4] Number "Service level of path records to the LID"
+        GUID "PortGUID" 3 [64; 64] Hex "GUID of the port that has the LID"
     }
 }
 
 record! {
-    "A port that was gone and had registered something, which is forgotten: for standbys of ours, as the records \
-     before.",
+    "A port that is gone, so that its registrations were removed. Only standbys of Selvedge request it, as the \
+     records before.",
     forgotten, FORGOTTEN = 0xff55 "ForgottenPortRecord" 8 {
-        GUID "PortGUID" 0 [0; 64] Hex "Which port"
+        GUID "PortGUID" 0 [0; 64] Hex "GUID of the port"
     }
 }
 
 record! {
-    "An alias GUID of a port, or one that was given out for an entry: for standbys of ours, as the records before.",
+    "An alias GUID of a port, or one that was assigned to an entry. Only standbys of Selvedge request it, as the \
+     records before.",
     alias, ALIAS = 0xff56 "AliasGUIDRecord" 24 {
-        PORT "PortGUID" 0 [0; 64] Hex "Whose it is"
-        GUID "GUID" 1 [64; 64] Hex "Which it is"
+        PORT "PortGUID" 0 [0; 64] Hex "GUID of the port"
+        GUID "GUID" 1 [64; 64] Hex "The alias GUID"
         ENTRY "Entry" 2 [128; 8] Number "Entry of GUIDInfo"
-        IS_GIVEN "Given" 3 [136; 8] Number "1: it was given out for this entry, which gets it again"
+        IS_GIVEN "Given" 3 [136; 8] Number "1: assigned to this entry, which gets it again on request"
     }
 }
 
 record! {
-    "A piece of the text of the master's list of places out of service, in order: for standbys of ours, as the records \
-     before.",
+    "A piece of the text of the master's list of places out of service, in order: only standbys of Selvedge request \
+     it, as the records before.",
     out_of_service, OUT_OF_SERVICE = 0xff57 "OutOfServiceRecord" 64 {
-        TEXT "Text" - [0; 512] Bytes "64 bytes of it, the last piece filled up with zeros"
+        TEXT "Text" - [0; 512] Bytes "64 bytes of the text; the last piece ends with zeros"
     }
 }
