@@ -87,7 +87,7 @@ enum Command {
     /// Counters of ten minutes, an hour and a day through sampler and history to Parquet files, and questions, beside
     /// DuckDB.
     TelemetryStore,
-    /// How long our routing and judging take, one thread unless said; on a quiet machine only.
+    /// How long our routing and judging take, one thread unless another number is given; on a quiet machine only.
     RoutingSpeed,
 }
 
@@ -141,7 +141,7 @@ struct Options {
     /// Fail-over and administration: without OpenSM.
     #[arg(long, global = true)]
     only_ours: bool,
-    /// For tests: small fabrics, one repeat, one OpenSM variant, short blasts; stores only where --out says.
+    /// For tests: small fabrics, one repeat, one OpenSM variant, short blasts; stores only in the folder of --out.
     #[arg(long, global = true)]
     quick: bool,
     /// Folder for the results; default: a new one below bench/runs.
@@ -413,7 +413,7 @@ fn seed1(options: &Options) -> Result<ExitCode, BenchError> {
     println!("{text}");
     differences
         .iter()
-        .for_each(|line| eprintln!("not as the paper says: {line}"));
+        .for_each(|line| eprintln!("differs from the paper: {line}"));
     Ok(if differences.is_empty() {
         ExitCode::SUCCESS
     } else {

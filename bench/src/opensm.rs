@@ -54,7 +54,7 @@ pub fn run(case: &Case, variant: &Variant) -> Result<Run, BenchError> {
         fabric: case.spec.clone(),
         cause: cause.to_owned(),
     };
-    let read = read_log(&log).ok_or_else(|| not_up("its log does not say when it began"))?;
+    let read = read_log(&log).ok_or_else(|| not_up("its log has no time of its start"))?;
     if read.engine.as_ref().is_some_and(|used| *used != variant.engine) {
         // OpenSM falls back to another engine without an error.
         return Err(not_up(&format!("it used {} instead", read.engine.unwrap_or_default())));

@@ -85,9 +85,7 @@ pub fn run(case: &Case, lab: &PeerLab, base: &str, program: &Path) -> Result<Run
         Some(status) => return Err(not_up(format!("{status}; {}", said()))),
         None => return Err(not_up(format!("not done after {} s; {}", LIMIT.as_secs(), said()))),
     }
-    let process_s = up
-        .ok_or_else(|| not_up(format!("its log does not say {UP}")))?
-        .as_secs_f64();
+    let process_s = up.ok_or_else(|| not_up(format!("its log has no {UP}")))?.as_secs_f64();
     let text = fs::read_to_string(&answer).unwrap_or_default();
     read(&text, process_s).ok_or_else(|| not_up("its JSON lacks status.mads, .plan or .first_up_ms".to_owned()))
 }

@@ -282,7 +282,7 @@ fn timed(command: &Command, simulator: &'static str) -> Result<(String, f64), Be
     }
     let words = said.lines().rev().find_map(|line| line.strip_prefix("cpu "));
     let seconds = words.and_then(|words| words.split(' ').map(|word| word.parse::<f64>().ok()).sum());
-    let seconds: f64 = seconds.ok_or_else(|| failed(simulator, "the shell told no processor time"))?;
+    let seconds: f64 = seconds.ok_or_else(|| failed(simulator, "the shell reported no processor time"))?;
     // A run that takes no time is none.
     let seconds = seconds.max(0.001);
     Ok((String::from_utf8_lossy(&output.stdout).into_owned(), seconds))

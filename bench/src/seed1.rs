@@ -39,7 +39,7 @@ const METRICS_COST_MAX: f64 = 0.2;
 /// Least that five switches cost more than none, as a share, if one request is under way at a time.
 const DISTANCE_COST_MIN: f64 = 0.25;
 
-/// Runs the experiment. Returns the table, the paper's values, and what is not as the paper says.
+/// Runs the experiment. Returns the table, the paper's values, and the differences from the paper.
 pub fn measure(text: &str, folder: &Path) -> Result<(String, Vec<String>), BenchError> {
     let store = |name: &str, text: &str| {
         let path = folder.join(name);
@@ -398,7 +398,7 @@ fn beside(summary: &Summary) -> String {
     text
 }
 
-/// Returns what is not as the paper says: that the number of metrics does not matter, and that distance does.
+/// Returns the differences from the paper, by which distance matters and the number of metrics does not.
 fn differences(summary: &Summary) -> Vec<String> {
     let mut found = Vec::new();
     let of = |window: &str, hops: &str, metrics: &str| mean(summary, window, hops, metrics).unwrap_or(f64::NAN);

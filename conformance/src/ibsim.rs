@@ -13,7 +13,7 @@ const PROMPT: &str = "sim> ";
 /// How long reading the net file, or a console command, may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Room that ibsim is told to make for a net file. Its defaults are small, and it stops reading a net file when they
+/// Room that ibsim has to make for a net file. Its defaults are small, and it stops reading a net file when they
 /// are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetSize {

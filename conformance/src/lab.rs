@@ -166,7 +166,7 @@ impl Drop for PeerLab {
             // If only this output is kept, as in CI, the simulator's messages are needed as well.
             let said = fs::read_to_string(self.folder.join("ibsim.err")).unwrap_or_default();
             if !said.is_empty() {
-                eprintln!("ibsim said at last:\n{}", tail(&said));
+                eprintln!("last output of ibsim:\n{}", tail(&said));
             }
         } else {
             let _ = fs::remove_dir_all(&self.folder);

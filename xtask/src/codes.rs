@@ -1,8 +1,8 @@
 //! Stable codes (`SLV-<AREA>-<NNNN>`): where each is defined, that none is defined twice, and the page that lists them.
 //!
 //! A code is *defined* by the doc comment of its enum variant, which starts `/// SLV-WIRE-0001: …`; or, where an enum
-//! has a function for its codes, by the arm `Self::Variant … => "SLV-SM-0001"`, and the variant's doc comment says what
-//! it means. Everything else (an `#[error("SLV-WIRE-0001: …")]`, a test, a page of documentation) only *mentions* it.
+//! has a function for its codes, by the arm `Self::Variant … => "SLV-SM-0001"`, and the variant's doc comment explains
+//! it. Everything else (an `#[error("SLV-WIRE-0001: …")]`, a test, a page of documentation) only *mentions* it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -59,7 +59,7 @@ pub fn findings(tree: &Tree) -> Vec<Finding> {
             RULE,
             PAGE,
             0,
-            "is not what the code says",
+            "differs from the code",
             "run `cargo xtask codes`",
         ));
     }

@@ -103,7 +103,7 @@ fn check(packages: &[Package], allowed: &Allowed) -> Vec<Finding> {
 }
 
 fn read_allowed(text: &str) -> Result<Allowed, Finding> {
-    let bad = |what: String| Finding::new(RULE, LIST, 0, what, "write [allow] and [[duplicate]] as its head says");
+    let bad = |what: String| Finding::new(RULE, LIST, 0, what, "write [allow] and [[duplicate]] as its head shows");
     let table: toml::Table = text.parse().map_err(|error| bad(format!("is no TOML: {error}")))?;
     let mut allowed = Allowed::default();
     for (licence, reason) in table.get("allow").and_then(toml::Value::as_table).into_iter().flatten() {

@@ -18,7 +18,7 @@ pub struct Tree {
 impl Tree {
     /// The folder that holds the workspace's Cargo.toml.
     pub fn workspace_root() -> PathBuf {
-        // What `cargo run` says goes first: checkouts may share a target folder.
+        // The folder that `cargo run` sets goes first: checkouts may share a target folder.
         let xtask = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
         let xtask = PathBuf::from(xtask);
         xtask.parent().map(Path::to_path_buf).unwrap_or(xtask)

@@ -93,7 +93,7 @@ pub fn run(case: &Case, request: &Request) -> Result<Answer, BenchError> {
         fabric: case.spec.clone(),
         cause,
     };
-    let used = engine_used(&log).ok_or_else(|| not_up("its log does not say how it routed".to_owned()))?;
+    let used = engine_used(&log).ok_or_else(|| not_up("its log does not name its engine".to_owned()))?;
     if used != request.engine {
         let why = first_error(&log);
         return Ok(Answer::FellBack { to: used, why });

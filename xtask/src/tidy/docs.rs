@@ -79,7 +79,7 @@ fn check_module_docs(path: &str, text: &str) -> Option<Finding> {
     // Inner attributes and a shebang may stand before.
     let first = lines.find(|line| !line.is_empty() && !line.starts_with("#!"));
     let is_documented = first.is_some_and(|line| line.starts_with("//! ") || line.starts_with("/*!"));
-    let advice = "start the file with `//! ` and one sentence that says what it is";
+    let advice = "start the file with `//! ` and one sentence that describes it";
     (!is_documented).then(|| Finding::new("module-docs", path, 1, "no module documentation", advice))
 }
 

@@ -60,7 +60,7 @@ pub fn findings(tree: &Tree) -> Vec<Finding> {
         for never in &row.never {
             if let Some(path) = path_between(room, never, &edges) {
                 let what = format!("room {room} reaches {never}: {}", path.join(" → "));
-                let advice = format!("cut it; {TABLE_FILE} says never, not even in tests");
+                let advice = format!("cut it; {TABLE_FILE} lists it under never, not even in tests");
                 found.push(Finding::new(RULE, manifest(room), 0, what, advice));
             }
         }
@@ -80,14 +80,14 @@ pub fn cores(tree: &Tree) -> BTreeSet<String> {
 
 fn check_room(room: &str, edges: &Edges, rooms: &BTreeMap<String, Room>) -> Vec<Finding> {
     let Some(row) = rooms.get(room) else {
-        let advice = format!("add it to the table in {TABLE_FILE}, in a change of its own that says why");
+        let advice = format!("add it to the table in {TABLE_FILE}, in a change of its own, with the reason");
         return vec![Finding::new(RULE, manifest(room), 0, "a room without a row", advice)];
     };
     edges
         .normal
         .difference(&row.may_import)
         .map(|import| {
-            let advice = format!("remove the edge, or add it to {TABLE_FILE} in a change of its own that says why");
+            let advice = format!("remove the edge, or add it to {TABLE_FILE} in a change of its own, with the reason");
             Finding::new(
                 RULE,
                 manifest(room),

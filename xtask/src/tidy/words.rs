@@ -32,7 +32,7 @@ const fn banned(place: Where, word: &'static str, instead: &'static str) -> Bann
     Banned { word, place, instead }
 }
 
-const UNFINISHED: &str = "finish it, or leave it out and say so in the issue";
+const UNFINISHED: &str = "finish it, or leave it out and note it in the issue";
 const NO_CLOCK: &str = "a core gets `now` as a sim::Time from its caller";
 const NO_IO: &str = "a core does no I/O: take bytes or text, give bytes or text back";
 const NO_CHANCE: &str = "draw from a named generator of sim::Seed";
