@@ -36,7 +36,7 @@ impl StageName {
         match self {
             Self::Trap => "trap",
             Self::Discover => "discover",
-            Self::Look => "look at ports",
+            Self::Look => "probe ports",
             Self::Compute => "compute",
             Self::Lids => "LIDs",
             Self::Tables => "tables",

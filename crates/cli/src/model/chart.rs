@@ -29,7 +29,7 @@ const RIGHT: u32 = 40;
 const LINEAR_MAX: f64 = 20.0;
 /// Stages and their colours, which people with any colour vision can distinguish. Source: Okabe and Ito 2008.
 const STAGES: [(&str, &[&str], RGBColor); 4] = [
-    ("reading", &["trap", "discover", "look at ports"], RGBColor(0, 114, 178)),
+    ("reading", &["trap", "discover", "probe ports"], RGBColor(0, 114, 178)),
     ("computing", &["compute"], RGBColor(120, 120, 120)),
     (
         "writing LIDs, tables, settings",
