@@ -20,7 +20,7 @@ const PAGE_HEAD: &str = "\
 # Codes of errors and events
 
 Every error, event and finding starts with a code that never changes its meaning. This page is written by
-`cargo xtask codes` from the doc comments in the code; edit those. The text after a code says what it means; what the
+`cargo xtask codes` from the doc comments in the code; edit those. The text after a code explains it; what the
 program prints adds where it happened and what to do.
 ";
 

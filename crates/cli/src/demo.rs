@@ -82,7 +82,7 @@ fn tell(out: &mut Out, running: &Running, args: &DemoArgs) -> Result<Exit, CliEr
         inject(out, running, &format!("restore {port}"))?;
         judged(out, manager)?;
     }
-    heading(out, "Where to look next")?;
+    heading(out, "What to try next")?;
     let spec = &args.fabric;
     out.line(format!(
         "  selvedge run --fabric {spec}          in one terminal: the same, until you end it"

@@ -401,7 +401,7 @@ fn group_flag(flags: &mut Flags, word: &str, value: Option<&str>) -> Result<bool
         }
         word if is_short_for(word, "Q_Key") => flags.q_key = value_to(0xFFFF_FFFF, "Q_Key= with 32 bits")? as u32,
         word if is_short_for(word, "TClass") => flags.traffic_class = value_to(0xFF, "TClass=0 to 255")? as u8,
-        // Without QoS OpenSM uses 0, whatever the file says.
+        // Without QoS OpenSM uses 0, whatever is in the file.
         word if is_short_for(word, "sl") => drop(value_to(15, "sl=0 to 15")?),
         word if is_short_for(word, "FlowLabel") => {
             flags.flow_label = value_to(0xF_FFFF, "FlowLabel= with 20 bits")? as u32;

@@ -355,8 +355,8 @@ fn gathering(
     Ok((Some(Gatherer::start(Arc::clone(shared), consumers)?), resumed))
 }
 
-/// Returns what says where counters are stored once the port is known. A state folder on another disk than the
-/// operating system's (`has_disk`) has no place for them.
+/// Returns the function that chooses where counters are stored once the port is known. A state folder on another disk
+/// than the operating system's (`has_disk`) has no place for them.
 fn place_at(
     settings: &Settings,
     door: &Door,

@@ -522,7 +522,7 @@ mod tests {
         }
     }
 
-    /// A wide interval is drawn to both ends, and the picture says what it is.
+    /// A wide interval is drawn to both ends, and the picture explains it.
     #[test]
     fn intervals_are_whole() {
         for kind in [PictureKind::Lines, PictureKind::Bars] {

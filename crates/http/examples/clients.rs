@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let peer = UnixStream::connect(&socket).await?.peer_cred()?;
     let process = peer
         .pid()
-        .ok_or("the system does not say which process listens there")?;
+        .ok_or("the system does not name the process that listens there")?;
     let before = resident_kib(process)?;
     let (highest, is_over) = (Arc::new(AtomicU64::new(before)), Arc::new(AtomicBool::new(false)));
     let watch = std::thread::spawn({

@@ -301,7 +301,7 @@ mod tests {
                     flying.insert((message.at + 1_000_000, messages), (host, message));
                 }
             }
-            let ((at, _), (from, message)) = flying.pop_first().expect("somebody waits for ever");
+            let ((at, _), (from, message)) = flying.pop_first().expect("a rank waits for ever");
             now = at;
             let arrival = Arrival {
                 from,

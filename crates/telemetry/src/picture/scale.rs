@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 /// Returns the colour of a share from 0 to 1: from light yellow over orange to dark blue, which colour-blind people can
-/// tell apart as well, because it also gets darker. Source: points of ColorBrewer's "viridis"-like ramp, reversed.
+/// distinguish as well, because it also gets darker. Source: points of ColorBrewer's "viridis"-like ramp, reversed.
 pub(super) fn colour(share: f64) -> String {
     const POINTS: [(u8, u8, u8); 5] = [
         (255, 247, 214),

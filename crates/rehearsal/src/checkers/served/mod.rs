@@ -116,7 +116,7 @@ impl<'a> Hosts<'a> {
             .answer
             .map_or_else(|| "nothing".to_owned(), |mad| mad.status().to_string());
         Some(format!(
-            "{name} does not get {what}, or is not rid of it; it is answered {said}"
+            "{name} does not get {what}, or cannot remove it; the answer is {said}"
         ))
     }
 
