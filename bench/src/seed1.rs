@@ -1,5 +1,6 @@
-//! The measurement of seed 1: the time of a sample of all ports of a switch, by the number of metrics and the distance
-//! between sampler and switch. The sampler reads the emulator in virtual time; making the metric set is measured.
+//! The measurement of Sandia's talk on LDMS (OpenFabrics Alliance Workshop 2017): the time of a sample of all ports of
+//! a switch, by the number of metrics and the distance between sampler and switch. The sampler reads the emulator in
+//! virtual time; making the metric set is measured.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -30,7 +31,8 @@ pub const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments/seed
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The wall clock at time zero: the beginning of a slot, which is not read because it has begun.
 const WALL: Wall = Wall::from_secs(1_000);
-/// The paper's means in microseconds, by number of metrics. Source: the seed, "IBFabric time spent processing metrics".
+/// The paper's means in microseconds, by number of metrics. Source: Sandia, OpenFabrics Alliance Workshop 2017,
+/// "IBFabric time spent processing metrics".
 const PAPER_DIRECT: [(&str, f64); 3] = [("2", 780.0), ("4", 702.0), ("24", 743.0)];
 /// The same, not connected directly.
 const PAPER_FAR: f64 = 1_043.0;
@@ -182,7 +184,7 @@ fn figures(run: &Run) -> Result<Map<String, Json>, BenchError> {
     }
 }
 
-/// Returns so many metrics, those of traffic first, as the seed's file has them.
+/// Returns so many metrics, those of traffic first, as Sandia's file has them.
 fn selected(count: usize) -> Vec<Selected> {
     let traffic = [
         Metric::XmitData,
@@ -191,7 +193,7 @@ fn selected(count: usize) -> Vec<Selected> {
         Metric::RcvPackets,
     ];
     let mut all: Vec<Selected> = traffic.map(Selected::Counter).into();
-    // The seed's file does not have QP1Dropped.
+    // Sandia's file does not have QP1Dropped.
     let others = Selected::all().filter(|metric| *metric != Selected::Counter(Metric::Qp1Dropped));
     for metric in others {
         if !all.contains(&metric) {

@@ -1,4 +1,5 @@
-//! The seed's assignment file: how many samplers there are, and which ports some of them read.
+//! The assignment file of Sandia's LDMS sampler (OpenFabrics Alliance Workshop 2017): how many samplers there are, and
+//! which ports some of them read.
 //!
 //! ```text
 //! samplers 16

@@ -1,4 +1,5 @@
-//! The seed's metric selection file: a name a line, `#` disables it. Without a file, all metrics are selected.
+//! The metric selection file of Sandia's LDMS sampler (OpenFabrics Alliance Workshop 2017): a name a line, `#` disables
+//! it. Without a file, all metrics are selected.
 
 use crate::Metric;
 
@@ -15,7 +16,7 @@ pub enum Selected {
     Counter(Metric),
 }
 
-/// The order of the seed's file.
+/// The order of the metrics in Sandia's file.
 const ORDER: [Metric; 22] = [
     Metric::SymbolErrors,
     Metric::LinkRecoveries,
@@ -53,7 +54,7 @@ impl Selected {
         }
     }
 
-    /// Returns all metrics in the order of the seed's file.
+    /// Returns all metrics in the order of Sandia's file.
     pub fn all() -> impl Iterator<Item = Self> {
         let remote = [Self::RemoteLid, Self::RemotePort].into_iter();
         let counters = ORDER.into_iter().map(Self::Counter);

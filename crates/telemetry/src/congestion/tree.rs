@@ -53,7 +53,7 @@ pub struct Tree {
 /// The congestion of a fabric.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Congestion {
-    /// The trees, that with most waiting ports first.
+    /// The trees; the tree with the most waiting ports comes first.
     pub trees: Vec<Tree>,
     /// Ports that wait although none of the links that their packets take next is saturated or waits. This is the
     /// picture of heavy, even load: packets to many outputs block each other in turn, and no link is the root.

@@ -1,6 +1,6 @@
 //! Brand and type of ports: what is plugged in, and whether it is what was expected.
 //!
-//! The seed's sampler checks brand and type of the ports that it has to read, so that a replaced adapter or a moved
+//! Sandia's LDMS sampler checks brand and type of the ports that it has to read, so that a replaced adapter or a moved
 //! cable is noticed before its counters are compared with those of another device.
 
 use core::fmt::{self, Write};

@@ -1,4 +1,4 @@
-//! The file of expected types: brand and type of nodes and ports, as the seed's sampler gets them.
+//! The file of expected types: brand and type of nodes and ports, as Sandia's LDMS sampler gets them.
 //!
 //! ```text
 //! switches = Quantum

@@ -1,4 +1,5 @@
-//! Connections with their loads and errors as a Graphviz graph: the seed's figure.
+//! Connections with their loads and errors as a Graphviz graph. Source of the form: Sandia, OpenFabrics Alliance
+//! Workshop 2017.
 
 use core::fmt::Write as _;
 
