@@ -42,7 +42,7 @@ pub enum JobError {
         /// Number of the host.
         host: Host,
     },
-    /// SLV-WORKLOAD-0009: the text names no known placement of a job, which chooses its hosts.
+    /// SLV-WORKLOAD-0009: the text is no known placement, the rule that chooses the hosts of a job.
     #[error("SLV-WORKLOAD-0009: '{text}' is no placement; known: linear, random, stride=N, list=N+N+N")]
     Unknown {
         /// The text given.
