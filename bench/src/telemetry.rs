@@ -132,6 +132,7 @@ fn measure_ends(
 ) -> Result<Figures, BenchError> {
     let manager = Manager::start(case, lab, program, ends)?;
     let first = manager.read_after(0)?;
+    manager.settle()?;
     let targets = manager.targets()?;
     let mut port = IbsimPort::open(lab.base(), case.host_name())?;
     let (mut pairs, mut last, cpu_before) = (Vec::new(), first.number, manager.cpu()?);

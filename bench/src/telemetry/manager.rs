@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use selvedge_conformance::{PeerLab, Running, until};
 use selvedge_types::Lid;
@@ -16,6 +16,8 @@ use crate::error::BenchError;
 /// Interval of slots of a large fabric and of a small one: long enough for a full read, the bare poller after it, and
 /// an answer about it.
 const INTERVALS_MS: [u64; 2] = [10_000, 2_000];
+/// A manager has settled when it takes less than a twentieth of a processor for so long.
+const SETTLED: Duration = Duration::from_secs(2);
 /// Nodes of a small fabric, at most.
 const SMALL: usize = 1_000;
 
@@ -25,6 +27,7 @@ pub struct Manager<'a> {
     socket: String,
     process: Running,
     program: PathBuf,
+    interval: Duration,
 }
 
 /// All counters of a slot: the class of data and the class of errors, which begin together.
@@ -64,6 +67,7 @@ impl<'a> Manager<'a> {
             socket,
             process,
             program: program.to_owned(),
+            interval: Duration::from_millis(interval),
         })
     }
 
@@ -73,8 +77,31 @@ impl<'a> Manager<'a> {
         serde_json::from_slice(&output.stdout).ok()
     }
 
-    /// Waits for a complete slot of both classes with a higher number.
+    /// Waits until the manager has nothing else to do: after bring-up it works out repairs for each single fault, which
+    /// takes the processor that the simulator needs.
+    pub fn settle(&self) -> Result<(), BenchError> {
+        let is_settled = || {
+            let before = self.cpu().ok();
+            std::thread::sleep(SETTLED);
+            let spent = before.and_then(|before| self.cpu().ok()?.checked_sub(before));
+            Ok(spent.filter(|spent| *spent < SETTLED / 20).map(drop))
+        };
+        let settled = until("a manager at rest", LIMIT, || self.lab.base().to_owned(), is_settled);
+        Ok(settled?)
+    }
+
+    /// Sleeps until a tenth of an interval after the next slot begins: a question during a slot would be measured too.
+    fn sleep_past_next_slot(&self) {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let interval = millis(self.interval).max(1);
+        let left = interval - millis(since_epoch) % interval;
+        std::thread::sleep(Duration::from_millis(left) + self.interval / 10);
+    }
+
+    /// Waits for a complete slot of both classes with a higher number, and does not ask while it is read.
     pub fn read_after(&self, number: u64) -> Result<Read, BenchError> {
+        self.sleep_past_next_slot();
         let read = || {
             Ok(self
                 .ask(&["status"])
