@@ -221,6 +221,24 @@ impl Calendar {
         Some(Event { at, component, payload })
     }
 
+    /// Returns the time of the next event.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Ps> {
+        if let Some(event) = self.ready.last() {
+            return Some(event.at);
+        }
+        // Later slots, and coarser digits, contain later events only.
+        let digit = core::iter::once(&self.fine).chain(&self.coarse);
+        let (digit, slot) = digit.filter_map(|digit| Some((digit, digit.first()?))).next()?;
+        let mut index = digit.heads[slot];
+        let mut first = None;
+        while let Some(node) = self.nodes.get(index as usize) {
+            first = Some(first.map_or(node.event.at, |at: Ps| at.min(node.event.at)));
+            index = node.next;
+        }
+        first
+    }
+
     /// Moves to the next slot with events, unless it begins after `until`. True if some are ready then.
     fn advance(&mut self, until: Ps) -> bool {
         loop {
@@ -384,6 +402,8 @@ mod tests {
                 if rng.below(50) == 0 {
                     until = now.saturating_add(rng.next_u64() >> (24 + rng.below(40)));
                 }
+                let next = reference.first_key_value().map(|(&(at, ..), _)| at);
+                assert_eq!(queue.next_at(), next);
                 for _ in 0..rng.below(3) {
                     let want = reference.first_key_value().map(|(&key, _)| key);
                     let want = want.filter(|&(at, ..)| at <= until.max(now));

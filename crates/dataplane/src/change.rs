@@ -1,12 +1,15 @@
 //! Changes of a fabric while packets move: faults, and writes of a manager.
 
+use core::fmt::Debug;
+
 use selvedge_fabric::{PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
 use selvedge_types::{Idx, Lid};
 
 use crate::Simulation;
+use crate::endpoint::Endpoint;
 use crate::layout::NO_PORT;
-use crate::traffic::Workload;
+use crate::subnet::Subnet;
 use crate::units::{LinkRate, Ps};
 
 /// A change at a time.
@@ -47,33 +50,7 @@ pub enum Change {
     },
 }
 
-impl<W: Workload> Simulation<W> {
-    /// Applies a change.
-    pub(crate) fn change(&mut self, index: usize) {
-        let Some(timed) = self.changes.get(index) else {
-            return self.look_for_deadlock();
-        };
-        match timed.change.clone() {
-            Change::Cut(at) => self.set_link(at, false),
-            Change::Mend(at) => self.set_link(at, true),
-            Change::Rate(at, rate) => {
-                for port in self.ends(at).into_iter().flatten() {
-                    self.ports[port as usize].byte_time = rate.byte_time();
-                }
-                self.layout.mixed = true;
-            }
-            Change::Entry { switch, lid, output } => self.set_entry(switch, lid.0, output),
-            Change::Block { switch, block, entries } => {
-                let first = u32::from(block) * BLOCK_LIDS as u32;
-                for (lid, &output) in (first..).zip(entries.iter()) {
-                    if let Ok(lid) = u16::try_from(lid) {
-                        self.set_entry(switch, lid, output);
-                    }
-                }
-            }
-        }
-    }
-
+impl<H: Copy + Debug> Subnet<H> {
     fn set_entry(&mut self, switch: SwitchIdx, lid: u16, output: u8) {
         let Some(at) = self.layout.switches.get(switch.to_usize()) else {
             return;
@@ -92,30 +69,100 @@ impl<W: Workload> Simulation<W> {
         (peer != NO_PORT).then_some([port, peer])
     }
 
-    fn set_link(&mut self, at: PortRef, up: bool) {
-        let Some(ends) = self.ends(at) else { return };
+    fn set_rate(&mut self, at: PortRef, rate: LinkRate) {
+        for port in self.ends(at).into_iter().flatten() {
+            self.ports[port as usize].byte_time = rate.byte_time();
+        }
+        self.layout.mixed = true;
+    }
+
+    /// Sets the state of both ends of a cable. Returns them if it was another before.
+    fn set_ends(&mut self, at: PortRef, up: bool) -> Option<[u32; 2]> {
+        let ends = self.ends(at)?;
         if self.ports[ends[0] as usize].up == up {
-            return;
+            return None;
         }
         for port in ends {
             let end = &mut self.ports[port as usize];
             end.up = up;
             // Packets sent before belong to an earlier epoch.
             end.epoch = end.epoch.wrapping_add(u8::from(!up));
-            if !up && self.now >= self.window.from {
+            if !up && self.now >= self.counts_from {
                 self.port_stats[port as usize].downed += 1;
             }
         }
-        for port in ends {
-            let component = self.layout.components[port as usize];
-            let num = self.layout.refs[port as usize].port.get();
-            let first_host = self.layout.first_host();
-            match (component < first_host, up) {
-                (true, false) => self.drop_waiting(self.here(component), num),
-                (true, true) => {}
-                (false, false) => {}
-                (false, true) => self.host_send::<false>(component - first_host),
+        Some(ends)
+    }
+}
+
+impl<E: Endpoint> Simulation<E> {
+    /// Applies a change that was scheduled.
+    pub(crate) fn change_is_due(&mut self, index: u32) {
+        if let Some(change) = self.subnet.changes.take(index) {
+            self.change(change);
+        }
+    }
+
+    /// Applies a change.
+    pub(crate) fn change(&mut self, change: Change) {
+        match change {
+            Change::Cut(at) => self.set_link(at, false),
+            Change::Mend(at) => self.set_link(at, true),
+            Change::Rate(at, rate) => self.subnet.set_rate(at, rate),
+            Change::Entry { switch, lid, output } => self.subnet.set_entry(switch, lid.0, output),
+            Change::Block { switch, block, entries } => {
+                let first = u32::from(block) * BLOCK_LIDS as u32;
+                for (lid, &output) in (first..).zip(entries.iter()) {
+                    if let Ok(lid) = u16::try_from(lid) {
+                        self.subnet.set_entry(switch, lid, output);
+                    }
+                }
             }
         }
+    }
+
+    fn set_link(&mut self, at: PortRef, up: bool) {
+        for port in self.subnet.set_ends(at, up).into_iter().flatten() {
+            let component = self.subnet.layout.components[port as usize];
+            match component.checked_sub(self.subnet.layout.first_host()) {
+                Some(port) => {
+                    self.endpoint.link(port, up, &mut self.subnet);
+                    if up {
+                        self.subnet.pull(&mut self.endpoint, port);
+                    }
+                }
+                None if up => {}
+                None => {
+                    let num = self.subnet.layout.refs[port as usize].port.get();
+                    self.drop_waiting(self.subnet.here(component), num);
+                }
+            }
+        }
+    }
+}
+
+/// Changes that are scheduled. Places are used again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changes {
+    all: Vec<Option<Change>>,
+    free: Vec<u32>,
+}
+
+impl Changes {
+    /// Stores a change. Returns its place.
+    pub fn put(&mut self, change: Change) -> u32 {
+        if let Some(place) = self.free.pop() {
+            self.all[place as usize] = Some(change);
+            return place;
+        }
+        self.all.push(Some(change));
+        (self.all.len() - 1) as u32
+    }
+
+    /// Removes a change.
+    pub fn take(&mut self, place: u32) -> Option<Change> {
+        let change = self.all.get_mut(place as usize)?.take()?;
+        self.free.push(place);
+        Some(change)
     }
 }

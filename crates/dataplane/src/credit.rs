@@ -5,13 +5,12 @@
 //! as soon as the packet starts to leave, so they stay in a list and are counted on demand. Only a sender that waits
 //! for them needs an event.
 
+use core::fmt::Debug;
 use std::collections::VecDeque;
 
-use crate::Simulation;
 use crate::lane::STARVED;
 use crate::layout::NO_PORT;
-use crate::state::kind;
-use crate::traffic::Workload;
+use crate::subnet::{Subnet, kind};
 use crate::units::Ps;
 
 /// Adds blocks to a list sorted by time. They nearly always come last.
@@ -40,7 +39,7 @@ fn collect(returns: &mut VecDeque<(Ps, u16)>, now: Ps) -> u32 {
     blocks
 }
 
-impl<W: Workload> Simulation<W> {
+impl<H: Copy + Debug> Subnet<H> {
     /// True if an output has credits for this many blocks of a lane.
     #[inline]
     pub(crate) fn has_credits(&mut self, lane: usize, blocks: u8) -> bool {

@@ -4,14 +4,14 @@
 //! packet of one of its queues has credits (or gets them soon), leads to a host, or leads to a buffer that can make
 //! progress. All other buffers are in a deadlock. Following one of their packets leads around a cycle.
 
+use core::fmt::Debug;
+
 use serde::{Deserialize, Serialize};
 
-use crate::Simulation;
 use crate::layout::{CONTROL, NO_PORT};
 use crate::packet::NIL;
 use crate::settings::Queueing;
-use crate::state::kind;
-use crate::traffic::Workload;
+use crate::subnet::{Subnet, kind};
 use crate::units::PS_PER_NS;
 
 /// Number of checks during a simulation.
@@ -29,19 +29,21 @@ pub struct Deadlock {
     pub cycle: Vec<String>,
 }
 
-impl<W: Workload> Simulation<W> {
-    /// Schedules the next check, unless packet lifetimes would end any wait.
+impl<H: Copy + Debug> Subnet<H> {
+    /// Schedules the next check, unless packet lifetimes would end any wait, or the end is not known.
     pub(crate) fn look_again(&mut self) {
-        if self.hoq.is_none() && self.switch_life.is_none() {
-            let at = self.now + (self.settings.end() / LOOKS).max(PS_PER_NS);
-            if at <= self.settings.end() {
-                let look = self.changes.len() as u32;
-                self.schedule(at, CONTROL, kind::CONTROL, look);
+        if self.hoq.is_none()
+            && self.switch_life.is_none()
+            && let Some(end) = self.end
+        {
+            let at = self.now + (end / LOOKS).max(PS_PER_NS);
+            if at <= end {
+                self.schedule(at, CONTROL, kind::LOOK, 0);
             }
         }
     }
 
-    /// Stops the simulation if some packets can never move again.
+    /// Ends the simulation if some packets can never move again.
     pub(crate) fn look_for_deadlock(&mut self) {
         self.deadlock = self.deadlocked();
         self.look_again();
@@ -61,7 +63,7 @@ impl<W: Workload> Simulation<W> {
         wanted.flat_map(|(port, _)| port * vls..(port + 1) * vls).any(is_short)
     }
 
-    fn deadlocked(&self) -> Option<Deadlock> {
+    pub(crate) fn deadlocked(&self) -> Option<Deadlock> {
         if !self.some_wait() {
             return None;
         }

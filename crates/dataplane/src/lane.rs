@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use crate::packet::NIL;
 use crate::units::{NEVER, Ps};
 
-/// A linked list of packets: of an input's lane, or of an input's lane to one output. At hosts: of messages to send.
+/// A linked list of packets: of an input's lane, or of an input's lane to one output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
     pub head: u32,
@@ -208,12 +208,13 @@ mod tests {
     use selvedge_sim::Seed;
 
     use super::*;
+    use crate::hosts::Header;
     use crate::layout::Port;
     use crate::packet::Packet;
 
     #[test]
     fn each_is_one_line() {
-        let sizes = [size_of::<Lane>(), size_of::<Port>(), size_of::<Packet>()];
+        let sizes = [size_of::<Lane>(), size_of::<Port>(), size_of::<Packet<Header>>()];
         assert_eq!(sizes, [64; 3]);
     }
 

@@ -2,8 +2,9 @@
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, ServiceLevels, SlToVl, Tables};
-use selvedge_types::{Lid, LinkSpeed, PortNum, Sl};
+use selvedge_types::{LinkSpeed, PortNum, Sl};
 
+use crate::endpoint::EndPortInfo;
 use crate::settings::{Settings, SettingsError};
 use crate::units::{ByteTime, LinkRate, NEVER, PS_PER_NS, Ps};
 
@@ -88,6 +89,9 @@ pub enum BuildError {
     },
 }
 
+/// The first multicast LID. Source: IBA vol 1 §4.1.3.
+pub(crate) const MULTICAST: u16 = 0xC000;
+
 /// Stands for no port.
 pub(crate) const NO_PORT: u32 = u32::MAX;
 
@@ -151,7 +155,7 @@ pub(crate) struct Switch {
 pub(crate) struct Layout {
     pub switches: Vec<Switch>,
     /// The port of each host.
-    pub hosts: Vec<HostPort>,
+    pub hosts: Vec<EndPortInfo>,
     /// Forwarding entries of each switch, for LIDs 0 to `top`.
     pub entries: Vec<u8>,
     pub top: u16,
@@ -176,14 +180,6 @@ pub(crate) struct Layout {
     pub credit_delay: Ps,
     /// True if links have different rates.
     pub mixed: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HostPort {
-    pub at: PortRef,
-    pub port: u32,
-    pub lid: Lid,
-    pub lids: u16,
 }
 
 /// Component numbers: 0 handles timed changes, then come switches, then hosts.
@@ -251,12 +247,12 @@ pub(crate) fn build(network: &Network<'_>, settings: &Settings) -> Result<(Layou
 }
 
 /// Returns the end ports of hosts with an active link and a LID.
-fn host_ports(network: &Network<'_>) -> Vec<HostPort> {
+fn host_ports(network: &Network<'_>) -> Vec<EndPortInfo> {
     let fabric = network.fabric;
     let of_node = |(at, _): (PortRef, _)| {
         let lids = network.lids.range(at)?;
         let usable = !fabric.node(at.node).is_switch() && fabric.link_is_up(at);
-        usable.then_some(HostPort {
+        usable.then_some(EndPortInfo {
             at,
             port: NO_PORT,
             lid: lids.base,

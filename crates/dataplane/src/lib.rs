@@ -6,6 +6,11 @@
 //! behind it has to wait. Times are whole picoseconds. Events are ordered by time, component and insertion, and every
 //! host has its own stream of random numbers: the same seed gives the same bytes.
 //!
+//! There are two parts. [`Subnet`] has links, switches, packets and the clock. An [`Endpoint`] is what sits on the end
+//! ports: it offers packets when a port is pulled, and gets those that arrive. [`Hosts`] is one that posts the messages
+//! of a [`Workload`], by packets without a connection or by queue pairs. A [`Simulation`] of both can be stepped from
+//! outside, and the subnet changed while it runs.
+//!
 //! What is simplified:
 //! - Credits of a packet return when its last byte has left the buffer, not block by block. Flow-control packets and
 //!   packet delimiters take no time on the wire.
@@ -16,12 +21,11 @@
 //!
 //! | what | where it goes |
 //! |---|---|
-//! | UD | a third `Transport` in `qp.rs`: one packet a message, DETH, no pair, `Opcode::Data` with a destination |
-//! | path migration (APM) | a second (LID, SL) in `Qp`, used after the time-out that now leads to ERROR (`timer`) |
-//! | congestion control | marks in `arbitrate`, `wait_for_credits`; an `Opcode`; throttling in `take_turn` |
-//! | MPI | a layer above `Program` of `workload`, which has sends, receives and matching |
-//! | RDMA READ, atomics | `Operation` in `settings.rs`; the answer is a message that the receiver sends |
-//! | multicast, P_Keys | `Layout::entry`, which has one output for each destination; a key in the packet |
+//! | UD, RDMA READ, atomics, path migration (APM) | an [`Endpoint`] with the state machine of an HCA |
+//! | congestion control | marks in `arbitrate`, `wait_for_credits`, in a field of [`Packet`]; throttling in the endpoint |
+//! | MPI | a layer above an HCA, or above `Program` of `workload`, which has sends, receives and matching |
+//! | multicast | `Layout::entry`, which has one output for each destination |
+//! | P_Keys at ports of switches | `arrive`, `put_on_wire`; packets have a P_Key, and endpoints get it |
 //!
 //! The simulation alone, release build, least of ten runs:
 //!
@@ -54,39 +58,43 @@
 mod arbitration;
 mod calendar;
 mod change;
+mod counters;
 mod credit;
 mod deadlock;
 mod discard;
-mod host;
+mod endpoint;
+mod hosts;
 mod lane;
 mod layout;
 mod log;
 mod packet;
-mod qp;
-mod qp_state;
-mod results;
-mod series;
+mod pull;
+mod queues;
 mod sets;
 mod settings;
 mod state;
 mod stats;
+mod subnet;
 mod switch;
-mod traffic;
 mod units;
 
 pub use arbitration::VlArb;
 pub use calendar::{Calendar, Event};
 pub use change::{Change, Timed};
+pub use counters::{Account, LinkUse, PortCounters, Utilisation};
 pub use deadlock::Deadlock;
+pub use endpoint::{EndPort, EndPortInfo, Endpoint};
+pub use hosts::{
+    Arrival, Footprint, Header, Host, Hosts, Latency, Message, QpCounts, QpState, Results, Series, Workload,
+    steady_from,
+};
 pub use layout::{BuildError, Network};
 pub use log::EventLog;
-pub use qp_state::{QpCounts, QpState};
-pub use results::{Account, Latency, LinkUse, PortCounters, Results, Series, Utilisation};
-pub use series::steady_from;
+pub use packet::Packet;
 pub use settings::{Buffers, Operation, QpSettings, Queueing, Settings, SettingsError, SlChoice, Transport, lifetime};
-pub use state::{Footprint, Simulation};
-pub use stats::{Drops, Histogram};
-pub use traffic::{Arrival, Host, Message, Workload};
+pub use state::Simulation;
+pub use stats::{DropReason, Drops, Histogram};
+pub use subnet::Subnet;
 pub use units::{BLOCK_BYTES, ByteTime, LinkRate, LinkRateError, PS_PER_NS, Ps, Speed, blocks, header};
 
 use selvedge_sim::Seed;

@@ -1,7 +1,7 @@
 //! Records the events of a simulation, to measure the event queue alone.
 
 use crate::calendar::{Calendar, Event};
-use crate::state::SLOT_BITS;
+use crate::subnet::SLOT_BITS;
 
 /// Events in order of scheduling, and for each event removed the number of events scheduled before.
 #[derive(Clone, Debug, Default)]

@@ -1,74 +1,50 @@
 //! Packets in flight, in one array with reused entries.
 
-use crate::units::Ps;
+use selvedge_types::PKey;
+
+use crate::units::{Ps, blocks};
 
 /// Stands for no packet.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// Transport opcode of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Opcode {
-    /// Part of a message without a connection.
-    Data,
-    /// Part of a message of a queue pair.
-    Request {
-        /// True if the packet requests an acknowledgement.
-        asks: bool,
-    },
-    /// Acknowledges all packets before a number.
-    Ack,
-    /// Acknowledges all packets before a number, and reports that the packet with this number is missing.
-    Nak,
-}
-
-/// A packet in one cache line: header fields, position and times.
+/// A packet in one cache line, if the endpoint's part is not longer than 24 bytes: header fields, and its position.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-pub(crate) struct Packet {
-    /// When the packet's message was posted.
-    pub created: Ps,
-    /// When the packet's first byte arrived at the current switch; at a host, when the packet was sent.
-    pub arrived: Ps,
+pub struct Packet<H> {
+    /// The endpoint's part.
+    pub header: H,
+    /// When the packet's first byte arrived at the current switch.
+    pub(crate) arrived: Ps,
     /// The next packet in the same queue.
-    pub next: u32,
-    /// The packet's message.
-    pub message: u32,
-    /// The packet's queue pair.
-    pub qp: u32,
-    /// Packet sequence number.
-    pub psn: u32,
-    /// Sending host.
-    pub source: u32,
-    /// Destination host.
-    pub destination: u32,
-    /// Destination LID.
+    pub(crate) next: u32,
+    /// Destination LID, with path bits.
     pub dlid: u16,
+    /// Source LID, with path bits.
+    pub slid: u16,
+    /// Partition key.
+    pub pkey: u16,
     /// Payload bytes.
     pub payload: u16,
-    /// Header and CRC bytes.
+    /// Bytes of headers, CRCs and padding.
     pub overhead: u8,
-    /// Credit blocks.
-    pub blocks: u8,
     /// Service level.
     pub sl: u8,
+    /// Credit blocks.
+    pub(crate) blocks: u8,
     /// Lane of the link by which the packet arrived.
-    pub vl: u8,
+    pub(crate) vl: u8,
     /// Input by which the packet arrived.
-    pub input: u8,
+    pub(crate) input: u8,
     /// Output by which the packet will leave.
-    pub output: u8,
+    pub(crate) output: u8,
     /// Lane of the output by which the packet will leave.
-    pub output_vl: u8,
-    /// Purpose of the packet.
-    pub opcode: Opcode,
+    pub(crate) output_vl: u8,
     /// How often the packet's current link had come up when the packet was sent.
-    pub epoch: u8,
-    /// True for the last packet of a message.
-    pub last: bool,
+    pub(crate) epoch: u8,
     /// True if the packet is in the part of the buffer that all lanes share.
-    pub shared: bool,
+    pub(crate) shared: bool,
     /// True if it has been delayed because it goes from a slow link to a fast one.
-    pub held: bool,
+    pub(crate) held: bool,
 }
 
 /// The place of a packet in a switch. It is read byte by byte, because its fields were written by small stores shortly
@@ -83,9 +59,50 @@ pub(crate) struct Spot {
     pub shared: bool,
 }
 
-impl Packet {
+impl<H> Packet<H> {
+    /// Returns a packet of the default partition with these LIDs, (source, destination).
+    #[must_use]
+    #[inline(always)]
+    pub const fn new(header: H, (slid, dlid): (u16, u16), sl: u8, payload: u16, overhead: u8) -> Self {
+        Self {
+            header,
+            arrived: 0,
+            next: NIL,
+            dlid,
+            slid,
+            pkey: PKey::DEFAULT_FULL.0,
+            payload,
+            overhead,
+            sl,
+            blocks: blocks(payload as u32 + overhead as u32) as u8,
+            vl: 0,
+            input: 0,
+            output: 0,
+            output_vl: 0,
+            epoch: 0,
+            shared: false,
+            held: false,
+        }
+    }
+
+    /// Returns the packet with another partition key.
+    #[must_use]
+    pub const fn with_pkey(mut self, pkey: u16) -> Self
+    where
+        H: Copy,
+    {
+        self.pkey = pkey;
+        self
+    }
+
+    /// Returns the lane of the link by which the packet arrived.
+    #[must_use]
+    pub const fn vl(&self) -> u8 {
+        self.vl
+    }
+
     #[inline]
-    pub const fn spot(&self) -> Spot {
+    pub(crate) const fn spot(&self) -> Spot {
         Spot {
             input: self.input,
             vl: self.vl,
@@ -97,6 +114,7 @@ impl Packet {
     }
 
     /// Returns the length on the wire in bytes.
+    #[must_use]
     #[inline]
     pub const fn wire_bytes(&self) -> u32 {
         self.payload as u32 + self.overhead as u32
@@ -104,14 +122,14 @@ impl Packet {
 }
 
 /// All packets in flight.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Packets {
-    all: Vec<Packet>,
+#[derive(Clone, Debug)]
+pub(crate) struct Packets<H> {
+    all: Vec<Packet<H>>,
     free: u32,
     live: u32,
 }
 
-impl Packets {
+impl<H> Packets<H> {
     pub fn new() -> Self {
         Self {
             all: Vec::new(),
@@ -131,7 +149,7 @@ impl Packets {
     }
 
     #[inline(always)]
-    pub fn insert(&mut self, packet: Packet) -> u32 {
+    pub fn insert(&mut self, packet: Packet<H>) -> u32 {
         self.live += 1;
         if let Some(place) = self.all.get_mut(self.free as usize) {
             let index = self.free;
@@ -153,12 +171,12 @@ impl Packets {
     }
 
     #[inline]
-    pub fn get(&self, index: u32) -> &Packet {
+    pub fn get(&self, index: u32) -> &Packet<H> {
         &self.all[index as usize]
     }
 
     #[inline]
-    pub fn get_mut(&mut self, index: u32) -> &mut Packet {
+    pub fn get_mut(&mut self, index: u32) -> &mut Packet<H> {
         &mut self.all[index as usize]
     }
 }

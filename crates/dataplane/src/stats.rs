@@ -2,21 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::packet::Packet;
-use crate::series::Series;
-use crate::traffic::{Arrival, Message};
 use crate::units::Ps;
 
 /// Reason why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Drop {
+pub enum DropReason {
+    /// The switch has no forwarding entry.
     NoEntry,
+    /// The forwarding entry leads to the switch's own port 0.
     ToSwitch,
+    /// The link of the output port is down.
     LinkDown,
+    /// The link broke while the packet was on it.
     InFlight,
+    /// The lane map drops the packet, or names a lane that is not in use.
     Lane,
+    /// The packet was first in its queue for longer than the head-of-queue lifetime.
     HeadOfQueue,
+    /// The packet was in a switch for longer than the switch lifetime.
     SwitchLife,
+    /// The packet was forwarded to an end port that does not have the destination LID.
     WrongHost,
 }
 
@@ -42,16 +47,16 @@ pub struct Drops {
 }
 
 impl Drops {
-    pub(crate) fn count(&mut self, reason: Drop) {
+    pub(crate) fn count(&mut self, reason: DropReason) {
         *match reason {
-            Drop::NoEntry => &mut self.no_entry,
-            Drop::ToSwitch => &mut self.to_switch,
-            Drop::LinkDown => &mut self.link_down,
-            Drop::InFlight => &mut self.in_flight,
-            Drop::Lane => &mut self.lane,
-            Drop::HeadOfQueue => &mut self.head_of_queue,
-            Drop::SwitchLife => &mut self.switch_life,
-            Drop::WrongHost => &mut self.wrong_host,
+            DropReason::NoEntry => &mut self.no_entry,
+            DropReason::ToSwitch => &mut self.to_switch,
+            DropReason::LinkDown => &mut self.link_down,
+            DropReason::InFlight => &mut self.in_flight,
+            DropReason::Lane => &mut self.lane,
+            DropReason::HeadOfQueue => &mut self.head_of_queue,
+            DropReason::SwitchLife => &mut self.switch_life,
+            DropReason::WrongHost => &mut self.wrong_host,
         } += 1;
     }
 
@@ -149,114 +154,6 @@ impl Histogram {
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.total
-    }
-}
-
-/// Counters of the measurement.
-#[derive(Clone, Debug)]
-pub(crate) struct Window {
-    pub from: Ps,
-    pub to: Ps,
-    /// Payload bytes of messages that were due, whether or not they were posted.
-    pub offered_bytes: u64,
-    /// Payload bytes delivered.
-    pub accepted_bytes: u64,
-    /// Bytes delivered, headers included.
-    pub wire_bytes: u64,
-    pub packets: u64,
-    pub messages: u64,
-    pub messages_missed: u64,
-    pub messages_lost: u64,
-    pub packet_latency: Histogram,
-    pub message_latency: Histogram,
-    /// Payload bytes by receiving host.
-    pub by_receiver: Vec<u64>,
-    /// Payload bytes by sending host.
-    pub by_sender: Vec<u64>,
-    /// Load over time, for the whole simulation.
-    pub series: Series,
-    /// Number of packets over the whole simulation.
-    pub all_packets: u64,
-    /// Number of payload bytes over the whole simulation.
-    pub all_bytes: u64,
-}
-
-impl Window {
-    pub fn new(from: Ps, to: Ps, hosts: usize) -> Self {
-        Self {
-            from,
-            to,
-            offered_bytes: 0,
-            accepted_bytes: 0,
-            wire_bytes: 0,
-            packets: 0,
-            messages: 0,
-            messages_missed: 0,
-            messages_lost: 0,
-            packet_latency: Histogram::default(),
-            message_latency: Histogram::default(),
-            by_receiver: vec![0; hosts],
-            by_sender: vec![0; hosts],
-            series: Series::new(to),
-            all_packets: 0,
-            all_bytes: 0,
-        }
-    }
-
-    #[inline]
-    const fn contains(&self, at: Ps) -> bool {
-        at >= self.from && at < self.to
-    }
-
-    #[inline]
-    pub fn posted(&mut self, message: &Message) {
-        self.series.offer(message.at, u64::from(message.bytes));
-        if self.contains(message.at) {
-            self.offered_bytes += u64::from(message.bytes);
-        }
-    }
-
-    pub fn missed(&mut self, message: &Message) {
-        self.series.offer(message.at, u64::from(message.bytes));
-        if self.contains(message.at) {
-            self.offered_bytes += u64::from(message.bytes);
-            self.messages_missed += 1;
-        }
-    }
-
-    #[inline]
-    pub fn delivered(&mut self, now: Ps, packet: &Packet) {
-        self.series.accept(now, u64::from(packet.payload));
-        self.all_packets += 1;
-        self.all_bytes += u64::from(packet.payload);
-        if self.contains(now) {
-            let payload = u64::from(packet.payload);
-            self.accepted_bytes += payload;
-            self.wire_bytes += u64::from(packet.wire_bytes());
-            self.packets += 1;
-            self.packet_latency.add((now - packet.created) / 1_000);
-            self.by_receiver[packet.destination as usize] += payload;
-            self.by_sender[packet.source as usize] += payload;
-        }
-    }
-
-    /// Counts a message that was dropped before any part of it was sent.
-    pub const fn flushed(&mut self, now: Ps) {
-        if self.contains(now) {
-            self.messages_lost += 1;
-        }
-    }
-
-    #[inline]
-    pub fn message(&mut self, now: Ps, arrival: &Arrival) {
-        if self.contains(now) {
-            if arrival.whole {
-                self.messages += 1;
-                self.message_latency.add((now - arrival.posted) / 1_000);
-            } else {
-                self.messages_lost += 1;
-            }
-        }
     }
 }
 

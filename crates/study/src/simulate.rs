@@ -7,7 +7,7 @@ mod traffic;
 use std::sync::Arc;
 
 use selvedge_api::SimulatedJob;
-use selvedge_dataplane::{Change, LinkUse, Network, Ps, Results, Settings, Simulation, Timed};
+use selvedge_dataplane::{Change, Hosts, LinkUse, Network, Ps, Results, Settings, Simulation, Timed};
 use selvedge_fabric::Fabric;
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, ServiceLevels, SlToVl, Tables};
 use selvedge_routing::{Engine, Options};
@@ -163,7 +163,7 @@ impl Question {
 }
 
 /// Runs to the end, or until nothing is left to happen.
-fn run(simulation: &mut Simulation<Workload>, end_ns: u64, reporter: &Reporter<'_>) -> Result<(), StudyError> {
+fn run(simulation: &mut Simulation<Hosts<Workload>>, end_ns: u64, reporter: &Reporter<'_>) -> Result<(), StudyError> {
     reporter.begin(Stage::Simulating)?;
     for step in 1..=STEPS {
         reporter.check()?;

@@ -1,6 +1,6 @@
 //! Measures the cost of an event, in the simulation and in the bare event queue.
 
-use selvedge_dataplane::Simulation;
+use selvedge_dataplane::{Hosts, Simulation};
 use selvedge_workload::Traffic;
 
 use super::STEPS;
@@ -22,7 +22,7 @@ const QUEUE_EVENTS: usize = 2_000_000;
 
 /// Puts the first events of a simulation through the bare queue. Returns the processor time of one, in ns.
 pub(super) fn bare_queue(
-    mut simulation: Simulation<Traffic>,
+    mut simulation: Simulation<Hosts<Traffic>>,
     end: u64,
     meter: &dyn Meter,
     reporter: &Reporter<'_>,

@@ -1,47 +1,17 @@
-//! Results of a simulation.
+//! What ports count, and checks of the state.
+
+use core::fmt::Debug;
 
 use selvedge_fabric::PortRef;
 use serde::{Deserialize, Serialize};
 
 use crate::Simulation;
-use crate::deadlock::Deadlock;
+use crate::endpoint::Endpoint;
+use crate::layout::NO_PORT;
 use crate::packet::NIL;
-use crate::qp_state::QpCounts;
-use crate::series::steady_from;
-use crate::settings::Settings;
-use crate::stats::{Drops, Histogram};
-use crate::traffic::Workload;
-use crate::units::{BLOCK_BYTES, PS_PER_NS, Ps, header};
-
-/// Times between posting and arrival, in ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
-    /// Median.
-    pub p50: u64,
-    /// 95th percentile.
-    pub p95: u64,
-    /// 99th percentile.
-    pub p99: u64,
-    /// 99.9th percentile.
-    pub p999: u64,
-    /// Maximum.
-    pub max: u64,
-    /// Mean.
-    pub mean: f64,
-}
-
-impl From<&Histogram> for Latency {
-    fn from(histogram: &Histogram) -> Self {
-        Self {
-            p50: histogram.quantile(500),
-            p95: histogram.quantile(950),
-            p99: histogram.quantile(990),
-            p999: histogram.quantile(999),
-            max: histogram.max(),
-            mean: histogram.mean(),
-        }
-    }
-}
+use crate::settings::Queueing;
+use crate::subnet::Subnet;
+use crate::units::{PS_PER_NS, Ps, header};
 
 /// Counters of a port during the measurement, in the form of its PMA. PortXmitWait is in nanoseconds, because the
 /// standard leaves the length of a tick to the hardware. Source: IBA vol 1 §16.1.3.5.
@@ -101,80 +71,6 @@ impl Account {
     }
 }
 
-/// Results of a simulation. Loads are fractions of the payload rate that the hosts' links can carry at the MTU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// The settings, with every default filled in.
-    pub settings: Settings,
-    /// Hosts with a link and a LID.
-    pub hosts: u64,
-    /// Switches.
-    pub switches: u64,
-    /// Load that hosts wanted to send during the measurement.
-    pub offered_load: f64,
-    /// Load that was delivered.
-    pub accepted_load: f64,
-    /// Load delivered including headers, as a fraction of the links' data rate.
-    pub wire_load: f64,
-    /// Time from the posting of a message to the last byte of each of its packets.
-    pub latency_ns: Latency,
-    /// Time from the posting of a message to its last byte.
-    pub message_latency_ns: Latency,
-    /// Delivered payload bytes ÷ 64, over the whole simulation including warm-up.
-    pub units_delivered: u64,
-    /// Delivered packets with payload, over the whole simulation; repeated packets count once.
-    pub packets_delivered: u64,
-    /// Packets delivered during the measurement.
-    pub packets_measured: u64,
-    /// Messages completely delivered during the measurement.
-    pub messages_measured: u64,
-    /// Messages with a lost part.
-    pub messages_lost: u64,
-    /// Messages that were due but not posted, because too many were waiting.
-    pub messages_missed: u64,
-    /// Jain's fairness index over senders: 1 if all sent equally much, 1/n if one sent everything.
-    pub fairness: f64,
-    /// Fairness over the receiving hosts.
-    pub fairness_receivers: f64,
-    /// Packets dropped over the whole simulation.
-    pub drops: Drops,
-    /// Counters of queue pairs; empty without a transport.
-    pub qps: QpCounts,
-    /// Account of all packets.
-    pub packets: Account,
-    /// Packets that wait for each other for ever; the simulation ends when they are detected.
-    pub deadlock: Option<Deadlock>,
-    /// Accepted load in equal steps, including warm-up.
-    pub series: Series,
-    /// When the workload was completed; absent if it has no end or was not completed.
-    pub completed_ns: Option<u64>,
-    /// Simulated time.
-    pub simulated_ns: u64,
-    /// Events handled.
-    pub events: u64,
-    /// Events per packet delivered.
-    pub events_per_packet: f64,
-    /// Links between switches.
-    pub links: Utilisation,
-}
-
-/// Accepted load over time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Series {
-    /// Length of a step.
-    pub step_ns: u64,
-    /// Accepted load of each step.
-    pub accepted_load: Vec<f64>,
-    /// Offered load of each step.
-    pub offered_load: Vec<f64>,
-    /// Packets dropped in each step.
-    pub dropped: Vec<u64>,
-    /// Time from which the load is steady, by the marginal standard error rule; absent if it never is.
-    pub steady_from_ns: Option<u64>,
-    /// True if the load is steady before the warm-up ends.
-    pub warmup_suffices: bool,
-}
-
 /// Utilisation of links between switches, summarised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Utilisation {
@@ -188,81 +84,7 @@ pub struct Utilisation {
     pub wait_max: f64,
 }
 
-/// Returns Jain's fairness index; 1 without values.
-fn jain(values: &[u64]) -> f64 {
-    let sum: f64 = values.iter().map(|&v| v as f64).sum();
-    let squares: f64 = values.iter().map(|&v| v as f64 * v as f64).sum();
-    if squares == 0.0 {
-        1.0
-    } else {
-        sum * sum / (values.len() as f64 * squares)
-    }
-}
-
-impl<W: Workload> Simulation<W> {
-    /// Ends the simulation: counts messages that were due, and computes the results.
-    #[must_use]
-    pub fn finish(mut self) -> Results {
-        let end = self.now.min(self.settings.end());
-        for host in 0..self.hosts.len() as u32 {
-            self.post_due::<false>(host, end);
-        }
-        let time = end.saturating_sub(self.window.from);
-        let rate = |at: &crate::layout::HostPort| {
-            let time = self.ports[at.port as usize].byte_time.of(1 << 20);
-            (1_u64 << 20) as f64 / time as f64
-        };
-        let bytes_per_ps: f64 = self.layout.hosts.iter().map(rate).sum();
-        let mtu = f64::from(self.settings.mtu.bytes());
-        let payload_share = mtu / (mtu + f64::from(self.settings.headers()));
-        let capacity = (bytes_per_ps * time as f64).max(f64::MIN_POSITIVE);
-        let window = &self.window;
-        let account = self.account();
-        Results {
-            hosts: self.layout.hosts.len() as u64,
-            switches: self.layout.switches.len() as u64,
-            offered_load: window.offered_bytes as f64 / (capacity * payload_share),
-            accepted_load: window.accepted_bytes as f64 / (capacity * payload_share),
-            wire_load: window.wire_bytes as f64 / capacity,
-            latency_ns: (&window.packet_latency).into(),
-            message_latency_ns: (&window.message_latency).into(),
-            units_delivered: window.all_bytes / u64::from(BLOCK_BYTES),
-            packets_delivered: window.all_packets,
-            packets_measured: window.packets,
-            messages_measured: window.messages,
-            messages_lost: window.messages_lost,
-            messages_missed: window.messages_missed,
-            fairness: jain(&window.by_sender),
-            fairness_receivers: jain(&window.by_receiver),
-            drops: self.drops,
-            qps: self.qps.counts,
-            packets: account,
-            series: self.series(bytes_per_ps * payload_share),
-            completed_ns: self.workload.completed_at().map(|at| at.div_ceil(PS_PER_NS)),
-            simulated_ns: self.now / PS_PER_NS,
-            events: self.events,
-            events_per_packet: self.events as f64 / window.all_packets.max(1) as f64,
-            links: self.utilisation(time),
-            deadlock: self.deadlock.clone(),
-            settings: self.settings,
-        }
-    }
-
-    fn series(&self, bytes_per_ps: f64) -> Series {
-        let series = &self.window.series;
-        let (ended, step) = (series.ended(self.now), series.step() as f64);
-        let steady = steady_from(&series.accepted[..ended]).map(|step| step as u64 * series.step());
-        let load = |bytes: &u64| *bytes as f64 / (step * bytes_per_ps);
-        Series {
-            step_ns: series.step() / PS_PER_NS,
-            accepted_load: series.accepted[..ended].iter().map(load).collect(),
-            offered_load: series.offered[..ended].iter().map(load).collect(),
-            dropped: series.dropped[..ended].to_vec(),
-            steady_from_ns: steady.map(|at| at / PS_PER_NS),
-            warmup_suffices: steady.is_some_and(|at| at <= self.window.from),
-        }
-    }
-
+impl<H: Copy + Debug> Subnet<H> {
     /// Returns the account of all packets.
     #[must_use]
     pub fn account(&self) -> Account {
@@ -274,25 +96,13 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    /// Returns the payload bytes that each host has received during the measurement.
-    #[must_use]
-    pub fn received_bytes(&self) -> &[u64] {
-        &self.window.by_receiver
-    }
-
-    /// Returns the payload bytes of each host that were delivered during the measurement, by sender.
-    #[must_use]
-    pub fn accepted_bytes(&self) -> &[u64] {
-        &self.window.by_sender
-    }
-
     /// Returns every direction of every link, by node and port.
     #[must_use]
     pub fn link_use(&self) -> Vec<LinkUse> {
         let time = self.measured().max(1) as f64;
         let vls = usize::from(self.settings.vls);
         let of = |(index, port): (usize, &crate::layout::Port)| {
-            if port.peer == crate::layout::NO_PORT {
+            if port.peer == NO_PORT {
                 return None;
             }
             let lanes = self.lanes[index * vls..(index + 1) * vls].iter().map(|lane| lane.bytes);
@@ -311,7 +121,7 @@ impl<W: Workload> Simulation<W> {
     /// Returns the counters of every port with a cable, by node and port.
     #[must_use]
     pub fn port_counters(&self) -> Vec<(PortRef, PortCounters)> {
-        let cabled = (0..self.ports.len()).filter(|index| self.ports[*index].peer != crate::layout::NO_PORT);
+        let cabled = (0..self.ports.len()).filter(|index| self.ports[*index].peer != NO_PORT);
         cabled
             .map(|index| (self.layout.refs[index], self.counters(index)))
             .collect()
@@ -338,7 +148,9 @@ impl<W: Workload> Simulation<W> {
 
     /// Returns the duration of the measurement so far.
     fn measured(&self) -> Ps {
-        self.now.min(self.settings.end()).saturating_sub(self.window.from)
+        self.now
+            .min(self.end.unwrap_or(Ps::MAX))
+            .saturating_sub(self.counts_from)
     }
 
     /// Returns how long an output had packets to send but no credits.
@@ -346,18 +158,18 @@ impl<W: Workload> Simulation<W> {
         let stats = &self.port_stats[port];
         let still = stats
             .waits_since
-            .map_or(0, |since| self.now.saturating_sub(since.max(self.window.from)));
+            .map_or(0, |since| self.now.saturating_sub(since.max(self.counts_from)));
         stats.wait + still
     }
 
-    fn utilisation(&self, time: Ps) -> Utilisation {
+    pub(crate) fn utilisation(&self, time: Ps) -> Utilisation {
         let vls = usize::from(self.settings.vls);
         let time = time.max(1) as f64;
         let mut found = Utilisation::default();
         let mut links = 0_u32;
         let hosts = self.layout.hosts[0].port as usize;
         for (index, port) in self.ports[..hosts].iter().enumerate() {
-            if port.peer == crate::layout::NO_PORT || port.to_host {
+            if port.peer == NO_PORT || port.to_host {
                 continue;
             }
             let lanes = &self.lanes[index * vls..(index + 1) * vls];
@@ -406,8 +218,8 @@ impl<W: Workload> Simulation<W> {
     fn queued_at(&self, switch: usize, port: usize, vls: usize) -> u32 {
         let ports = usize::from(self.layout.switches[switch].ports);
         let queues = match self.settings.queueing {
-            crate::Queueing::Fifo => port * vls..(port + 1) * vls,
-            crate::Queueing::Voq => {
+            Queueing::Fifo => port * vls..(port + 1) * vls,
+            Queueing::Voq => {
                 let input = port - self.layout.switches[switch].first_port as usize - 1;
                 let first = self.layout.switches[switch].first_voq as usize + input * ports;
                 self.lanes.len() + first * vls..self.lanes.len() + (first + ports) * vls
@@ -422,5 +234,30 @@ impl<W: Workload> Simulation<W> {
             }
         }
         count
+    }
+}
+
+impl<E: Endpoint> Simulation<E> {
+    /// Returns the account of all packets.
+    #[must_use]
+    pub fn account(&self) -> Account {
+        self.subnet.account()
+    }
+
+    /// Returns every direction of every link, by node and port.
+    #[must_use]
+    pub fn link_use(&self) -> Vec<LinkUse> {
+        self.subnet.link_use()
+    }
+
+    /// Returns the counters of every port with a cable, by node and port.
+    #[must_use]
+    pub fn port_counters(&self) -> Vec<(PortRef, PortCounters)> {
+        self.subnet.port_counters()
+    }
+
+    /// Checks all invariants of the subnet; the error is a text. For tests, because it reads the whole state.
+    pub fn check(&self) -> Result<(), String> {
+        self.subnet.check()
     }
 }

@@ -11,17 +11,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::Simulation;
-use crate::packet::{NIL, Opcode, Packet};
-use crate::qp_state::{QpCounts, QpState};
-use crate::settings::Transport;
-use crate::state::kind;
-use crate::traffic::{Host, Workload};
-use crate::units::{NEVER, PS_PER_NS, Ps, blocks, header};
+use super::{Header, Host, Hosts, Opcode, QpCounts, QpState, Workload};
+use crate::packet::{NIL, Packet};
+use crate::settings::{Settings, Transport};
+use crate::subnet::Subnet;
+use crate::units::{NEVER, PS_PER_NS, Ps, header};
 
 /// Both ends of a connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Qp {
+pub(super) struct Qp {
     pub from: Host,
     pub to: Host,
     pub sl: u8,
@@ -55,7 +53,7 @@ pub(crate) struct Qp {
 
 /// Queue pairs of all hosts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Qps {
+pub(super) struct Qps {
     pub all: Vec<Qp>,
     by_ends: BTreeMap<(Host, Host, u8), u32>,
     /// By host and lane: pairs with packets to send, in turn.
@@ -75,13 +73,9 @@ impl Qps {
     }
 }
 
-impl<W: Workload> Simulation<W> {
-    fn place(&self, host: Host, vl: u8) -> usize {
-        host as usize * usize::from(self.settings.vls) + usize::from(vl)
-    }
-
+impl<W: Workload> Hosts<W> {
     /// Appends a message to its queue pair.
-    pub(crate) fn post_to_qp(&mut self, message: u32, packets: u32) {
+    pub(super) fn post_to_qp(&mut self, message: u32, packets: u32, subnet: &Subnet<Header>) {
         let posted = &mut self.messages[message as usize];
         let ends = (posted.from, posted.to, posted.sl);
         let (sl, vl) = (posted.sl, posted.vl);
@@ -90,58 +84,54 @@ impl<W: Workload> Simulation<W> {
             None => {
                 let index = self.qps.all.len() as u32;
                 self.qps.by_ends.insert(ends, index);
-                self.qps
-                    .all
-                    .push(Qp::connected(ends.0, ends.1, (sl, vl), self.settings.qp.retry_count));
+                self.qps.all.push(Qp::connected(
+                    ends.0,
+                    ends.1,
+                    (sl, vl),
+                    subnet.settings().qp.retry_count,
+                ));
                 self.qps.counts.pairs += 1;
                 index
             }
         };
         let qp = &mut self.qps.all[index as usize];
         if qp.state == QpState::Error {
-            return self.flush(message);
+            return self.flush(message, subnet);
         }
         self.messages[message as usize].first_psn = qp.end;
         qp.end += packets;
         qp.messages.push_back(message);
-        self.take_turn(index);
+        self.take_turn(index, subnet);
     }
 
     /// Adds a queue pair that has packets to send to the queue of its host and lane.
-    fn take_turn(&mut self, index: u32) {
-        let window = self.window_packets();
+    fn take_turn(&mut self, index: u32, subnet: &Subnet<Header>) {
+        let window = window_packets(subnet.settings());
         let qp = &mut self.qps.all[index as usize];
         if !qp.in_turn && qp.can_send(window) {
             qp.in_turn = true;
             let (host, vl) = (qp.from, qp.vl);
-            let place = self.place(host, vl);
+            let place = Self::place(subnet, host, vl);
             self.qps.turns[place].push_back(index);
             self.hosts[host as usize].lanes |= 1 << vl;
         }
     }
 
-    fn window_packets(&self) -> u32 {
-        match self.settings.transport {
-            Transport::Rc => self.settings.qp.window_packets,
-            Transport::Uc | Transport::None => u32::MAX,
-        }
-    }
-
     /// Returns the length on the wire of the next packet of a host's lane. `None` if the next packet is an
     /// acknowledgement that is not ready yet.
-    pub(crate) fn next_of_qps(&mut self, host: Host, vl: u8) -> Option<u32> {
-        let place = self.place(host, vl);
+    pub(super) fn next_of_qps(&mut self, host: Host, vl: u8, subnet: &mut Subnet<Header>) -> Option<u32> {
+        let place = Self::place(subnet, host, vl);
         if let Some(&(ready_at, _)) = self.qps.acks[place].front() {
-            if ready_at <= self.now {
-                return Some(self.settings.headers() + u32::from(header::AETH));
+            if ready_at <= subnet.now() {
+                return Some(subnet.settings().headers() + u32::from(header::AETH));
             }
-            self.wake_at(host, ready_at);
+            subnet.wake(host, ready_at);
         }
-        let window = self.window_packets();
+        let window = window_packets(subnet.settings());
         while let Some(&index) = self.qps.turns[place].front() {
             if self.qps.all[index as usize].can_send(window) {
-                let payload = self.next_payload(index);
-                return Some(payload + self.settings.overhead(payload, self.begins_message(index)));
+                let payload = self.next_payload(index, subnet.settings());
+                return Some(payload + subnet.settings().overhead(payload, self.begins_message(index)));
             }
             // The packets to repeat have been acknowledged meanwhile.
             self.qps.all[index as usize].in_turn = false;
@@ -154,9 +144,9 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// Returns the payload length of a pair's next packet.
-    fn next_payload(&self, index: u32) -> u32 {
+    fn next_payload(&self, index: u32, settings: &Settings) -> u32 {
         let qp = &self.qps.all[index as usize];
-        let mtu = u32::from(self.settings.mtu.bytes());
+        let mtu = u32::from(settings.mtu.bytes());
         let Some(&message) = qp.messages.get(qp.sending) else {
             return 0;
         };
@@ -173,18 +163,18 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// Creates the next packet of a host's lane.
-    pub(crate) fn cut_of_qps(&mut self, host: Host, vl: u8) -> Packet {
-        let place = self.place(host, vl);
-        let ready = self.qps.acks[place].front().is_some_and(|&(at, _)| at <= self.now);
+    pub(super) fn cut_of_qps(&mut self, host: Host, vl: u8, subnet: &mut Subnet<Header>) -> Packet<Header> {
+        let place = Self::place(subnet, host, vl);
+        let ready = self.qps.acks[place].front().is_some_and(|&(at, _)| at <= subnet.now());
         let packet = match self.qps.acks[place].pop_front() {
-            Some((_, index)) if ready => self.cut_ack(index),
+            Some((_, index)) if ready => self.cut_ack(index, subnet),
             waits => {
                 if let Some(ack) = waits {
                     self.qps.acks[place].push_front(ack);
                 }
                 // The caller has checked that there is a packet to send, so a pair is waiting.
                 let index = self.qps.turns[place].pop_front().unwrap_or_default();
-                self.cut_request(index)
+                self.cut_request(index, subnet)
             }
         };
         let empty = self.qps.turns[place].is_empty() && self.qps.acks[place].is_empty();
@@ -194,7 +184,7 @@ impl<W: Workload> Simulation<W> {
         packet
     }
 
-    fn cut_ack(&mut self, index: u32) -> Packet {
+    fn cut_ack(&mut self, index: u32, subnet: &Subnet<Header>) -> Packet<Header> {
         let qp = &mut self.qps.all[index as usize];
         qp.ack_waits = false;
         let opcode = if core::mem::take(&mut qp.nak_wanted) {
@@ -202,150 +192,135 @@ impl<W: Workload> Simulation<W> {
         } else {
             Opcode::Ack
         };
-        let (from, to, sl, vl, psn) = (qp.from, qp.to, qp.sl, qp.vl, qp.expected);
-        let mut packet = self.blank(to, from, sl, vl);
-        (packet.opcode, packet.psn, packet.qp) = (opcode, psn, index);
-        packet.overhead += header::AETH as u8;
-        packet.blocks = blocks(u32::from(packet.overhead)) as u8;
-        packet
+        let (from, to, sl, psn) = (qp.from, qp.to, qp.sl, qp.expected);
+        let header = Header {
+            created: subnet.now(),
+            message: NIL,
+            qp: index,
+            psn,
+            opcode,
+            last: true,
+        };
+        let overhead = subnet.settings().headers() + u32::from(header::AETH);
+        packet_between(subnet, (to, from), sl, (header, 0, overhead))
     }
 
-    fn cut_request(&mut self, index: u32) -> Packet {
-        let payload = self.next_payload(index);
-        let overhead = self.settings.overhead(payload, self.begins_message(index));
-        let window = self.window_packets();
+    fn cut_request(&mut self, index: u32, subnet: &mut Subnet<Header>) -> Packet<Header> {
+        let payload = self.next_payload(index, subnet.settings());
+        let overhead = subnet.settings().overhead(payload, self.begins_message(index));
+        let window = window_packets(subnet.settings());
         let qp = &mut self.qps.all[index as usize];
         qp.in_turn = false;
         let message = qp.messages.get(qp.sending).copied().unwrap_or(NIL);
         let (from, to, sl, vl, psn) = (qp.from, qp.to, qp.sl, qp.vl, qp.next);
         let posted = &self.messages[message as usize];
         let (created, bytes, first) = (posted.created, posted.bytes, posted.first_psn);
-        let last = (psn - first + 1) * u32::from(self.settings.mtu.bytes()) >= bytes;
+        let last = (psn - first + 1) * u32::from(subnet.settings().mtu.bytes()) >= bytes;
         qp.next += 1;
         if psn < qp.furthest {
             self.qps.counts.repeated += 1;
         }
         qp.furthest = qp.furthest.max(qp.next);
         qp.sending += usize::from(last);
-        let is_rc = self.settings.transport == Transport::Rc;
+        let is_rc = subnet.settings().transport == Transport::Rc;
         if !is_rc && last {
             // UC gets no acknowledgement.
             qp.messages.pop_front();
             qp.sending -= 1;
-            self.sent_whole(from, vl);
+            self.sent_whole(from, vl, subnet);
         } else if is_rc {
-            self.start_timer(index);
+            self.start_timer(index, subnet);
         }
         let qp = &mut self.qps.all[index as usize];
-        let asks = last || (psn + 1) % self.settings.qp.ack_every.max(1) == 0;
+        let asks = last || (psn + 1) % subnet.settings().qp.ack_every.max(1) == 0;
         let asks = is_rc && (asks || !qp.can_send(window));
-        self.take_turn(index);
-        let mut packet = self.blank(from, to, sl, vl);
-        (packet.created, packet.message, packet.qp) = (created, message, index);
-        (packet.opcode, packet.psn) = (Opcode::Request { asks }, psn);
-        (packet.payload, packet.last) = (payload as u16, last);
-        (packet.overhead, packet.blocks) = (overhead as u8, blocks(payload + overhead) as u8);
-        packet
-    }
-
-    /// Returns a packet without payload.
-    fn blank(&self, from: Host, to: Host, sl: u8, vl: u8) -> Packet {
-        Packet {
-            created: self.now,
-            arrived: self.now,
-            next: NIL,
-            message: NIL,
-            qp: NIL,
-            psn: 0,
-            source: from,
-            destination: to,
-            dlid: self.layout.hosts[to as usize].lid.0,
-            payload: 0,
-            overhead: self.settings.headers() as u8,
-            blocks: 1,
-            sl,
-            vl,
-            input: 0,
-            output: 0,
-            output_vl: 0,
-            opcode: Opcode::Data,
-            epoch: 0,
-            last: true,
-            shared: false,
-            held: false,
-        }
+        self.take_turn(index, subnet);
+        let header = Header {
+            created,
+            message,
+            qp: index,
+            psn,
+            opcode: Opcode::Request { asks },
+            last,
+        };
+        packet_between(subnet, (from, to), sl, (header, payload, overhead))
     }
 
     /// Handles a packet of a connection at its destination host.
-    pub(crate) fn receive(&mut self, packet: &Packet) {
-        match packet.opcode {
+    pub(super) fn receive(&mut self, packet: &Packet<Header>, subnet: &mut Subnet<Header>) {
+        let header = packet.header;
+        match header.opcode {
             Opcode::Data => {}
-            Opcode::Request { asks } if self.settings.transport == Transport::Rc => self.receive_reliable(packet, asks),
+            Opcode::Request { asks } if subnet.settings().transport == Transport::Rc => {
+                self.receive_reliable(packet, asks, subnet)
+            }
             Opcode::Request { .. } => {
-                let first = self.messages[packet.message as usize].first_psn;
-                let qp = &mut self.qps.all[packet.qp as usize];
+                let first = self.messages[header.message as usize].first_psn;
+                let qp = &mut self.qps.all[header.qp as usize];
                 // A message may begin after a gap but not continue after one.
-                let fits = packet.psn == qp.expected || packet.psn == first;
-                qp.expected = packet.psn + 1;
+                let fits = header.psn == qp.expected || header.psn == first;
+                qp.expected = header.psn + 1;
+                let ends = (qp.from, qp.to);
                 if fits {
-                    self.window.delivered(self.now, packet);
+                    self.window.delivered(subnet.now(), packet, ends);
                 } else {
                     self.qps.counts.discarded += 1;
                 }
-                self.packet_done(packet.message, !fits);
+                self.packet_done(header.message, !fits, subnet);
             }
-            Opcode::Ack => self.acknowledged(packet.qp, packet.psn, false),
-            Opcode::Nak => self.acknowledged(packet.qp, packet.psn, true),
+            Opcode::Ack => self.acknowledged((header.qp, header.psn), false, subnet),
+            Opcode::Nak => self.acknowledged((header.qp, header.psn), true, subnet),
         }
     }
 
-    fn receive_reliable(&mut self, packet: &Packet, asks: bool) {
-        let qp = &mut self.qps.all[packet.qp as usize];
-        if packet.psn == qp.expected {
+    fn receive_reliable(&mut self, packet: &Packet<Header>, asks: bool, subnet: &mut Subnet<Header>) {
+        let header = packet.header;
+        let qp = &mut self.qps.all[header.qp as usize];
+        if header.psn == qp.expected {
             qp.expected += 1;
             qp.nak_sent = false;
-            let message = packet.last.then(|| qp.messages.get(qp.receiving).copied()).flatten();
-            qp.receiving += usize::from(packet.last);
-            self.window.delivered(self.now, packet);
+            let message = header.last.then(|| qp.messages.get(qp.receiving).copied()).flatten();
+            qp.receiving += usize::from(header.last);
+            let ends = (qp.from, qp.to);
+            self.window.delivered(subnet.now(), packet, ends);
             if asks {
-                self.answer(packet.qp);
+                self.answer(header.qp, subnet);
             }
             if let Some(message) = message {
-                self.arrived(message, true);
+                self.message_ended(message, true, subnet);
             }
             return;
         }
         self.qps.counts.discarded += 1;
-        let behind_a_gap = packet.psn > qp.expected;
+        let behind_a_gap = header.psn > qp.expected;
         if !behind_a_gap {
             // A repeated packet: its acknowledgement was lost.
-            self.answer(packet.qp);
+            self.answer(header.qp, subnet);
         } else if !qp.nak_sent {
             qp.nak_sent = true;
             qp.nak_wanted = true;
-            self.answer(packet.qp);
+            self.answer(header.qp, subnet);
         }
     }
 
     /// Schedules an acknowledgement or NAK of a pair's receiver.
-    fn answer(&mut self, index: u32) {
+    fn answer(&mut self, index: u32, subnet: &mut Subnet<Header>) {
         let qp = &mut self.qps.all[index as usize];
         if core::mem::replace(&mut qp.ack_waits, true) {
             return;
         }
         let (host, vl) = (qp.to, qp.vl);
-        let at = self.now + self.settings.qp.ack_delay_ns * PS_PER_NS;
-        let place = self.place(host, vl);
+        let at = subnet.now() + subnet.settings().qp.ack_delay_ns * PS_PER_NS;
+        let place = Self::place(subnet, host, vl);
         self.qps.acks[place].push_back((at, index));
         self.hosts[host as usize].lanes |= 1 << vl;
-        let free_at = self.ports[self.layout.hosts[host as usize].port as usize].free_at;
-        self.wake_at(host, at.max(free_at));
+        subnet.wake(host, at.max(subnet.free_at(host)));
     }
 
     /// Handles an acknowledgement of all packets before a number.
-    fn acknowledged(&mut self, index: u32, psn: u32, is_nak: bool) {
-        let now = self.now;
-        let timeout = self.ack_timeout();
+    fn acknowledged(&mut self, (index, psn): (u32, u32), is_nak: bool, subnet: &mut Subnet<Header>) {
+        let now = subnet.now();
+        let timeout = ack_timeout(subnet.settings());
         let counts = &mut self.qps.counts;
         *(if is_nak { &mut counts.naks } else { &mut counts.acks }) += 1;
         let qp = &mut self.qps.all[index as usize];
@@ -353,12 +328,12 @@ impl<W: Workload> Simulation<W> {
             return;
         }
         if psn > qp.unacknowledged {
-            qp.retries_left = self.settings.qp.retry_count;
+            qp.retries_left = subnet.settings().qp.retry_count;
             qp.unacknowledged = psn;
         }
         qp.timer_at = timeout.map_or(NEVER, |timeout| now + timeout);
         let (from, vl) = (qp.from, qp.vl);
-        let mtu = u32::from(self.settings.mtu.bytes());
+        let mtu = u32::from(subnet.settings().mtu.bytes());
         while let Some(&message) = self.qps.all[index as usize].messages.front() {
             let posted = &self.messages[message as usize];
             if posted.first_psn + posted.bytes.div_ceil(mtu).max(1) > psn {
@@ -369,29 +344,29 @@ impl<W: Workload> Simulation<W> {
             qp.sending = qp.sending.saturating_sub(1);
             qp.receiving = qp.receiving.saturating_sub(1);
             self.free(message);
-            self.sent_whole(from, vl);
+            self.sent_whole(from, vl, subnet);
         }
         let qp = &mut self.qps.all[index as usize];
         // Acknowledged packets are not sent again.
         if qp.next < psn {
             self.go_to(index, psn);
         } else if is_nak {
-            self.repeat(index);
+            self.repeat(index, subnet);
         }
-        self.take_turn(index);
-        self.host_send::<false>(from);
+        self.take_turn(index, subnet);
+        subnet.pull(self, from);
     }
 
     /// Repeats from the first unacknowledged packet. Without retries left the pair goes to ERROR.
-    fn repeat(&mut self, index: u32) {
+    fn repeat(&mut self, index: u32, subnet: &mut Subnet<Header>) {
         let qp = &mut self.qps.all[index as usize];
         if qp.retries_left == 0 {
-            return self.fail(index);
+            return self.fail(index, subnet);
         }
         qp.retries_left -= 1;
         let psn = qp.unacknowledged;
         self.go_to(index, psn);
-        self.take_turn(index);
+        self.take_turn(index, subnet);
     }
 
     /// Sets the next packet to send.
@@ -403,14 +378,14 @@ impl<W: Workload> Simulation<W> {
         (qp.next, qp.sending) = (psn, sending);
     }
 
-    fn fail(&mut self, index: u32) {
+    fn fail(&mut self, index: u32, subnet: &mut Subnet<Header>) {
         self.qps.counts.errors += 1;
         let qp = &mut self.qps.all[index as usize];
         qp.state = QpState::Error;
         let (from, vl) = (qp.from, qp.vl);
         qp.next = qp.end;
         if core::mem::take(&mut qp.in_turn) {
-            let place = self.place(from, vl);
+            let place = Self::place(subnet, from, vl);
             self.qps.turns[place].retain(|&other| other != index);
             if self.qps.turns[place].is_empty() && self.qps.acks[place].is_empty() {
                 self.hosts[from as usize].lanes &= !(1 << vl);
@@ -420,82 +395,96 @@ impl<W: Workload> Simulation<W> {
         let received = core::mem::take(&mut qp.receiving);
         let messages = core::mem::take(&mut qp.messages);
         for (place, message) in messages.into_iter().enumerate() {
-            self.sent_whole(from, vl);
+            self.sent_whole(from, vl, subnet);
             // Messages that the receiver has completed are not counted as lost.
             if place >= received {
-                self.arrived(message, false);
+                self.message_ended(message, false, subnet);
             }
             self.free(message);
         }
     }
 
     /// Ends a message posted to a pair in ERROR at once.
-    fn flush(&mut self, message: u32) {
+    fn flush(&mut self, message: u32, subnet: &Subnet<Header>) {
         let posted = self.messages[message as usize];
-        self.sent_whole(posted.from, posted.vl);
+        self.sent_whole(posted.from, posted.vl, subnet);
         self.free(message);
-        self.window.flushed(self.now);
+        self.window.flushed(subnet.now());
     }
 
     /// Subtracts one from the number of waiting messages of a host.
-    fn sent_whole(&mut self, host: Host, vl: u8) {
-        let place = self.place(host, vl);
-        self.waiting[place] -= 1;
+    fn sent_whole(&mut self, host: Host, vl: u8, subnet: &Subnet<Header>) {
+        let place = Self::place(subnet, host, vl);
+        self.waiting[place].count -= 1;
     }
 
-    fn ack_timeout(&self) -> Option<Ps> {
-        match self.settings.qp.ack_timeout {
-            0 => None,
-            value => Some(4_096_000 << value.min(31)),
-        }
-    }
-
-    fn start_timer(&mut self, index: u32) {
-        let Some(timeout) = self.ack_timeout() else { return };
-        let at = self.now + timeout;
+    fn start_timer(&mut self, index: u32, subnet: &mut Subnet<Header>) {
+        let Some(timeout) = ack_timeout(subnet.settings()) else {
+            return;
+        };
+        let at = subnet.now() + timeout;
         let qp = &mut self.qps.all[index as usize];
         if qp.next - 1 == qp.unacknowledged {
             qp.timer_at = at;
         }
         if !core::mem::replace(&mut qp.has_timer, true) {
-            let component = self.layout.first_host() + qp.from;
-            self.schedule(at, component, kind::TIMER, index);
+            subnet.set_timer(qp.from, at, index);
         }
     }
 
     /// Handles the timer of a queue pair. An acknowledgement may have arrived since it was set.
-    pub(crate) fn timer(&mut self, host: Host, index: u32) {
+    pub(super) fn qp_timer(&mut self, host: Host, index: u32, subnet: &mut Subnet<Header>) {
         let qp = &mut self.qps.all[index as usize];
         qp.has_timer = false;
         if qp.unacknowledged >= qp.furthest || qp.state == QpState::Error {
             return;
         }
         let due = qp.timer_at;
-        if due <= self.now {
-            qp.timer_at = self.now;
+        if due <= subnet.now() {
+            qp.timer_at = subnet.now();
             self.qps.counts.timeouts += 1;
-            self.repeat(index);
-            self.host_send::<false>(host);
+            self.repeat(index, subnet);
+            subnet.pull(self, host);
         }
-        let timeout = self.ack_timeout().unwrap_or(NEVER);
+        let timeout = ack_timeout(subnet.settings()).unwrap_or(NEVER);
         let qp = &mut self.qps.all[index as usize];
         if qp.state != QpState::Error && !qp.has_timer {
             qp.has_timer = true;
-            let at = if due > self.now {
+            let at = if due > subnet.now() {
                 due
             } else {
-                self.now.saturating_add(timeout)
+                subnet.now().saturating_add(timeout)
             };
             qp.timer_at = at;
-            self.schedule(at, self.layout.first_host() + host, kind::TIMER, index);
+            subnet.set_timer(host, at, index);
         }
     }
+}
 
-    /// Handles the loss of a packet of a connection.
-    pub(crate) fn request_lost(&mut self, packet: &Packet) {
-        if self.settings.transport == Transport::Uc {
-            self.packet_done(packet.message, true);
-        }
+/// Returns a packet from one host to another: its header, payload bytes and overhead.
+fn packet_between(
+    subnet: &Subnet<Header>,
+    (from, to): (Host, Host),
+    sl: u8,
+    (header, payload, overhead): (Header, u32, u32),
+) -> Packet<Header> {
+    let lid = |host: Host| subnet.end_ports()[host as usize].lid.0;
+    Packet::new(header, (lid(from), lid(to)), sl, payload as u16, overhead as u8)
+}
+
+/// Returns how many packets may be under way.
+const fn window_packets(settings: &Settings) -> u32 {
+    match settings.transport {
+        Transport::Rc => settings.qp.window_packets,
+        Transport::Uc | Transport::None => u32::MAX,
+    }
+}
+
+/// Returns the time that a sender waits for an acknowledgement; `None`: for ever.
+fn ack_timeout(settings: &Settings) -> Option<Ps> {
+    match settings.qp.ack_timeout {
+        0 => None,
+        value => Some(4_096_000 << value.min(31)),
     }
 }
 

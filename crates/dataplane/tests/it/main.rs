@@ -1,0 +1,6 @@
+//! The integration tests of `dataplane` as one program: endpoints of a test, by the public interface alone.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod lab;
+mod seam;
