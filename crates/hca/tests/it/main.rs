@@ -1,0 +1,10 @@
+//! Programs over two or three adapters and a network that delays, loses and never reorders packets of a path.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod apm;
+mod datagram;
+mod net;
+mod random;
+mod rc;
+mod states;
