@@ -195,7 +195,7 @@ mod tests {
                 ..SlotReport::default()
             },
             interval: Duration::from_secs(2),
-            samples: vec![sample],
+            samples: vec![Box::new(sample)],
             inventory: std::sync::Arc::default(),
         }
     }

@@ -28,7 +28,7 @@ mod turns;
 pub mod umad;
 
 pub use file_limit::outlive_file_limit;
-pub use memory::{keep_freed_memory, prefer_this_thread, put_this_thread_last, use_huge_pages};
+pub use memory::{keep_freed_memory, prefer_this_thread, put_this_thread_behind, put_this_thread_last, use_huge_pages};
 pub use pages::{GiveBack, Pages};
 pub use spec::{PortSpec, PortSpecError, Role, open};
 pub use turns::Turns;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use selvedge_coordinator::Sampled;
 use selvedge_sim::Time;
 use selvedge_telemetry::{Consumer, Counters, Event, Inventory, Sample, SlotData, SlotReport};
+use selvedge_transport::put_this_thread_behind;
 
 use super::BACKLOG_MAX;
 use super::meaning::Interpreter;
@@ -33,7 +34,8 @@ pub(crate) struct Gatherer {
     /// The intervals of the classes.
     intervals: Vec<Duration>,
     /// Samples of the slots in progress, by class.
-    samples: Vec<Vec<Sample>>,
+    #[expect(clippy::vec_box, reason = "the sampler hands out boxes; half a kilobyte a sample would be copied again")]
+    samples: Vec<Vec<Box<Sample>>>,
     to: Option<Sender<Gathered>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -46,6 +48,8 @@ impl Gatherer {
         let thread = thread::Builder::new().name("telemetry".to_owned()).spawn({
             let shared = Arc::clone(&shared);
             move || {
+                // What a slot shows may wait; the manager, and what answers it on this host, may not.
+                put_this_thread_behind();
                 let mut reports = Reports::default();
                 while let Some(gathered) = next(&gathered, &mut interpreter) {
                     take(&shared, &mut consumers, &mut reports, &mut interpreter, gathered);
@@ -68,7 +72,7 @@ impl Gatherer {
         let gathered = match sampled {
             Sampled::Sample(sample) => {
                 if let Some(samples) = self.samples.get_mut(usize::from(sample.class)) {
-                    samples.push(*sample);
+                    samples.push(sample);
                 }
                 return;
             }

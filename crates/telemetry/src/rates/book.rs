@@ -265,7 +265,7 @@ mod tests {
                 ..SlotReport::default()
             },
             interval: Duration::from_secs(1),
-            samples: vec![sample],
+            samples: vec![Box::new(sample)],
             inventory: Arc::new(inventory()),
         }
     }
