@@ -138,7 +138,7 @@ impl Sm {
         let mut ports = fabric
             .into_iter()
             .flat_map(|fabric| fabric.end_ports().filter(report::is_in_use));
-        let is_locked_out = matches!(self.in_force.no_plan(), Some(NoPlan::MKey(_)));
+        let is_locked_out = matches!(self.in_force.no_plan(), Some(NoPlan::MKey));
         !is_locked_out && self.keys.left().is_none() && ports.any(|(_, port)| is_former(port.settings.m_key))
     }
 
