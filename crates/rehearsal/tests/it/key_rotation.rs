@@ -346,7 +346,8 @@ fn a_port_with_a_key_that_its_manager_was_never_given_is_reported() {
         world.reload(NEW);
         world.quiet();
         world.rehearsal.kill(world.manager).unwrap();
-        world.manager = common::add_manager(&mut world.rehearsal, "b", "\"H-1\"", 0, policy(NEW, 1));
+        // At the same port, so that all ports name the same manager.
+        world.manager = common::add_manager(&mut world.rehearsal, "b", "\"H-0\"", 0, policy(NEW, 1));
         world.rehearsal.start(world.manager).unwrap();
         world.quiet();
         assert_eq!(world.events("SLV-SM-0015"), 0);
