@@ -12,7 +12,7 @@ use selvedge_daemon::{
     Door, DumpSink, EmulationOptions, Expected, LogFile, LogSink, Options, Outcome, Running, Until, start,
 };
 use selvedge_fabric::Fabric;
-use selvedge_http::{Front, MANAGER_SOCKET, MetricsAddress, MetricsServer, Socket, default_path};
+use selvedge_http::{Front, MANAGER_SOCKET, MetricsAddress, MetricsServer, Poster, Socket, default_path};
 use selvedge_sim::Seed;
 use selvedge_sm::{Mode, View};
 
@@ -301,6 +301,7 @@ fn begin(
         log,
         dumps: DumpFiles::of(&settings.daemon).map(|files| -> Box<dyn DumpSink> { Box::new(files) }),
         settings,
+        post: Some(Box::new(Poster::default())),
         ..Options::new(mode, door)
     })?)
 }

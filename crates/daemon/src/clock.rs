@@ -3,6 +3,7 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use selvedge_sim::Time;
+use selvedge_telemetry::calendar;
 
 /// The time since the process started, and the calendar date.
 #[derive(Clone, Copy, Debug)]
@@ -52,19 +53,7 @@ impl Clock {
 #[must_use]
 pub fn utc_text(unix_ms: u64) -> String {
     let (days, ms) = (unix_ms / 86_400_000, unix_ms % 86_400_000);
-    // Days to civil date, counted in eras of 400 years that begin on 1 March.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 {
-        shifted_month + 3
-    } else {
-        shifted_month - 9
-    };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (year, month, day) = calendar::date(days);
     let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
     format!(
         "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z",
@@ -89,29 +78,11 @@ pub fn utc_ms(text: &str) -> Option<u64> {
     let is_over = numbers.next().is_none() && of_day.next().is_none();
     let (second, ms) = (digits(second)?, digits(fraction.get(..3).unwrap_or(fraction))?);
     let ms = ms * [1, 100, 10, 1][fraction.len().min(3)];
-    let is_day =
-        (1970..=9_999).contains(&year) && (1..=12).contains(&month) && (1..=days_of(year, month)).contains(&day);
-    if !is_over || !is_day || hour > 23 || minute > 59 || second > 60 {
+    let days = calendar::day(year, month, day)?;
+    if !is_over || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    // Years that begin on 1 March end with the leap day.
-    let (year, month) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + day_of_year - 719_468;
     Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000 + ms)
-}
-
-fn days_of(year: u64, month: u64) -> u64 {
-    let is_leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    match month {
-        2 => 28 + u64::from(is_leap),
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
 }
 
 fn digits(text: &str) -> Option<u64> {

@@ -33,6 +33,7 @@ use crate::host::{EmulationOptions, Host, HostHandle};
 use crate::names::Names;
 use crate::notice::Notice;
 use crate::out_of_service::Roster;
+use crate::post::Post;
 use crate::record::{Header, Recorder};
 use crate::reload::Aside;
 use crate::service::Manager;
@@ -110,6 +111,8 @@ pub struct Options {
     pub history_disk: Option<Arc<dyn selvedge_history::Disk>>,
     /// Take every slot of the sampler.
     pub consumers: Vec<Box<dyn Consumer>>,
+    /// Sends HTTP requests; `None`: nothing is written to the server that `telemetry.remote_write` names.
+    pub post: Option<Box<dyn Post>>,
 }
 
 impl Options {
@@ -131,6 +134,7 @@ impl Options {
             disk: None,
             history_disk: None,
             consumers: Vec::new(),
+            post: None,
         }
     }
 }
@@ -298,7 +302,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     isolate(&manager, sampling.is_some(), &settings)?;
     let config = manager_config(options.mode, local, &settings);
     let administrated = administrated(&settings, found, folder.is_some(), options.until);
-    let (gatherer, resumed) = gathering(&shared, &settings, options.consumers)?;
+    let (gatherer, resumed) = gathering(&shared, &settings, (options.consumers, options.post))?;
     let driver = Driver::new(Parts {
         coordinator: Coordinator::new(clock.now(), &config, Some(administrated)).sampling(sampling.map(Sampler::new)),
         gatherer,
@@ -339,16 +343,16 @@ type Gathering = (Option<Gatherer>, Option<Resumed>);
 fn gathering(
     shared: &Arc<Shared>,
     settings: &Settings,
-    consumers: Vec<Box<dyn Consumer>>,
+    (consumers, post): (Vec<Box<dyn Consumer>>, Option<Box<dyn Post>>),
 ) -> Result<Gathering, DaemonError> {
     if !shared.telemetry.has_sampler() {
         return Ok((None, None));
     }
     let (keeper, resumed) = history::begin(shared)?.unzip();
     let keeper = keeper.map(|keeper| -> Box<dyn Consumer> { Box::new(keeper) });
-    let writer = settings.telemetry.remote_write.clone();
+    let writer = settings.telemetry.remote_write.clone().zip(post);
     let writer = writer
-        .map(|url| RemoteWriter::start(Arc::clone(shared), url))
+        .map(|(url, post)| RemoteWriter::start(Arc::clone(shared), url, post))
         .transpose()?;
     let writer = writer.map(|writer| -> Box<dyn Consumer> { Box::new(writer) });
     let consumers = keeper.into_iter().chain(writer).chain(consumers).collect();

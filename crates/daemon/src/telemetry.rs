@@ -53,6 +53,13 @@ const BOTH_AFTER_ERROR: Duration = Duration::from_secs(600);
 /// Slots of error counters from one in which every port is read to the next.
 const FULL_READ_EVERY: u32 = 20;
 
+/// Returns the text of the event that stands for those after the first `named` of `count` similar ones; `None` if there
+/// are no more. `command` says what an operator finds where.
+fn others(count: usize, named: usize, command: &str) -> Option<String> {
+    let more = count.checked_sub(named).filter(|more| *more > 0)?;
+    Some(format!("and {more} more like these; 'selvedge telemetry {command}"))
+}
+
 /// Returns the parameters of the sampler that these options and attributes stand for.
 pub(crate) fn config(options: &TelemetryOptions, detail: &[String]) -> Config {
     let ends = match options.is_one_end {

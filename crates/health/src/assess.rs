@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 
 use selvedge_types::{Guid, PhysState};
 
-use crate::facts::{AbsentLink, AbsentNode, Deviation, Duty, EndState, Facts, How, NotStored, Peer, PeerTrouble, Role};
+use crate::facts::{
+    AbsentLink, AbsentNode, Deviation, Duty, EndState, Facts, ForeignKey, How, NotStored, Peer, PeerTrouble, Role,
+};
 use crate::known::LinkKey;
 use crate::place::{End, NodeName, Place};
 use crate::{Condition, Health, Severity, Since, Verdict, What};
@@ -268,9 +270,16 @@ fn of_plan(facts: &Facts, now: Since) -> Vec<Condition> {
         };
         add(What::PlanRefused, severity, &format!("{}; {instead}", refused.why));
     }
-    if let Some(ports) = &facts.m_key_foreign {
-        let evidence = format!("these ports refuse Sets, and nothing is sent: {ports}");
-        add(What::MKeyForeign, Severity::Error, &evidence);
+    if let Some(ForeignKey { ports, is_anothers }) = &facts.m_key_foreign {
+        let (severity, instead) = match is_anothers {
+            true => (Severity::Error, "nothing is sent"),
+            false => (Severity::Warning, "the other ports are managed"),
+        };
+        add(
+            What::MKeyForeign,
+            severity,
+            &format!("these ports refuse Sets, and {instead}: {ports}"),
+        );
     }
     if let Some(ports) = &facts.m_key_former {
         let evidence = format!("these ports got a Set of the configured M_Key and still have a former one: {ports}");

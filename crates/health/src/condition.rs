@@ -26,7 +26,8 @@ pub enum What {
     /// The judge accepted no plan for the fabric. An error until a plan is accepted; a warning if an earlier plan stays
     /// in force.
     PlanRefused,
-    /// Ports have another M_Key, so the manager cannot set them. An error until they have the manager's M_Key, or none.
+    /// Ports have another M_Key, so the manager cannot set them. Until they have the manager's M_Key, or none, an error
+    /// if nothing is sent because another manager may have taken them; a warning if the other ports are managed.
     MKeyForeign,
     /// Ports got a Set of the configured M_Key and still have a former one. A warning until a sweep finds every port
     /// with the configured one.

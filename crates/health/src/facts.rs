@@ -117,6 +117,15 @@ pub struct Refused {
     pub in_force: Option<u64>,
 }
 
+/// Ports that refuse Sets because of an M_Key that the manager does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignKey {
+    /// The ports in words.
+    pub ports: Arc<str>,
+    /// True if another manager may have taken ports, so that nothing is sent. Otherwise the other ports are managed.
+    pub is_anothers: bool,
+}
+
 /// An alarm of telemetry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alarm {
@@ -214,8 +223,8 @@ pub struct Facts {
     pub absent: Arc<Absent>,
     /// The plan of the last sweep, if it was not accepted.
     pub refused: Option<Arc<Refused>>,
-    /// Ports that are guarded by another M_Key, in words.
-    pub m_key_foreign: Option<Arc<str>>,
+    /// Ports that refuse Sets because of an M_Key that the manager does not know, in words.
+    pub m_key_foreign: Option<ForeignKey>,
     /// Names of ports that still have a former M_Key although the key was changed.
     pub m_key_former: Option<Arc<str>>,
     /// Sets of the plan in force that failed.

@@ -21,8 +21,8 @@ mod watch;
 pub use assess::assess;
 pub use condition::{Condition, Severity, What};
 pub use facts::{
-    Absent, AbsentLink, AbsentNode, Alarm, Deviation, Duty, EndState, Facts, GoneSign, How, NotStored, Peer,
-    PeerTrouble, Refused, Role,
+    Absent, AbsentLink, AbsentNode, Alarm, Deviation, Duty, EndState, Facts, ForeignKey, GoneSign, How, NotStored,
+    Peer, PeerTrouble, Refused, Role,
 };
 pub use known::{Known, KnownNode, LinkKey, PortKey};
 pub use out_of_service::OutOfService;

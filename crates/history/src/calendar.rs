@@ -2,10 +2,9 @@
 
 use core::fmt;
 
+use selvedge_telemetry::calendar::{date, day};
+
 const HOUR_US: u64 = 3_600_000_000;
-/// From 0000-03-01 to the Unix epoch. Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms".
-const DAYS_BEFORE: u64 = 719_468;
-const DAYS_OF_ERA: u64 = 146_097;
 
 /// An hour, counted since the Unix epoch. Prints as `20261129T07`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,10 +34,9 @@ impl Hour {
             return None;
         }
         let number = |text: &str| text.parse::<u64>().ok();
-        let days = days(number(&date[..4])?, number(&date[4..6])?, number(&date[6..])?)?;
-        let found = Self(days * 24 + number(hour)?);
-        // The 31st of February has the same number as a day of March, and another text.
-        (found.to_string() == text).then_some(found)
+        let days = day(number(&date[..4])?, number(&date[4..6])?, number(&date[6..])?)?;
+        let hour = number(hour).filter(|hour| *hour < 24)?;
+        Some(Self(days * 24 + hour))
     }
 }
 
@@ -60,31 +58,6 @@ impl fmt::Display for Utc {
         let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
     }
-}
-
-/// Returns year, month and day of a day since the Unix epoch.
-const fn date(days: u64) -> (u64, u64, u64) {
-    let days = days + DAYS_BEFORE;
-    let (era, day_of_era) = (days / DAYS_OF_ERA, days % DAYS_OF_ERA);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = (from_march + 2) % 12 + 1;
-    let year = era * 400 + year_of_era + if month <= 2 { 1 } else { 0 };
-    (year, month, day)
-}
-
-/// Returns the day since the Unix epoch; `None` before it.
-fn days(year: u64, month: u64, day: u64) -> Option<u64> {
-    if year == 0 || !(1..=12).contains(&month) || day == 0 {
-        return None;
-    }
-    let year = year - u64::from(month <= 2);
-    let (era, year_of_era) = (year / 400, year % 400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    (era * DAYS_OF_ERA + day_of_era).checked_sub(DAYS_BEFORE)
 }
 
 #[cfg(test)]

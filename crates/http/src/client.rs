@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
-use hyper_util::rt::TokioIo;
 use selvedge_api::{
     AlarmRequest, Alarms, Baseline, BaselineRequest, Body, Check, CheckRequest, Document, Error, FaultReport,
     FaultRequest, ForgetRequest, Forgotten, OutOfServiceChange, OutOfServiceRequest, PolicyChange, Rebalance,
@@ -15,6 +14,7 @@ use selvedge_api::{
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
+use crate::exchange::{send, within};
 use crate::{HttpError, default_paths, existing_path};
 
 /// Longest time for a whole answer: lists of the largest fabrics need less than a second.
@@ -152,16 +152,9 @@ impl Client {
     }
 
     fn exchange(&self, method: Method, what: &str, body: Bytes) -> Result<Bytes, HttpError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|cause| HttpError::Thread { cause })?;
-        let (status, bytes) = runtime.block_on(async {
-            match tokio::time::timeout(TIMEOUT, self.talk(method, what, body)).await {
-                Ok(result) => result,
-                Err(_) => Err(self.broken(format!("no answer within {} s", TIMEOUT.as_secs()))),
-            }
-        })?;
+        let done = within(TIMEOUT, self.talk(method, what, body)).map_err(|cause| HttpError::Thread { cause })?;
+        let silent = || Err(self.broken(format!("no answer within {} s", TIMEOUT.as_secs())));
+        let (status, bytes) = done.unwrap_or_else(silent)?;
         if status.is_success() {
             return Ok(bytes);
         }
@@ -174,18 +167,13 @@ impl Client {
             .await
             .map_err(|cause| self.unreachable(cause))?;
         let broken = |error: hyper::Error| self.broken(error.to_string());
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(broken)?;
-        // Ends with the connection; its error is also returned through the request.
-        tokio::spawn(async move { drop(connection.await) });
         let request = Request::builder()
             .method(method)
             .uri(format!("/api/v1/{what}"))
             .header(hyper::header::HOST, "selvedge")
             .body(Full::new(body))
             .map_err(|error| self.broken(error.to_string()))?;
-        let response = sender.send_request(request).await.map_err(broken)?;
+        let response = send(stream, request).await.map_err(broken)?;
         let status = response.status();
         let bytes = response.into_body().collect().await.map_err(broken)?.to_bytes();
         Ok((status, bytes))

@@ -1,4 +1,4 @@
-//! The HTTP API on a Unix socket, and its client.
+//! The HTTP API on a Unix socket, its client, and the client for other servers.
 //!
 //! | method and path | answer |
 //! |---|---|
@@ -46,10 +46,12 @@
 mod answers;
 mod client;
 mod error;
+mod exchange;
 mod exposition;
 mod front;
 mod guarded;
 mod limits;
+mod poster;
 mod routes;
 mod seats;
 mod server;
@@ -60,5 +62,6 @@ pub use client::Client;
 pub use error::HttpError;
 pub use exposition::{MetricsAddress, MetricsServer};
 pub use front::Front;
+pub use poster::Poster;
 pub use routes::router;
 pub use socket::{EMULATOR_SOCKET, MANAGER_SOCKET, Socket, default_path, default_paths, existing_path};

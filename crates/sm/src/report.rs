@@ -51,7 +51,7 @@ impl Failures {
     /// Returns the failures if no Set was sent because ports have unknown M_Keys.
     pub fn locked(foreign: Foreign) -> Self {
         Self {
-            ports: foreign.guarded.into_iter().collect(),
+            ports: foreign.all.into_iter().collect(),
             ..Self::nothing_sent(NothingSent::MKey)
         }
     }
@@ -119,7 +119,14 @@ fn reason(
             NothingSent::NoPlan => PortReason::NoPlan,
         }
     } else if failed(at) || port.peer.is_some_and(failed) {
-        PortReason::SetFailed
+        match [Some(at), port.peer]
+            .into_iter()
+            .flatten()
+            .any(|end| is_locked(fabric, end))
+        {
+            true => PortReason::MKey,
+            false => PortReason::SetFailed,
+        }
     } else if mode != Mode::Manage {
         PortReason::NotOurs
     } else if port.peer.is_some() && !fabric.link_is_up(at) {
@@ -147,28 +154,50 @@ pub fn beyond_reach(inventory: &Inventory) -> Option<Event> {
     })
 }
 
-/// True if the port's agent will refuse our Sets; `opens`: a key of the key ring.
-fn guarded(port: &Port, opens: impl Fn(u64) -> bool) -> bool {
-    match port.settings.m_key {
-        // With protection bits set, agents show 0 to askers without the key.
-        0 => port.settings.m_key_protect != 0,
-        held => !opens(held),
-    }
+/// True if the port's agent hides its M_Key, because it was read with another one: it refuses Sets. With protection bits
+/// set, agents show 0 to readers without the key. Source: IBA vol 1 §14.2.4.1.
+const fn hides_key(port: &Port) -> bool {
+    port.settings.m_key == 0 && port.settings.m_key_protect != 0
+}
+
+/// True if the agent of a port refuses Sets: the port, or port 0 of its switch, hides its M_Key.
+fn is_locked(fabric: &Fabric, at: PortRef) -> bool {
+    let port = match fabric.switch_index(at.node) {
+        Some(_) => PortNum::MANAGEMENT,
+        None => at.port,
+    };
+    fabric.port(PortRef { port, ..at }).is_some_and(hides_key)
+}
+
+/// Returns the names of the ports in use that hide their M_Key, and so refuse Sets; `None` if there are none.
+pub fn locked(fabric: &Fabric) -> Option<String> {
+    let locked = fabric.end_ports().filter(is_in_use).filter(|(_, port)| hides_key(port));
+    let locked: Vec<PortRef> = locked.map(|(at, _)| at).collect();
+    (!locked.is_empty()).then(|| names(fabric, &locked))
 }
 
 /// Ports with unknown M_Keys.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Foreign {
-    /// The ports that another manager may have taken.
-    ports: Vec<PortRef>,
+    /// The ports that another manager may have taken. As long as there are any, nothing is sent.
+    anothers: Vec<PortRef>,
     /// All ports with unknown M_Keys.
-    guarded: Vec<PortRef>,
+    all: Vec<PortRef>,
 }
 
 impl Foreign {
-    /// Names the first ports.
-    pub fn in_words(&self, fabric: &Fabric) -> String {
-        names(fabric, &self.ports)
+    /// True if another manager may have taken ports.
+    pub const fn is_anothers(&self) -> bool {
+        !self.anothers.is_empty()
+    }
+
+    /// Names the first ports that refuse Sets; `None` if there are none. A port that shows its key takes Sets with that
+    /// key, but no port that another manager may have taken gets one.
+    pub fn in_words(&self, fabric: &Fabric) -> Option<String> {
+        match self.is_anothers() {
+            true => Some(names(fabric, &self.anothers)),
+            false => locked(fabric),
+        }
     }
 }
 
@@ -187,23 +216,26 @@ pub fn is_in_use((at, port): &(PortRef, &Port)) -> bool {
     at.port == PortNum::MANAGEMENT || port.is_up()
 }
 
-/// Returns the ports with an M_Key that is not among this manager's keys (`opens`); `None` if there is none. If most
-/// ports have this manager's key, two kinds of ports are not counted: a port with the LIDs that this manager gave it
-/// (`ours`), and a port that got its LIDs from the manager that set the key of the other ports. No other manager has
-/// set the key of these ports: a bit of a Set was flipped, and the ports can be recovered.
-pub fn foreign_m_keys(fabric: &Fabric, opens: impl Fn(u64) -> bool, ours: impl Fn(&Port) -> bool) -> Option<Foreign> {
+/// Returns the ports with an M_Key that is not among this manager's keys (`opens`). If most ports have this manager's
+/// key, two kinds of ports do not count as taken by another manager: a port with the LIDs that this manager gave it
+/// (`ours`), and a port that got its LIDs from the manager that set the key of the other ports. Then a bit of a Set was
+/// flipped, or it is a former key that this manager was never given; the other ports can be managed.
+pub fn foreign_m_keys(fabric: &Fabric, opens: impl Fn(u64) -> bool, ours: impl Fn(&Port) -> bool) -> Foreign {
+    let is_foreign = |port: &Port| hides_key(port) || port.settings.m_key != 0 && !opens(port.settings.m_key);
     let (mut foreign, free): (Vec<_>, Vec<_>) = fabric
         .end_ports()
         .filter(is_in_use)
-        .partition(|(_, port)| guarded(port, &opens));
+        .partition(|(_, port)| is_foreign(port));
     let refs = |ports: &[(PortRef, &Port)]| ports.iter().map(|(at, _)| *at).collect::<Vec<_>>();
-    let guarded = refs(&foreign);
+    let all = refs(&foreign);
     if !foreign.is_empty() && foreign.len() < free.len() {
         let theirs = SetByOne::of(fabric, &opens, foreign.len());
         foreign.retain(|(_, port)| !ours(port) && !theirs.is_of(port));
     }
-    let ports = refs(&foreign);
-    (!ports.is_empty()).then_some(Foreign { ports, guarded })
+    Foreign {
+        anothers: refs(&foreign),
+        all,
+    }
 }
 
 /// Ports that a manager with this manager's key has set, by their LIDs and MasterSMLID.
@@ -264,13 +296,13 @@ mod tests {
     /// A port's LID, the manager that it names, and its M_Key.
     type Held = (u16, u16, u64);
 
-    /// Checks how many of the ports in `more` belong to another manager. Beside them are three ports with LIDs 1 to 3,
-    /// set by manager 1 with this manager's key.
-    fn check(more: &[Held], want: usize) {
+    /// Checks how many of the ports in `more` another manager may have taken, and which ports are reported. Beside them
+    /// are three ports with LIDs 1 to 3, set by manager 1 with this manager's key.
+    fn check(more: &[Held], want: usize, reported: Option<&str>) {
         let mut builder = FabricBuilder::new();
         let ours: [Held; 3] = [(1, 1, KEY), (2, 1, KEY), (3, 1, KEY)];
         for (&(lid, manager, m_key), guid) in ours.iter().chain(more).zip(1..) {
-            let mut node = Node::new(NodeKind::Ca, Guid(guid), 1, "h");
+            let mut node = Node::new(NodeKind::Ca, Guid(guid), 1, format!("h{guid}"));
             let port = node.port_mut(PortNum::new(1).unwrap()).unwrap();
             port.guid = Guid(guid);
             port.link.phys = PhysState::LinkUp;
@@ -282,24 +314,39 @@ mod tests {
         }
         let fabric = builder.finish().unwrap();
         let found = foreign_m_keys(&fabric, |key| key == 0 || key == KEY, |_| false);
-        let count = found.map_or(0, |found| found.ports.len());
-        assert_eq!(count, want, "{more:?}");
+        assert_eq!(
+            (found.anothers.len(), found.is_anothers()),
+            (want, want > 0),
+            "{more:?}"
+        );
+        assert_eq!(found.in_words(&fabric).as_deref(), reported, "{more:?}");
     }
 
     #[test]
     fn a_key_that_a_flipped_bit_left_is_nobody_s() {
-        check(&[], 0);
-        check(&[(4, 1, 5)], 0);
-        // Its agent does not show it.
-        check(&[(4, 1, 0)], 0);
+        check(&[], 0, None);
+        // Its agent shows it, so it is replaced.
+        check(&[(4, 1, 5)], 0, None);
         // Another manager's; one of another subnet that had the same LID, with and without its manager's port.
-        check(&[(4, 5, 5)], 1);
-        check(&[(3, 1, 5)], 1);
-        check(&[(1, 1, 5), (4, 1, 5)], 2);
+        check(&[(4, 5, 5)], 1, Some("\"h4\"[1]"));
+        check(&[(3, 1, 5)], 1, Some("\"h4\"[1]"));
+        check(&[(1, 1, 5), (4, 1, 5)], 2, Some("\"h4\"[1], \"h5\"[1]"));
         // It has no LID; most ports do not have this manager's key.
-        check(&[(0, 1, 5)], 1);
-        check(&[(4, 1, 5), (5, 1, 5), (6, 1, 5)], 3);
+        check(&[(0, 1, 5)], 1, Some("\"h4\"[1]"));
+        check(
+            &[(4, 1, 5), (5, 1, 5), (6, 1, 5)],
+            3,
+            Some("\"h4\"[1], \"h5\"[1], \"h6\"[1]"),
+        );
         // The ports with this manager's key name different masters.
-        check(&[(4, 1, 5), (5, 2, KEY)], 1);
+        check(&[(4, 1, 5), (5, 2, KEY)], 1, Some("\"h4\"[1]"));
+    }
+
+    #[test]
+    fn a_port_that_hides_an_unknown_key_is_reported_although_the_others_are_managed() {
+        check(&[(4, 1, 0)], 0, Some("\"h4\"[1]"));
+        check(&[(4, 1, 5), (5, 1, 0)], 0, Some("\"h5\"[1]"));
+        // Of ports that another manager may have taken, those are named.
+        check(&[(4, 5, 0), (5, 1, 0)], 1, Some("\"h4\"[1]"));
     }
 }

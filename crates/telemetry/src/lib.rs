@@ -27,6 +27,7 @@ mod account;
 pub mod alarm;
 mod baseline;
 pub mod cable;
+pub mod calendar;
 mod clock;
 mod config;
 pub mod congestion;

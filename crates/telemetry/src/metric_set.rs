@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 use crate::clock::Wall;
 use crate::inventory::End;
 use crate::selection::Selected;
-use crate::{Inventory, Latest};
+use crate::{Inventory, Latest, calendar};
 
 /// A metric set: the values of a sampler at one time. It has `component_id`, one value a port and metric, `job_id`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,26 +135,12 @@ impl fmt::Display for Date {
             "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
         ];
         let (days, second) = (self.0 / 86_400, self.0 % 86_400);
-        let (year, month, day) = civil(days);
+        let (year, month, day) = calendar::date(days);
         let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
         // Both remainders are below the lengths of the tables.
-        let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[month as usize]);
+        let (weekday, month) = (DAYS[(days % 7) as usize], MONTHS[month as usize - 1]);
         write!(f, "{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
     }
-}
-
-/// Returns year, month (from 0) and day of a day since the Unix epoch. The year begins in March here, so that the leap
-/// day is its last one.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = (from_march + 2) % 12;
-    let year = era * 400 + year_of_era + u64::from(month < 2);
-    (year, month, day)
 }
 
 #[cfg(test)]

@@ -133,6 +133,19 @@ fn table(series: &TelemetrySeries) -> Grid {
     grid
 }
 
+/// Returns, for every two neighbouring points, when the first was taken, when the second, and the rate between them in
+/// the shown unit; without a rate if there is a gap between them or the rate is not known.
+fn rates(series: &TelemetrySeries) -> impl Iterator<Item = (u64, u64, Option<f64>)> {
+    let scale = Scale::of(series);
+    series.points.windows(2).map(move |two| {
+        let (before, point) = (&two[0], &two[1]);
+        let mut gaps = series.gaps.iter();
+        let is_gap = gaps.any(|gap| before.at_ms <= gap.from_ms && gap.to_ms <= point.at_ms);
+        let rate = point.per_s.filter(|_| !is_gap).map(|rate| scale.shown(rate));
+        (before.at_ms, point.at_ms, rate)
+    })
+}
+
 /// In what a rate is shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scale {

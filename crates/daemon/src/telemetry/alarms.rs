@@ -9,7 +9,7 @@ use selvedge_telemetry::{End, Inventory};
 use selvedge_types::Guid;
 
 use super::meaning::State;
-use super::place;
+use super::{others, place};
 use crate::clock::Clock;
 use crate::shared::Shared;
 
@@ -36,8 +36,7 @@ pub(super) fn publish(shared: &Shared, state: &State, inventory: &Inventory, new
             };
             shared.event(now, severity, code, &text(news, inventory));
         }
-        if let Some(more) = news.len().checked_sub(NAMED).filter(|more| *more > 0) {
-            let text = format!("and {more} more like these; 'selvedge telemetry alarms' lists them");
+        if let Some(text) = others(news.len(), NAMED, "alarms' lists them") {
             shared.event(now, Severity::Info, code, &text);
         }
     }

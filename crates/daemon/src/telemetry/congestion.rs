@@ -56,12 +56,7 @@ fn shown_tree(tree: &Tree, traced: &Traced, inventory: &Inventory, query: &Conge
     let most = query
         .pairs
         .map_or(0, |pairs| usize::try_from(pairs).unwrap_or(usize::MAX));
-    let name = |end: End| {
-        inventory
-            .nodes
-            .get(&end.node)
-            .map_or_else(String::new, |node| node.description.clone())
-    };
+    let name = |of: End| end(of, inventory).node_name;
     let listed = pairs.iter().take(most).map(|pair| api::CrossingPair {
         from_guid: pair.from.node,
         from: name(pair.from),

@@ -9,6 +9,7 @@ use selvedge_telemetry::Inventory;
 use selvedge_telemetry::exposition::brand::{Brand, BrandError};
 use selvedge_types::Guid;
 
+use super::others;
 use crate::shared::Shared;
 
 /// Differences that are named in events of one plan; the others are counted.
@@ -72,12 +73,9 @@ pub(super) fn compare(shared: &Shared, fabric: &Fabric, inventory: &Inventory) {
     for difference in new.iter().take(NAMED) {
         shared.event(now, Severity::Warning, difference.code(), &words(difference));
     }
-    if let Some(more) = new.get(NAMED..).filter(|more| !more.is_empty()) {
-        let text = format!(
-            "and {} more like these; 'selvedge telemetry status' lists them",
-            more.len()
-        );
-        shared.event(now, Severity::Warning, more[0].code(), &text);
+    let more = new.get(NAMED).zip(others(new.len(), NAMED, "status' lists them"));
+    if let Some((first, text)) = more {
+        shared.event(now, Severity::Warning, first.code(), &text);
     }
 }
 

@@ -1,12 +1,9 @@
 //! Writes the page of `/metrics` to a Prometheus after each slot of data, by remote write 1.0.
 
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use selvedge_api::{MetricsQuery, Severity};
 use selvedge_config::HttpUrl;
@@ -15,12 +12,8 @@ use selvedge_telemetry::{Consumer, SlotData, Wall};
 
 use super::sets::producer;
 use crate::DaemonError;
+use crate::post::Post;
 use crate::shared::Shared;
-
-/// Longest wait for the connection, and for each part of an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Most bytes of an answer that are read: its status line is at the beginning.
-const ANSWER_BYTES_MAX: u64 = 4_096;
 
 /// Hands each slot of data to a thread. If the thread is still busy with the slot before, the new one is left out:
 /// Prometheus then gets fewer samples, but no late ones.
@@ -33,12 +26,13 @@ pub(crate) struct RemoteWriter {
 
 impl RemoteWriter {
     /// Starts the thread.
-    pub(crate) fn start(shared: Arc<Shared>, url: HttpUrl) -> Result<Self, DaemonError> {
+    pub(crate) fn start(shared: Arc<Shared>, url: HttpUrl, post: Box<dyn Post>) -> Result<Self, DaemonError> {
         let (slots, begun) = sync_channel(1);
         let ends = Arc::new(AtomicBool::new(false));
         let target = Target {
             shared,
             url,
+            post,
             ends: Arc::clone(&ends),
         };
         let thread = thread::Builder::new()
@@ -74,6 +68,7 @@ impl Drop for RemoteWriter {
 struct Target {
     shared: Arc<Shared>,
     url: HttpUrl,
+    post: Box<dyn Post>,
     ends: Arc<AtomicBool>,
 }
 
@@ -109,7 +104,12 @@ impl Target {
 
     /// Writes a page. `None`: there is none.
     fn write_page(&self, at: Wall) -> Option<Result<(), WriteError>> {
-        let Self { shared, url, ends } = self;
+        let Self {
+            shared,
+            url,
+            post,
+            ends,
+        } = self;
         let mut page = String::new();
         let metrics = shared.telemetry.metrics(&MetricsQuery::default(), false, at.0).ok()?;
         metrics.write(&mut page).ok()?;
@@ -124,11 +124,11 @@ impl Target {
             Err(error) => return Some(Err(failed(error.to_string()))),
         };
         drop(page);
-        for body in &bodies {
+        for body in bodies {
             if ends.load(Ordering::Relaxed) {
                 return None;
             }
-            match post(url, body) {
+            match post.post(url, &HEADERS, body) {
                 Ok(status) if (200..300).contains(&status) => {}
                 Ok(404) => {
                     let hint = "it answers with status 404; Prometheus needs --web.enable-remote-write-receiver";
@@ -139,62 +139,5 @@ impl Target {
             }
         }
         Some(Ok(()))
-    }
-}
-
-/// Sends a body, and returns the status of the answer.
-fn post(url: &HttpUrl, body: &[u8]) -> io::Result<u16> {
-    let addresses = (url.host.as_str(), url.port).to_socket_addrs()?;
-    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    let mut connected = None;
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
-            Ok(stream) => {
-                connected = Some(stream);
-                break;
-            }
-            Err(error) => last = error,
-        }
-    }
-    let Some(mut stream) = connected else {
-        return Err(last);
-    };
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut head = format!("POST {} HTTP/1.1\r\nHost: {}\r\n", url.path, url.authority);
-    for (name, value) in HEADERS {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
-    head.push_str(&format!(
-        "User-Agent: selvedge\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    ));
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body)?;
-    let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
-    status(&answer).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is no HTTP"))
-}
-
-/// Returns the status of an answer. Source: RFC 9112 §4.
-fn status(answer: &[u8]) -> Option<u16> {
-    let line = answer.split(|byte| *byte == b'\r').next()?;
-    let line = std::str::from_utf8(line).ok()?.strip_prefix("HTTP/1.")?;
-    line.split(' ').nth(1)?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_status_is_in_the_first_line() {
-        let check = |answer: &str, want| assert_eq!(status(answer.as_bytes()), want, "{answer}");
-        check("HTTP/1.1 204 No Content\r\nDate: x\r\n\r\n", Some(204));
-        check("HTTP/1.0 400 Bad Request\r\n\r\nno snappy", Some(400));
-        check("HTTP/1.1 200", Some(200));
-        check("SSH-2.0-OpenSSH_9.6\r\n", None);
-        check("HTTP/1.1 \r\n", None);
-        check("", None);
     }
 }

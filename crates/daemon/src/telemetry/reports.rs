@@ -8,16 +8,17 @@ use selvedge_sim::Time;
 use selvedge_telemetry::{Event, Inventory, SampleKey};
 use selvedge_types::Guid;
 
+use super::others;
 use crate::shared::Shared;
 
 /// Events of one code that are named until the next slot ends.
-const NAMED: u64 = 4;
+const NAMED: usize = 4;
 
 /// Events since the last slot ended.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     /// By code: how many, the time of the last one.
-    counts: BTreeMap<&'static str, (u64, Time, Severity)>,
+    counts: BTreeMap<&'static str, (usize, Time, Severity)>,
     /// Counters that stand at their maximum.
     full: Vec<(SampleKey, u32)>,
 }
@@ -49,8 +50,7 @@ impl Reports {
             shared.event(shared.clock.now(), Severity::Warning, code, &text);
         }
         for (code, (count, at, severity)) in std::mem::take(&mut self.counts) {
-            if let Some(more) = count.checked_sub(NAMED).filter(|more| *more > 0) {
-                let text = format!("and {more} more like these; 'selvedge telemetry status' counts them");
+            if let Some(text) = others(count, NAMED, "status' counts them") {
                 shared.event(at, severity, code, &text);
             }
         }
@@ -86,7 +86,7 @@ fn full_text(full: &[(SampleKey, u32)], inventory: &Inventory) -> String {
         names.extend(counted.map(|counter| key.group.counter_name(counter)));
         ports.insert((key.node, key.port));
     }
-    let first = ports.iter().take(NAMED as usize).map(|(guid, port)| {
+    let first = ports.iter().take(NAMED).map(|(guid, port)| {
         let node = inventory.nodes.get(guid);
         let name = node.map_or_else(|| guid.to_string(), |node| node.description.clone());
         format!("\"{name}\"[{port}]")

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use selvedge_health::{
-    Absent, AbsentLink, AbsentNode, Alarm, Deviation, Duty, End, Facts, GoneSign, How, News, NodeName, NotStored,
-    OutOfService, Peer, PeerTrouble, Place, Refused, Role, Severity, Since, Verdict, Watch, What,
+    Absent, AbsentLink, AbsentNode, Alarm, Deviation, Duty, End, Facts, ForeignKey, GoneSign, How, News, NodeName,
+    NotStored, OutOfService, Peer, PeerTrouble, Place, Refused, Role, Severity, Since, Verdict, Watch, What,
 };
 use selvedge_sim::Time;
 use selvedge_types::{Guid, NodeKind, PhysState, PortNum, PortState};
@@ -43,7 +43,7 @@ type Row = (Fault, Option<(&'static str, Severity)>, &'static str, &'static str)
 /// is a verdict: Starting, Healthy, Degraded, Failed, Ready (standby), Watching, Unmanaged; with a `!` if the condition
 /// of the row is reported there. A disabled manager has a condition of its own.
 #[rustfmt::skip]
-const TABLE: [Row; 32] = [
+const TABLE: [Row; 33] = [
     //                                                     master    standby disc disabled dry run  watch
     (Fault::None,         None,                        "", "S  H     R       S    F        W  S     W  U  S"),
     (Fault::HostGone,     warns("SLV-HEALTH-0001"),    "the node returns",
@@ -64,6 +64,8 @@ const TABLE: [Row; 32] = [
                                                            "D! D!    R       D!   F!       D! D!    D! D! D!"),
     (Fault::MKey,         fails("SLV-HEALTH-0005"),    "the manager's M_Key",
                                                            "F! F!    R       F!   F!       F! F!    F! F! F!"),
+    (Fault::MKeyNeverGiven, warns("SLV-HEALTH-0005"),  "the manager's M_Key",
+                                                           "D! D!    R       D!   F!       D! D!    D! D! D!"),
     (Fault::MKeyFormer,   warns("SLV-HEALTH-0030"),    "the configured M_Key",
                                                            "D! D!    R       D!   F!       D! D!    D! D! D!"),
     (Fault::SetsFailed,   warns("SLV-HEALTH-0006"),    "Sets are acknowledged",
@@ -142,6 +144,7 @@ enum Fault {
     Refused,
     RefusedKept,
     MKey,
+    MKeyNeverGiven,
     MKeyFormer,
     SetsFailed,
     Apart,
@@ -235,7 +238,12 @@ impl Fault {
                 }));
             }
             Self::MKeyFormer => facts.m_key_former = Some("\"H-1\"[1]".into()),
-            Self::MKey => facts.m_key_foreign = Some("\"H-1\"[1]".into()),
+            Self::MKey | Self::MKeyNeverGiven => {
+                facts.m_key_foreign = Some(ForeignKey {
+                    ports: "\"H-1\"[1]".into(),
+                    is_anothers: self == Self::MKey,
+                });
+            }
             Self::SetsFailed => facts.sets_failed = 2,
             Self::Apart => facts.apart = Some("2 of 6 host pairs do not reach each other".into()),
             Self::DiskFull => {
@@ -418,7 +426,7 @@ fn every_cell_of_the_table() {
             cells += 1;
         }
     }
-    assert_eq!(cells, 320);
+    assert_eq!(cells, 330);
 }
 
 #[test]

@@ -63,7 +63,12 @@ impl PlanKept {
     /// M_Key, or a fault after which no plan is possible with the policy in force.
     fn refused_change(&self, now: Time, life: &Life) -> Option<String> {
         let view = life.sm.view();
-        let is_of_fabric = view.facts.own_port_down.is_some() || view.facts.m_key_foreign.is_some();
+        let is_taken = view
+            .facts
+            .m_key_foreign
+            .as_ref()
+            .is_some_and(|foreign| foreign.is_anothers);
+        let is_of_fabric = view.facts.own_port_down.is_some() || is_taken;
         let last = view.policy_changes.last()?;
         let is_refused = matches!(last.state, ChangeState::RolledBack { .. });
         let is_cause = view.role == Role::Master && !is_of_fabric && is_refused;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_plan::Policy;
+use selvedge_planner::PortReason;
 use selvedge_rehearsal::{ManagerId, Options, Rehearsal};
 use selvedge_sm::Role;
 use selvedge_types::{PortNum, SecretKey};
@@ -330,7 +331,48 @@ fn a_key_that_no_manager_knows_is_reported_as_before() {
     world.quiet();
     assert_eq!(world.keys(), [OLD; PORTS]);
     let view = world.rehearsal.view(other).unwrap();
-    assert!(view.facts.m_key_foreign.is_some() && view.plan.is_none());
+    assert!(view.facts.m_key_foreign.unwrap().is_anothers && view.plan.is_none());
+}
+
+/// A host is away while the key changes, and comes back to a manager that was never given the former key. The manager
+/// reports the host, and manages all others; it sets the host when it is given the key. The last former key differs
+/// from the new one in one bit.
+#[test]
+fn a_port_with_a_key_that_its_manager_was_never_given_is_reported() {
+    for former in [OLD, NEW ^ 0x40] {
+        let mut world = World::with_key(former, 1);
+        world.fault("cut \"H-3\"[1]");
+        world.quiet();
+        world.reload(NEW);
+        world.quiet();
+        world.rehearsal.kill(world.manager).unwrap();
+        // At the same port, so that all ports name the same manager.
+        world.manager = common::add_manager(&mut world.rehearsal, "b", "\"H-0\"", 0, policy(NEW, 1));
+        world.rehearsal.start(world.manager).unwrap();
+        world.quiet();
+        assert_eq!(world.events("SLV-SM-0015"), 0);
+        world.fault("restore \"H-3\"[1]");
+        world.rehearsal.run_for(Duration::from_secs(30)).unwrap();
+        let of = |world: &World| world.keys().iter().filter(|key| **key == former).count();
+        let view = world.rehearsal.view(world.manager).unwrap();
+        let foreign = view.facts.m_key_foreign.as_ref().unwrap();
+        assert_eq!((&*foreign.ports, foreign.is_anothers), ("\"H-3\"[1]", false));
+        let reasons = view.ports.iter().map(|report| report.reason);
+        assert!(
+            reasons.into_iter().any(|reason| reason == PortReason::MKey),
+            "{:?}",
+            view.ports
+        );
+        assert!(view.plan.is_some() && of(&world) == 1 && world.events("SLV-SM-0015") > 0);
+        // The operator gives the key, then the configured one again.
+        world.reload(former);
+        world.rehearsal.run_for(Duration::from_secs(5)).unwrap();
+        assert_eq!(world.rehearsal.view(world.manager).unwrap().facts.m_key_foreign, None);
+        world.check_keys(former, "the former key is given");
+        world.reload(NEW);
+        world.quiet();
+        world.check_keys(NEW, "the configured key is back");
+    }
 }
 
 /// A master and its standby.

@@ -73,8 +73,8 @@ pub enum NoPlan {
         /// The judge's verdict on the last plan that it refused, if any.
         verdict: Option<Arc<Verdict>>,
     },
-    /// These ports hold another M_Key and refuse requests without it.
-    MKey(Arc<str>),
+    /// Another manager may have taken ports: they hold an M_Key that this manager does not know.
+    MKey,
 }
 
 /// The fabrics that sweeps found.
@@ -88,6 +88,8 @@ struct Sweeps {
     planned_on: Option<Arc<Fabric>>,
     /// Why the last sweep ended without a new plan.
     no_plan: Option<NoPlan>,
+    /// The ports that refuse Sets because of an M_Key that this manager does not know, in words.
+    locked: Option<Arc<str>>,
 }
 
 /// Numbers of Sets of a change, by result.
@@ -138,6 +140,8 @@ pub enum In<'a> {
     Wanted(&'a Policy),
     /// A sweep found this fabric.
     Found(&'a Arc<Fabric>),
+    /// A sweep found that these ports, in words, refuse Sets because of an M_Key that this manager does not know.
+    Locked(Option<Arc<str>>),
     /// A plan of the whole fabric was made, or none could be made.
     Planned {
         /// True if the plan keeps tables that another manager left.
@@ -215,6 +219,7 @@ impl InForce {
                     effects.extend(news.map(Effect::Event));
                 }
             }
+            In::Locked(ports) => self.sweeps.locked = ports,
             In::Planned { keeps_found } => self.keeps_found = keeps_found,
             In::Accepted(outcome) => {
                 self.sweeps.no_plan = None;
@@ -241,6 +246,8 @@ impl InForce {
                 self.aim = None;
                 self.verdict = Some(Arc::clone(&outcome.verdict));
                 self.sent(sent.0, sent.1);
+                // Ports may have taken a Set since.
+                self.sweeps.locked = report::locked(fabric).map(Into::into);
             }
             In::LeftHalfWay { plan, fabric } => {
                 self.aim = Some(Arc::new(Aim {
@@ -369,6 +376,11 @@ impl InForce {
     /// Returns why the last sweep ended without a new plan; `None` if it did not.
     pub const fn no_plan(&self) -> Option<&NoPlan> {
         self.sweeps.no_plan.as_ref()
+    }
+
+    /// Returns, in words, the ports that refuse Sets because of an M_Key that this manager does not know.
+    pub const fn locked(&self) -> Option<&Arc<str>> {
+        self.sweeps.locked.as_ref()
     }
 
     /// Returns the plan in force, which was made with this policy, as one that the next plan may repeat.

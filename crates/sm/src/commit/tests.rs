@@ -1,5 +1,7 @@
 //! Checks how the plan in force changes with each input.
 
+use selvedge_fabric::PortSettings;
+
 use super::*;
 use crate::made::{empty_plan, inventory, outcome, row};
 
@@ -111,4 +113,35 @@ fn a_plan_that_stays_is_in_force_although_another_was_refused() {
     assert!(in_force.no_plan().is_none());
     told(&mut in_force, In::NothingSent(refused()));
     assert!(in_force.plan().is_none() && in_force.as_aim(&policy).is_none());
+}
+
+#[test]
+fn a_locked_port_is_known_until_it_takes_a_set() {
+    let outcome = outcome();
+    let applied = |fabric| In::Applied {
+        outcome: &outcome,
+        fabric,
+        declined: BTreeMap::new(),
+        sent: (1, 0),
+    };
+    let open = &*outcome.inventory.fabric;
+    let mut locked = open.clone();
+    let host = open
+        .end_ports()
+        .find(|(_, port)| port.is_up())
+        .map(|(at, _)| at)
+        .unwrap();
+    let (link, settings) = open.port(host).map(|port| (port.link, port.settings)).unwrap();
+    let hidden = PortSettings {
+        m_key_protect: 1,
+        ..settings
+    };
+    locked.set_port(host, link, hidden);
+    let mut in_force = InForce::default();
+    told(&mut in_force, In::Locked(report::locked(&locked).map(Into::into)));
+    assert_eq!(in_force.locked().map(AsRef::as_ref), Some(&*open.port_name(host)));
+    told(&mut in_force, applied(&locked));
+    assert!(in_force.locked().is_some(), "its Set failed");
+    told(&mut in_force, applied(open));
+    assert_eq!(in_force.locked(), None);
 }

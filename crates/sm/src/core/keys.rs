@@ -18,7 +18,7 @@ use crate::key_ring::{Effect, Found, In, KeyEvent, KeyRing};
 use crate::milestone::Milestone;
 use crate::smp::Smp;
 use crate::stage::Stage;
-use crate::{commit, persist, report, sm_keys};
+use crate::{commit, election, persist, report, sm_keys};
 
 /// Returns the key ring of a manager. Until the M_Key of its policy is stored, the policy gets the former M_Key.
 pub(super) fn ring(config: &mut Config, state: &PersistentState) -> KeyRing {
@@ -120,7 +120,10 @@ impl Sm {
                         self.want_sweep_unless_due(SweepReason::MKey);
                     }
                 }
-                Effect::Confirm => self.want_sweep_unless_due(SweepReason::MKey),
+                Effect::Confirm => {
+                    self.want_sweep_unless_due(SweepReason::MKey);
+                    self.run_election(election::In::KeysGiven, out);
+                }
                 Effect::Usual(key) => out.push(Output::Milestone(Milestone::KeyChanged(key))),
                 Effect::Event(event) => out.push(Output::Event(Event::Keys(event))),
             }
@@ -138,7 +141,7 @@ impl Sm {
         let mut ports = fabric
             .into_iter()
             .flat_map(|fabric| fabric.end_ports().filter(report::is_in_use));
-        let is_locked_out = matches!(self.in_force.no_plan(), Some(NoPlan::MKey(_)));
+        let is_locked_out = matches!(self.in_force.no_plan(), Some(NoPlan::MKey));
         !is_locked_out && self.keys.left().is_none() && ports.any(|(_, port)| is_former(port.settings.m_key))
     }
 

@@ -45,13 +45,17 @@ impl Sm {
         }
         let ours = |port: &Port| self.lids.is_known(port);
         let opens = |key: u64| self.keys.opens(SecretKey::new(key));
-        if let Some(foreign) = report::foreign_m_keys(&inventory.fabric, opens, ours) {
-            let what = foreign.in_words(&inventory.fabric);
-            let ports = what.as_str().into();
-            out.push(Output::Event(Event::MKeyRefused { what }));
+        let foreign = report::foreign_m_keys(&inventory.fabric, opens, ours);
+        let locked: Option<Arc<str>> = foreign.in_words(&inventory.fabric).map(Into::into);
+        let refused = locked.iter().map(|ports| Event::MKeyRefused {
+            what: ports.to_string(),
+        });
+        out.extend(refused.map(Output::Event));
+        self.tell_in_force(commit::In::Locked(locked));
+        if foreign.is_anothers() {
             let failures = report::Failures::locked(foreign);
             self.update_registration(registration::In::Dropped);
-            self.tell_in_force(commit::In::NothingSent(NoPlan::MKey(ports)));
+            self.tell_in_force(commit::In::NothingSent(NoPlan::MKey));
             self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
             self.change_policy(change::In::NotNow(Later::MKey), out);
             return self.rest(now);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use selvedge_fabric::PortRef;
-use selvedge_health::{Duty, Facts, Known, LinkKey, Refused, Role as Duties};
+use selvedge_health::{Duty, Facts, ForeignKey, Known, LinkKey, Refused, Role as Duties};
 use selvedge_types::Guid;
 use selvedge_verify::Verdict;
 
@@ -65,14 +65,12 @@ impl Sm {
     pub(super) fn facts(&self) -> Facts {
         let in_force = &self.in_force;
         let generation = in_force.plan().map(|plan| plan.generation.0);
-        let (refused, m_key_foreign) = match in_force.no_plan() {
-            Some(NoPlan::Refused { why, .. }) => {
-                let why = why.to_string();
-                let in_force = generation;
-                (Some(Arc::new(Refused { why, in_force })), None)
-            }
-            Some(NoPlan::MKey(ports)) => (None, Some(Arc::clone(ports))),
-            None => (None, None),
+        let refused = match in_force.no_plan() {
+            Some(NoPlan::Refused { why, .. }) => Some(Arc::new(Refused {
+                why: why.to_string(),
+                in_force: generation,
+            })),
+            Some(NoPlan::MKey) | None => None,
         };
         let verdict = in_force.verdict().filter(|_| in_force.plan().is_some());
         let switches = in_force.found().map(|fabric| {
@@ -98,7 +96,10 @@ impl Sm {
             own_port_down: self.presence.own_port_down().cloned(),
             absent: Arc::clone(self.presence.absent()),
             refused,
-            m_key_foreign,
+            m_key_foreign: in_force.locked().map(|ports| ForeignKey {
+                ports: Arc::clone(ports),
+                is_anothers: matches!(in_force.no_plan(), Some(NoPlan::MKey)),
+            }),
             m_key_former: self.keys.left().cloned(),
             sets_failed: in_force.failed(),
             rolled_back: self.changes.rolled_back().cloned(),

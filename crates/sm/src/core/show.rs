@@ -42,7 +42,7 @@ impl Sm {
             verdict: in_force.verdict().cloned(),
             refused: match in_force.no_plan() {
                 Some(NoPlan::Refused { verdict, .. }) => verdict.clone(),
-                Some(NoPlan::MKey(_)) | None => None,
+                Some(NoPlan::MKey) | None => None,
             },
             installed: Arc::clone(in_force.installed()),
             changes: change.count,

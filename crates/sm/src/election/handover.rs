@@ -68,6 +68,12 @@ impl Offers {
         self.since = None;
     }
 
+    /// Notes that ports have been given another M_Key: if the next sweep finds ports with a former one, they were out of
+    /// sight before, and a better manager waits for them anew.
+    pub(super) fn keys_given(&mut self) {
+        self.since = None;
+    }
+
     /// Handles that this manager has become idle. That may happen several times before the next offer.
     pub(super) fn resting(&mut self, now: Time) {
         if let Offer::PutOff(guid) = self.last {
@@ -310,6 +316,12 @@ mod tests {
         assert_eq!(kept, [true, true, true, false, true], "it begins anew after an offer");
         let mut bench = Bench::master();
         assert!((0..60).all(|_| waits(&mut bench, SmState::Standby)));
+        // Another port came into sight while the others were given the key.
+        let mut bench = Bench::master();
+        let kept: Vec<bool> = (0..3).map(|_| waits(&mut bench, SmState::Master)).collect();
+        assert_eq!(kept, [true; 3]);
+        assert!(bench.hand(In::KeysGiven).is_empty());
+        assert!(waits(&mut bench, SmState::Master));
     }
 
     #[test]

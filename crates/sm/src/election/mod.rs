@@ -174,6 +174,8 @@ pub enum In<'a> {
     LightSweepBegun,
     /// There is no work until the next light sweep.
     Resting,
+    /// Ports have been given another M_Key, and a sweep that confirms it follows.
+    KeysGiven,
     /// A request has ended, with this answer or without one.
     Answered(Ask, Option<&'a Mad>),
     /// All requests of the election, or of the handover, have ended.
@@ -327,6 +329,7 @@ impl Election {
             In::Swept => self.begin(ctx, effects),
             In::LightSweepBegun => self.ask_in_light_sweep(ctx, effects),
             In::Resting => self.offers.resting(ctx.now),
+            In::KeysGiven => self.offers.keys_given(),
             In::Answered(Ask::Election(at), answer) => self.manager_answered(ctx, at, answer, effects),
             In::Answered(Ask::Poll, answer) => self.master_answered(ctx, answer, effects),
             In::Answered(Ask::LightSweep(at), answer) => self.answered_in_light_sweep(ctx, at, answer, effects),

@@ -3,7 +3,7 @@
 use selvedge_api::TelemetrySeries;
 use selvedge_daemon::utc_text;
 
-use super::Scale;
+use super::{Scale, rates};
 
 /// Rows of a picture.
 const ROWS: usize = 12;
@@ -109,24 +109,15 @@ fn tone(scale: Scale, series: &TelemetrySeries, value: f64) -> Tone {
 
 /// Returns the highest rate in each column; `None` where no slot is known.
 fn values(series: &TelemetrySeries, columns: usize) -> Vec<Option<f64>> {
-    let scale = Scale::of(series);
     let span = series.to_ms.saturating_sub(series.from_ms).max(1);
     let column = |at_ms: u64| {
         let passed = u128::from(at_ms.saturating_sub(series.from_ms));
         usize::try_from(passed * columns as u128 / u128::from(span)).map_or(columns - 1, |at| at.min(columns - 1))
     };
     let mut values: Vec<Option<f64>> = vec![None; columns];
-    for two in series.points.windows(2) {
-        let (before, point) = (&two[0], &two[1]);
-        let is_gap = series
-            .gaps
-            .iter()
-            .any(|gap| before.at_ms <= gap.from_ms && gap.to_ms <= point.at_ms);
-        let Some(rate) = point.per_s.filter(|_| !is_gap).map(|rate| scale.shown(rate)) else {
-            continue;
-        };
-        // A rate is that of the time since the point before.
-        let (from, to) = (column(before.at_ms), column(point.at_ms.saturating_sub(1)));
+    for (begin, end, rate) in rates(series) {
+        let Some(rate) = rate else { continue };
+        let (from, to) = (column(begin), column(end.saturating_sub(1)));
         for value in &mut values[from.min(to)..=to] {
             *value = Some(value.map_or(rate, |other| other.max(rate)));
         }

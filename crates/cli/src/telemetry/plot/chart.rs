@@ -5,7 +5,7 @@ use selvedge_api::TelemetrySeries;
 use selvedge_daemon::utc_text;
 use selvedge_experiment::axis::{Axis, fit};
 
-use super::{Scale, Summary, title};
+use super::{Scale, Summary, rates, title};
 use crate::exit::CliError;
 
 const WIDTH: u32 = 1_120;
@@ -82,19 +82,10 @@ pub(super) fn svg(series: &TelemetrySeries) -> Result<String, CliError> {
 
 /// Returns the line, in parts between gaps: a rate holds from the point before to its own.
 fn parts(series: &TelemetrySeries, at: impl Fn(u64) -> f64) -> Vec<Vec<(f64, f64)>> {
-    let scale = Scale::of(series);
     let mut parts: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
-    for two in series.points.windows(2) {
-        let (before, point) = (&two[0], &two[1]);
-        let is_gap = series
-            .gaps
-            .iter()
-            .any(|gap| before.at_ms <= gap.from_ms && gap.to_ms <= point.at_ms);
-        match (point.per_s.filter(|_| !is_gap), parts.last_mut()) {
-            (Some(rate), Some(part)) => {
-                let rate = scale.shown(rate);
-                part.extend([(at(before.at_ms), rate), (at(point.at_ms), rate)]);
-            }
+    for (begin, end, rate) in rates(series) {
+        match (rate, parts.last_mut()) {
+            (Some(rate), Some(part)) => part.extend([(at(begin), rate), (at(end), rate)]),
             _ => parts.push(Vec::new()),
         }
     }
