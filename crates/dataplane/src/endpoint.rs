@@ -67,7 +67,8 @@ pub trait Endpoint: Sized {
         None
     }
 
-    /// Called when the last byte of a packet with a DLID of this port has arrived.
+    /// Called when the last byte of a packet with a DLID of this port, or a multicast DLID, has arrived. The copies of a
+    /// multicast packet have the same header.
     fn arrived(&mut self, port: EndPort, packet: &Packet<Self::Header>, subnet: &mut Subnet<Self::Header>);
 
     /// Called at the time of a [`Subnet::set_timer`].
