@@ -211,30 +211,11 @@ pub(crate) fn build(
 ) -> Result<(Layout, Vec<Port>), BuildError> {
     settings.check()?;
     let fabric = network.fabric;
-    if network.tables.switches() != fabric.switches().len() {
-        return Err(BuildError::ForeignTables {
-            have: network.tables.switches(),
-            want: fabric.switches().len(),
-        });
-    }
     let hosts = match extent {
         Extent::InUse => host_ports(network),
         Extent::Cabled => end_ports(network),
     };
-    if hosts.is_empty() || hosts.len() < 2 && extent == Extent::InUse {
-        return Err(BuildError::TooFewHosts { hosts: hosts.len() });
-    }
-    let is_unknown = |at: PortRef| {
-        let speed = fabric.port(at).map(|port| port.link.rate.speed);
-        fabric.link_is_up(at) && speed == Some(LinkSpeed::Unknown)
-    };
-    if let Some(link) = fabric
-        .links()
-        .find(|link| settings.link.is_none() && is_unknown(link.a))
-    {
-        let port = fabric.port_name(link.a);
-        return Err(BuildError::UnknownSpeed { port });
-    }
+    check(network, settings, hosts.len(), extent)?;
     let mut layout = Layout {
         switches: Vec::new(),
         hosts,
@@ -275,6 +256,31 @@ pub(crate) fn build(
     let rate = ports.iter().find(|p| p.peer != NO_PORT).map(|p| p.byte_time);
     layout.mixed = ports.iter().any(|p| p.peer != NO_PORT && Some(p.byte_time) != rate);
     Ok((layout, ports))
+}
+
+/// Fails if tables, end ports and links do not go together.
+fn check(network: &Network<'_>, settings: &Settings, hosts: usize, extent: Extent) -> Result<(), BuildError> {
+    let fabric = network.fabric;
+    if network.tables.switches() != fabric.switches().len() {
+        return Err(BuildError::ForeignTables {
+            have: network.tables.switches(),
+            want: fabric.switches().len(),
+        });
+    }
+    if hosts == 0 || hosts == 1 && extent == Extent::InUse {
+        return Err(BuildError::TooFewHosts { hosts });
+    }
+    let is_unknown = |at: PortRef| {
+        let speed = fabric.port(at).map(|port| port.link.rate.speed);
+        fabric.link_is_up(at) && speed == Some(LinkSpeed::Unknown)
+    };
+    let mut links = fabric.links();
+    match links.find(|link| settings.link.is_none() && is_unknown(link.a)) {
+        Some(link) => Err(BuildError::UnknownSpeed {
+            port: fabric.port_name(link.a),
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Returns the end ports of hosts with an active link and a LID.
