@@ -53,7 +53,7 @@ pub struct LinkUse {
 /// Account of all packets, to prove that none is lost without a reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// Number of packets sent by hosts.
+    /// Number of packets sent by hosts, and of further copies that switches made of them.
     pub sent: u64,
     /// Number of packets received by their destination hosts, including acknowledgements and repeated packets.
     pub delivered: u64,

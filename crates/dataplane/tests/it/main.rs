@@ -4,3 +4,4 @@
 
 mod lab;
 mod seam;
+mod tables;
