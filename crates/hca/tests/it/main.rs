@@ -8,3 +8,4 @@ mod net;
 mod random;
 mod rc;
 mod states;
+mod subnet;
