@@ -2,6 +2,7 @@
 //! nothing else, and the tools that users have. All use the same simulator, in the same run, one after the other.
 
 mod agents;
+mod delay;
 mod manager;
 mod poller;
 pub mod store;
@@ -76,6 +77,8 @@ pub struct Figures {
     pub pairs: Vec<Pair>,
     /// Processor time of the manager for a slot, in microseconds.
     pub cpu_us: f64,
+    /// What the window adds to the round trip of an SMP; none where one end is read.
+    pub delay: Option<delay::Delay>,
     /// Resident memory of the manager, in bytes.
     pub rss_bytes: f64,
     /// Scrapes; none where one end is read.
@@ -146,8 +149,12 @@ fn measure_ends(
         });
         bar.inc(1);
     }
-    drop(port);
     let cpu_us = (manager.cpu()? - cpu_before).as_secs_f64() * 1e6 / repeats.max(1) as f64;
+    let delay = match ends {
+        Ends::Both => Some(delay::measure(&mut port, &targets, WINDOW)?),
+        Ends::One => None,
+    };
+    drop(port);
     let rss_bytes = manager.rss_bytes()?;
     let (mut scrapes, mut tools) = (Vec::new(), Vec::new());
     if ends == Ends::Both {
@@ -171,6 +178,7 @@ fn measure_ends(
         first,
         pairs,
         cpu_us,
+        delay,
         rss_bytes,
         scrapes,
         tools,

@@ -36,7 +36,7 @@ pub fn poll(port: &mut IbsimPort, targets: &[(Lid, u8)], requests: u64) -> Resul
     Ok(begin.elapsed())
 }
 
-fn request(targets: &[(Lid, u8)], at: usize) -> Datagram {
+pub(super) fn request(targets: &[(Lid, u8)], at: usize) -> Datagram {
     let (lid, port_select) = targets[at % targets.len()];
     let is_base = at / targets.len() % 2 == 1;
     let attribute = if is_base {

@@ -107,6 +107,14 @@ fn reads(text: &mut String, figures: &Figures) {
         format!("{:.1}", figures.rss_bytes / 1024.0 / per_port),
         "",
     );
+    if let Some(delay) = figures.delay {
+        row("an SMP alone, µs", format!("{:.0}", delay.alone), "");
+        row(
+            "an SMP behind a full window, µs; added in the median",
+            format!("{:.0}; {:.0}", delay.behind, delay.behind.median - delay.alone.median),
+            &format!("window over ibsim's rate: {:.0}", delay.bound_us),
+        );
+    }
     for is_gzip in [false, true] {
         scraped(&mut row, figures, is_gzip, ours.median);
     }

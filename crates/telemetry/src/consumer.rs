@@ -14,7 +14,6 @@ pub struct SlotData {
     /// The interval of its class.
     pub interval: Duration,
     /// The samples, in the order in which they were known. No two have the same node, port and group.
-    #[expect(clippy::vec_box, reason = "the sampler hands out boxes; half a kilobyte a sample would be copied again")]
     pub samples: Vec<Box<Sample>>,
     /// The fabric when the slot ended.
     pub inventory: Arc<Inventory>,
