@@ -1,7 +1,8 @@
 //! The adapters of a subnet: one [`Hca`] for each node with end ports, as an endpoint of the packet simulator.
 //!
 //! Ports follow their links: they are ACTIVE with the LIDs of the subnet while the link is up, and DOWN otherwise. A
-//! driver with a subnet manager changes them by [`Adapters::act`]. A program acts from outside the simulation by
+//! driver with a subnet manager changes them by [`Adapters::act`] and [`Hca::set_port`]; one that changes LIDs in the
+//! subnet (`Change::Lids`) changes them at the adapter as well. A program acts from outside the simulation by
 //! [`Adapters::act`], too, and learns from [`Adapters::next_notice`] when it can see something new.
 
 use std::collections::BTreeMap;
