@@ -202,6 +202,13 @@ impl<H: Copy + Debug> Subnet<H> {
                 let name = self.lane_name(index);
                 return Err(format!("{name} has {} credits too many", found - most));
             }
+            if found < most && self.packets.live() == 0 {
+                let name = self.lane_name(index);
+                return Err(format!(
+                    "{name} lacks {} credits, and no packet is under way",
+                    most - found
+                ));
+            }
         }
         for (number, switch) in self.layout.switches.iter().enumerate() {
             for port in 1..=switch.ports {

@@ -1,13 +1,14 @@
 //! The adapters of a subnet: one [`Hca`] for each node with end ports, as an endpoint of the packet simulator.
 //!
 //! Ports follow their links: they are ACTIVE with the LIDs of the subnet while the link is up, and DOWN otherwise. A
-//! driver with a subnet manager changes them by [`Adapters::act`]. A program acts from outside the simulation by
+//! driver with a subnet manager changes them by [`Adapters::act`] and [`Hca::set_port`]; one that changes LIDs in the
+//! subnet (`Change::Lids`) changes them at the adapter as well. A program acts from outside the simulation by
 //! [`Adapters::act`], too, and learns from [`Adapters::next_notice`] when it can see something new.
 
 use std::collections::BTreeMap;
 
 use selvedge_dataplane::{EndPort, EndPortInfo, Endpoint, Packet as Frame, Simulation, Subnet};
-use selvedge_types::{Guid, Lid, LidRange, Lmc, PKey, PortState, Sl};
+use selvedge_types::{Guid, Lid, LidRange, Lmc, PKey, PortState};
 
 use crate::config::HcaConfig;
 use crate::error::VerbsError;
@@ -190,7 +191,10 @@ impl Adapters {
         let hca = &mut self.adapters[place.hca as usize].hca;
         place.lanes = 0;
         let vls = subnet.settings().vls;
-        for sl in hca.waiting_levels(place.port).map(Sl::get) {
+        let mut waiting = hca.waiting(place.port);
+        while waiting != 0 {
+            let sl = waiting.trailing_zeros() as u8;
+            waiting &= waiting - 1;
             let lane = subnet.lane(port, sl);
             if lane < vls {
                 place.lanes |= 1 << lane;
@@ -273,12 +277,17 @@ impl Endpoint for Adapters {
         let place = self.places.get_mut(port as usize)?;
         let hca = &mut self.adapters[place.hca as usize].hca;
         let lane = usize::from(vl & 15);
-        // Service levels of a lane take turns.
+        // Service levels of a lane take turns: the bits are turned so that the next one comes first.
         let first = place.turn[lane];
-        let levels = (0..16).map(|at| (first + at) % 16);
-        let found = levels
-            .filter(|&sl| subnet.lane(port, sl) == vl)
-            .find_map(|sl| hca.peek(subnet.now(), place.port, sl).map(|bytes| (sl, bytes)));
+        let mut waiting = hca.waiting(place.port).rotate_right(u32::from(first));
+        let mut found = None;
+        while waiting != 0 && found.is_none() {
+            let sl = (waiting.trailing_zeros() as u8 + first) % 16;
+            waiting &= waiting - 1;
+            if subnet.lane(port, sl) == vl {
+                found = hca.peek(subnet.now(), place.port, sl).map(|bytes| (sl, bytes));
+            }
+        }
         let index = place.hca;
         if let Some((sl, _)) = found {
             place.offered[lane] = sl;

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use selvedge_dataplane::{Change, Network, Settings, Simulation};
-use selvedge_fabric::{Fabric, PortRef};
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_hca::{
-    Access, Adapters, AhAttr, AttrMask as M, Context, Cq, EventType, HcaConfig, Notice, PS_PER_US, Path, PathState, Pd,
-    Ps, Qp, QpAttr, QpInit, QpState, RecvWr, SendWr, Sge, Transport, Wc, WcStatus, masks,
+    Access, Adapters, Ah, AhAttr, AttrMask as M, Context, Cq, Datagram, EventType, Gid, HcaConfig, MULTICAST_QP,
+    Notice, PS_PER_US, Path, PathState, Pd, Ps, Qp, QpAttr, QpInit, QpState, RecvWr, SendOp, SendWr, Sge, Transport,
+    Wc, WcStatus, masks,
 };
+use selvedge_plan::multicast::PortMask;
 use selvedge_plan::{Lids, ServiceLevels, SlToVl, Tables};
 use selvedge_routing::{Engine, Options};
 use selvedge_sim::{Par, Seed};
@@ -363,4 +365,112 @@ fn two_runs_are_equal() {
         world.programs.iter().all(|program| program.cq == world.programs[0].cq),
         "each adapter counts from 0"
     );
+}
+
+/// A datagram queue pair of a host, with receives, which is a member of the group if `joins`.
+fn datagrams(simulation: &mut Simulation<Adapters>, host: u32, joins: bool) -> (Qp, Cq, Ah) {
+    let (adapters, subnet) = simulation.parts_mut();
+    let made = adapters.act(subnet, host, |hca, mut now| {
+        let context = hca.open().unwrap();
+        let pd = hca.alloc_pd(context).unwrap();
+        let cq = hca.create_cq(context, 100, None).unwrap();
+        let init = QpInit {
+            transport: Transport::Ud,
+            send_cq: cq,
+            recv_cq: cq,
+            srq: None,
+            cap: Default::default(),
+            sq_sig_all: true,
+        };
+        let qp = hca.create_qp(pd, &init).unwrap();
+        let mr = hca.reg_mr(pd, 0, 1 << 20, Access::LOCAL_WRITE).unwrap();
+        let attr = QpAttr {
+            qkey: 5,
+            ..QpAttr::default()
+        };
+        let steps = [QpState::Reset, QpState::Init, QpState::Rtr, QpState::Rts];
+        for pair in steps.windows(2) {
+            let mask = masks(Transport::Ud, pair[0], pair[1]).unwrap().required.with(M::STATE);
+            now = hca
+                .modify_qp(now, qp, &QpAttr { state: pair[1], ..attr }, mask)
+                .unwrap();
+        }
+        let sge = Sge {
+            addr: 0,
+            bytes: 2_088,
+            lkey: hca.query_mr(mr).unwrap().lkey,
+        };
+        for wr_id in 0..10 {
+            hca.post_recv(now, qp, &RecvWr { wr_id, sge }).unwrap();
+        }
+        if joins {
+            hca.attach_mcast(qp, GROUP.0, GROUP.1).unwrap();
+        }
+        let grh = Some(GROUP.0);
+        let ah = AhAttr {
+            grh,
+            ..AhAttr::lid(GROUP.1)
+        };
+        (qp, cq, hca.create_ah(pd, 1, &ah).unwrap())
+    });
+    made.unwrap()
+}
+
+const GROUP: (Gid, Lid) = (Gid(0xFF12 << 112 | 9), Lid(0xC009));
+
+#[test]
+fn multicast_follows_the_tables_in_force() {
+    let lab = Lab::new("single:ports=8,hosts=4");
+    let mut simulation = lab.start(HcaConfig::new(Guid(1 << 32), 1));
+    let members: Vec<(Qp, Cq, Ah)> = (0..4).map(|host| datagrams(&mut simulation, host, host != 3)).collect();
+    simulation.run_until(100 * PS_PER_US);
+    let received = |simulation: &mut Simulation<Adapters>| {
+        [0, 1, 2, 3].map(|host: u32| {
+            let (adapters, subnet) = simulation.parts_mut();
+            let mut done = Vec::new();
+            let cq = members[host as usize].1;
+            adapters
+                .act(subnet, host, |hca, now| hca.poll_cq(now, cq, 100, &mut done))
+                .unwrap()
+                .unwrap();
+            done.iter().filter(|wc| wc.immediate.is_some()).count()
+        })
+    };
+    let ports = |count: usize| {
+        let ends = simulation.subnet().end_ports().iter().take(count);
+        ends.filter_map(|end| lab.fabric.peer(end.at).map(|peer| peer.port))
+            .collect::<Vec<_>>()
+    };
+    let (two, four) = (ports(2), ports(4));
+    let send = |simulation: &mut Simulation<Adapters>, until: Ps| {
+        let (qp, _, ah) = members[0];
+        let (adapters, subnet) = simulation.parts_mut();
+        adapters.act(subnet, 0, |hca, now| {
+            let wr = SendWr {
+                op: SendOp::Send { immediate: Some(1) },
+                datagram: Some(Datagram {
+                    ah,
+                    remote_qpn: MULTICAST_QP,
+                    remote_qkey: 5,
+                }),
+                ..SendWr::send(0, Sge::default())
+            };
+            hca.post_send(now, qp, &wr).unwrap();
+        });
+        simulation.run_until(until);
+    };
+    send(&mut simulation, 200 * PS_PER_US);
+    assert_eq!(received(&mut simulation), [0; 4], "no entry");
+    for (at, (ports, want)) in (3..).zip([(two, [0, 1, 0, 0]), (four, [0, 1, 1, 0])]) {
+        let mut mask = PortMask::default();
+        ports.into_iter().for_each(|port| mask.insert(port));
+        simulation.apply(Change::Multicast {
+            switch: SwitchIdx(0),
+            mlid: GROUP.1,
+            ports: mask,
+        });
+        send(&mut simulation, at * 100 * PS_PER_US);
+        // The last host gets a copy and has no member.
+        assert_eq!(received(&mut simulation), want);
+    }
 }
