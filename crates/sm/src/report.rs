@@ -154,8 +154,8 @@ pub fn beyond_reach(inventory: &Inventory) -> Option<Event> {
     })
 }
 
-/// True if the port's agent hides its M_Key, because it was read with another one: it refuses Sets. With protection bits
-/// set, agents show 0 to readers without the key. Source: IBA vol 1 §14.2.4.1.
+/// True if the port's agent hides its M_Key, because it was read with another one: it refuses Sets. With protection
+/// bits set, agents show 0 to readers without the key. Source: IBA vol 1 §14.2.4.1.
 const fn hides_key(port: &Port) -> bool {
     port.settings.m_key == 0 && port.settings.m_key_protect != 0
 }

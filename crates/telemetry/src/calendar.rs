@@ -21,8 +21,8 @@ pub const fn date(days: u64) -> (u64, u64, u64) {
     (year, month, day)
 }
 
-/// Returns the number of a day, counted from 1970-01-01. `None`: there is no such day, or it is before that or after the
-/// year 9999.
+/// Returns the number of a day, counted from 1970-01-01. `None`: there is no such day, or it is before that or after
+/// the year 9999.
 #[must_use]
 pub fn day(year: u64, month: u64, day: u64) -> Option<u64> {
     if !(1970..=9_999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {

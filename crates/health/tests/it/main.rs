@@ -185,6 +185,13 @@ fn node(kind: NodeKind, guid: u64) -> NodeName {
     }
 }
 
+fn foreign_key(is_anothers: bool) -> ForeignKey {
+    ForeignKey {
+        ports: "\"H-1\"[1]".into(),
+        is_anothers,
+    }
+}
+
 fn gone(kind: NodeKind, how: How) -> Absent {
     let nodes = vec![AbsentNode {
         node: node(kind, 7),
@@ -238,12 +245,7 @@ impl Fault {
                 }));
             }
             Self::MKeyFormer => facts.m_key_former = Some("\"H-1\"[1]".into()),
-            Self::MKey | Self::MKeyNeverGiven => {
-                facts.m_key_foreign = Some(ForeignKey {
-                    ports: "\"H-1\"[1]".into(),
-                    is_anothers: self == Self::MKey,
-                });
-            }
+            Self::MKey | Self::MKeyNeverGiven => facts.m_key_foreign = Some(foreign_key(self == Self::MKey)),
             Self::SetsFailed => facts.sets_failed = 2,
             Self::Apart => facts.apart = Some("2 of 6 host pairs do not reach each other".into()),
             Self::DiskFull => {

@@ -68,8 +68,8 @@ impl Offers {
         self.since = None;
     }
 
-    /// Notes that ports have been given another M_Key: if the next sweep finds ports with a former one, they were out of
-    /// sight before, and a better manager waits for them anew.
+    /// Notes that ports have been given another M_Key: if the next sweep finds ports with a former one, they were out
+    /// of sight before, and a better manager waits for them anew.
     pub(super) fn keys_given(&mut self) {
         self.since = None;
     }
