@@ -79,7 +79,7 @@ const HEADINGS: [(&str, &[&str]); 24] = [
     ),
     ("Events", &["since", "severity", "follow"]),
     ("Change", &["force", "reason"]),
-    ("Alarms", &["level", "open", "about", "clear", "note"]),
+    ("Alarms", &["level", "open", "cleared", "about", "clear", "note"]),
     (
         "Traffic",
         &[
@@ -202,7 +202,7 @@ const HEADINGS: [(&str, &[&str]); 24] = [
 ];
 
 /// Flags that have another meaning in one command: command, long name, heading.
-const ELSEWHERE: [(&str, &str, &str); 28] = [
+const ELSEWHERE: [(&str, &str, &str); 32] = [
     ("transition", "to", "Routing"),
     ("plot", "since", "Output"),
     ("baseline", "clear", "Change"),
@@ -231,6 +231,10 @@ const ELSEWHERE: [(&str, &str, &str); 28] = [
     ("check", "against", "Way to the manager"),
     ("congestion", "pairs", "Output"),
     ("ack", "all", "Alarms"),
+    ("alarms", "since", "Alarms"),
+    ("topology", "at", "Output"),
+    ("slice", "at", "Output"),
+    ("slice", "since", "Output"),
 ];
 
 /// Returns a command, and each of its commands, with its flags under headings. A flag without one stands under Options.
