@@ -400,7 +400,8 @@ mod tests {
         check("PortRcvErrors = { clear = 4 }", "it names no level");
         check(
             "PortRcvErrors = { warning = 10, clear = 11 }",
-            "telemetry.alarms.PortRcvErrors: clear = 11 is above warning = 10, at which the alarm begins; want at most 10",
+            "telemetry.alarms.PortRcvErrors: clear = 11 is above warning = 10, at which the alarm begins; want at most \
+             10",
         );
         check(
             "PortRcvErrors = { warning = 10, critical = 9 }",

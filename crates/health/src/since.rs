@@ -2,8 +2,8 @@
 
 use selvedge_sim::Time;
 
-/// A time when a condition or a loss began: in this run of the manager, or in an earlier one. Times of earlier runs come
-/// first in order.
+/// A time when a condition or a loss began: in this run of the manager, or in an earlier one. Times of earlier runs
+/// come first in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Since {
     /// In an earlier run, by the calendar, in milliseconds since 1970-01-01 UTC.

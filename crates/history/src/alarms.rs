@@ -66,8 +66,8 @@ impl Database {
             let all = sql.unchecked_transaction()?;
             {
                 let mut put = all.prepare(&format!(
-                    "INSERT INTO alarm ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, NULL, \
-                     NULL) ON CONFLICT (node, port, about) WHERE cleared_us IS NULL DO UPDATE SET \
+                    "INSERT INTO alarm ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, \
+                     NULL, NULL) ON CONFLICT (node, port, about) WHERE cleared_us IS NULL DO UPDATE SET \
                      peer_node = excluded.peer_node, peer_port = excluded.peer_port, severity = excluded.severity, \
                      evidence = excluded.evidence, clears = excluded.clears, last_us = excluded.last_us, \
                      acknowledged_us = excluded.acknowledged_us, acknowledged_by = excluded.acknowledged_by, \
@@ -121,8 +121,8 @@ impl Database {
         })
     }
 
-    /// Returns the alarms that ended in a range of time, the latest first, up to 100,000. One that this version does not
-    /// know is left out.
+    /// Returns the alarms that ended in a range of time, the latest first, up to 100,000. One that this version does
+    /// not know is left out.
     ///
     /// # Errors
     ///
@@ -130,10 +130,14 @@ impl Database {
     pub fn ended_alarms(&self, (from, to): (Wall, Wall)) -> Result<Vec<Alarm>, HistoryError> {
         self.run("read alarms of", |sql| {
             let ask = format!(
-                "SELECT {COLUMNS} FROM alarm WHERE cleared_us BETWEEN ?1 AND ?2 ORDER BY cleared_us DESC, id DESC LIMIT ?3"
+                "SELECT {COLUMNS} FROM alarm WHERE cleared_us BETWEEN ?1 AND ?2 ORDER BY cleared_us DESC, id DESC \
+                 LIMIT ?3"
             );
             let range = params![us(from), us(to), ROWS_MAX];
-            let rows = sql.prepare(&ask)?.query_map(range, alarm)?.collect::<rusqlite::Result<Vec<_>>>()?;
+            let rows = sql
+                .prepare(&ask)?
+                .query_map(range, alarm)?
+                .collect::<rusqlite::Result<Vec<_>>>()?;
             Ok(rows.into_iter().flatten().collect())
         })
     }

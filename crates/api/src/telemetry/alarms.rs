@@ -115,9 +115,8 @@ impl AlarmQuery {
             name if self.range.take(name, value)? => {}
             "limit" => self.limit = Some(parse(name, value, "a number of alarms")?),
             other => {
-                return Err(format!(
-                    "alarms are not selected by '{other}': there are level, node, open, cleared, from_ms, to_ms and limit"
-                ));
+                let known = "there are level, node, open, cleared, from_ms, to_ms and limit";
+                return Err(format!("alarms are not selected by '{other}': {known}"));
             }
         }
         Ok(())

@@ -185,7 +185,7 @@ pub(crate) fn change(shared: &Shared, request: &AlarmRequest) -> Result<api::Ala
     })
 }
 
-/// Returns a node that is in the fabric, or whose GUID is given: it may have left.
+/// Returns a node that is in the fabric, or the GUID that is given: the node may have left.
 fn node_ever(inventory: &Inventory, name: &str) -> Result<Guid, Error> {
     node_named(inventory, name).or_else(|error| name.parse().map_err(|_| error))
 }

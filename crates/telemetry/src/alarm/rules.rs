@@ -8,8 +8,8 @@ use selvedge_sim::Time;
 use crate::Metric;
 use crate::alarm::{Level, Subject};
 
-/// When the growth of a counter is an alarm. Growth is that within [`AlarmRules::window`]. Thresholds are at least 1, and
-/// those of graver levels are not lower.
+/// When the growth of a counter is an alarm. Growth is that within [`AlarmRules::window`]. Thresholds are at least 1,
+/// and those of graver levels are not lower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterRule {
     /// An alarm is of level info from this growth on; `None`: never.

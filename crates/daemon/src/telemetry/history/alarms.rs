@@ -1,7 +1,7 @@
 //! Alarms on their way to the database, and from it into the book of a new run.
 //!
-//! Whoever changes the book of alarms leaves what has changed in [`Waiting`]; the thread "history" stores it. While the
-//! database fails, changes wait here, and nobody waits for them.
+//! Each change of the book of alarms is left in [`Waiting`]; the thread "history" stores it. While the database fails,
+//! changes wait here, and no thread waits for them.
 
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
