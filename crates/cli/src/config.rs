@@ -49,6 +49,7 @@ pub fn values(settings: &Settings) -> BTreeMap<String, serde_json::Value> {
         Value::Int(value) => value.into(),
         Value::List(texts) => texts.into(),
         Value::Secret(key) => key.to_string().into(),
+        Value::Table(entries) => entries.into_iter().collect(),
         Value::Text(text) => text.into(),
     };
     let keys = Key::ALL.iter();

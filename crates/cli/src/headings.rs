@@ -80,7 +80,7 @@ const HEADINGS: [(&str, &[&str]); 25] = [
     ),
     ("Events", &["since", "severity", "follow"]),
     ("Change", &["force", "reason"]),
-    ("Alarms", &["level", "open", "about", "clear", "note"]),
+    ("Alarms", &["level", "open", "cleared", "about", "clear", "note"]),
     (
         "Traffic",
         &[
@@ -203,7 +203,7 @@ const HEADINGS: [(&str, &[&str]); 25] = [
 ];
 
 /// Flags that have another meaning in one command: command, long name, heading.
-const ELSEWHERE: [(&str, &str, &str); 30] = [
+const ELSEWHERE: [(&str, &str, &str); 34] = [
     ("transition", "to", "Routing"),
     ("plot", "since", "Output"),
     ("baseline", "clear", "Change"),
@@ -234,6 +234,10 @@ const ELSEWHERE: [(&str, &str, &str); 30] = [
     ("check", "against", "Way to the manager"),
     ("congestion", "pairs", "Output"),
     ("ack", "all", "Alarms"),
+    ("alarms", "since", "Alarms"),
+    ("topology", "at", "Output"),
+    ("slice", "at", "Output"),
+    ("slice", "since", "Output"),
 ];
 
 /// Returns a command, and each of its commands, with its flags under headings. A flag without one stands under Options.

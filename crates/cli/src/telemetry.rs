@@ -52,7 +52,7 @@ impl TelemetryArgs {
             Command::Alarms(args) => args.format.json,
             Command::Ack(args) => args.format.json,
             Command::Plot(args) => args.format.json,
-            Command::History(args) => args.format.json,
+            Command::History(args) => args.json(),
             Command::Baseline(args) => args.format.json,
             Command::Sets(args) => args.format.json,
         }

@@ -14,6 +14,9 @@ pub enum When {
 }
 
 impl When {
+    /// This moment.
+    pub const NOW: Self = Self::Ago(Duration::ZERO);
+
     /// Reads `90s`, `10m`, `2h`, `3d`, or a UTC date.
     pub fn read(text: &str) -> Option<Self> {
         let units = [("s", 1), ("m", 60), ("h", 3_600), ("d", 86_400)];

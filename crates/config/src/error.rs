@@ -130,6 +130,14 @@ pub enum ConfigError {
         /// The error of the reader, with its code.
         error: String,
     },
+    /// SLV-CONFIG-0013: the thresholds of an alarm contradict each other, or name something unknown.
+    #[error("SLV-CONFIG-0013: {place}: {what}")]
+    Threshold {
+        /// The file with line and key.
+        place: String,
+        /// The mistake, and what to write instead.
+        what: String,
+    },
     /// SLV-CONFIG-0040: a key (M_Key, SM_Key, SA key) is not a 64-bit number. The message does not quote it.
     #[error(
         "SLV-CONFIG-0040: {from}: the {name} is not a 64-bit number (its text is not shown); want 0x and 1 to 16 \

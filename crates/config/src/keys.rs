@@ -8,7 +8,9 @@ use selvedge_plan::RebalanceWhen;
 use selvedge_plan::partition::Partitions;
 use selvedge_types::{Mtu, SecretKey, Sl};
 
-use crate::{Key, Settings, Value, history_keys, parse_engines, routing_keys, telemetry_choices, telemetry_keys};
+use crate::{
+    Key, Settings, Value, alarm_keys, history_keys, parse_engines, routing_keys, telemetry_choices, telemetry_keys,
+};
 
 impl Key {
     /// All keys, in the order of the printed file.
@@ -492,6 +494,28 @@ impl Key {
         telemetry_choices::EXPECTED_TYPES,
         telemetry_choices::HOST_COUNTERS,
         telemetry_choices::ISOLATE_PER_DAY,
+        telemetry_choices::INCLUDE,
+        telemetry_choices::EXCLUDE,
+        alarm_keys::WINDOW,
+        alarm_keys::TTL,
+        alarm_keys::SYMBOL_ERRORS,
+        alarm_keys::COUNTERS[0],
+        alarm_keys::COUNTERS[1],
+        alarm_keys::COUNTERS[2],
+        alarm_keys::COUNTERS[3],
+        alarm_keys::COUNTERS[4],
+        alarm_keys::COUNTERS[5],
+        alarm_keys::COUNTERS[6],
+        alarm_keys::COUNTERS[7],
+        alarm_keys::COUNTERS[8],
+        alarm_keys::COUNTERS[9],
+        alarm_keys::COUNTERS[10],
+        alarm_keys::COUNTERS[11],
+        alarm_keys::FLAPS,
+        alarm_keys::FLAP_WINDOW,
+        alarm_keys::BIT_ERRORS,
+        alarm_keys::BIT_ERRORS_CRITICAL,
+        alarm_keys::CONGESTED,
         path!(
             "socket",
             socket,

@@ -6,6 +6,7 @@
 #[macro_use]
 mod key_macros;
 mod admit;
+mod alarm_keys;
 mod engines;
 mod error;
 mod finding;
@@ -27,6 +28,7 @@ mod url;
 mod value;
 
 pub use admit::{Against, FlagFile, LidsRead, Overrule, Readers, SettingsFile, Sources, Verdict, admit};
+pub use alarm_keys::{AlarmOptions, CounterThresholds, ErrorRate};
 pub use engines::{EngineList, parse_engines};
 pub use error::ConfigError;
 pub use finding::{Finding, Treatment};

@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Advice;
-use crate::{ConfigError, Key, Settings, Value, closest, keys};
+use crate::{ConfigError, Key, Settings, Value, alarm_keys, closest, keys};
 
 /// Old section names with their new names.
 const OLD_SECTIONS: [(&str, &str); 1] = [("administrator", "sa")];
@@ -118,12 +118,26 @@ impl Source<'_> {
             };
             match inner.get_ref() {
                 DeValue::Table(inner) if Key::sections().contains(&name) => {
-                    for (key, value) in in_order(inner) {
-                        self.read_one(name, key, value, read);
-                    }
+                    self.read_section(name, inner, read);
                 }
-                DeValue::Table(_) => unknown(Key::sections().into_iter().map(str::to_owned).collect()),
+                DeValue::Table(_) => {
+                    let sections = Key::sections().into_iter().filter(|section| !section.contains('.'));
+                    unknown(sections.map(str::to_owned).collect());
+                }
                 _ => unknown(Key::ALL.iter().map(Key::path).collect()),
+            }
+        }
+    }
+
+    /// Reads a table, and the tables in it that are sections.
+    fn read_section(&self, section: &str, table: &DeTable<'_>, read: &mut Read) {
+        for (key, value) in in_order(table) {
+            let inner = format!("{section}.{}", key.get_ref());
+            match value.get_ref() {
+                DeValue::Table(table) if Key::sections().contains(&inner.as_str()) => {
+                    self.read_section(&inner, table, read);
+                }
+                _ => self.read_one(section, key, value, read),
             }
         }
     }
@@ -138,7 +152,11 @@ impl Source<'_> {
         let path = format!("{section}.{}", name.get_ref());
         let line = self.line(value.span().start);
         let error = match Key::ALL.iter().find(|key| key.path() == path) {
-            None => self.unknown(name, &path, Key::ALL.iter().map(Key::path).collect()),
+            None => {
+                let inner = Key::sections().into_iter().filter(|section| section.contains('.'));
+                let keys = Key::ALL.iter().map(Key::path);
+                self.unknown(name, &path, keys.chain(inner.map(str::to_owned)).collect())
+            }
             Some(key) => {
                 let converted = convert(value.get_ref());
                 let taken = converted
@@ -159,6 +177,12 @@ impl Source<'_> {
         let line = self.line(value.span().start);
         if let Some(what) = converted.and_then(|value| keys::engine_mistake(key, value)) {
             return ConfigError::Engine {
+                place: format!("{}, line {line}: {}", self.path.display(), key.path()),
+                what,
+            };
+        }
+        if let Some(what) = converted.and_then(|value| alarm_keys::mistake(key, value)) {
+            return ConfigError::Threshold {
                 place: format!("{}, line {line}: {}", self.path.display(), key.path()),
                 what,
             };
@@ -237,7 +261,15 @@ fn convert(value: &DeValue<'_>) -> Option<Value> {
             let texts = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
             texts.collect::<Option<_>>().map(Value::List)
         }
-        DeValue::Float(_) | DeValue::Datetime(_) | DeValue::Table(_) => None,
+        DeValue::Table(table) => {
+            let entries = in_order(table).into_iter();
+            let entries = entries.map(|(name, value)| match convert(value.get_ref()) {
+                Some(Value::Int(number)) => Some((name.get_ref().to_string(), number)),
+                _ => None,
+            });
+            entries.collect::<Option<_>>().map(Value::Table)
+        }
+        DeValue::Float(_) | DeValue::Datetime(_) => None,
     }
 }
 

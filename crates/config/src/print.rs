@@ -104,7 +104,22 @@ mod tests {
                     history_interval_ms = 29000\nhistory_days = 30\nhistory_max_gib = 31\n\
                     history_window_mib = 32\nhistory_fabric = \"hall 2\"\ndetail = [\"PortXmitDataSL\"]\n\
                     metrics = \"h\"\nexpected_types = \"i\"\nhost_counters = \"/j\"\n\
-                    isolate_per_day = 29\n\
+                    isolate_per_day = 29\ninclude = [\"leaf*\"]\nexclude = [\"0x5\", \"h\"]\n\
+                    [telemetry.alarms]\nwindow_s = 100\nttl_s = 0\n\
+                    SymbolErrorCounter = { info = 1, warning = 2, critical = 3, clear = 1, ttl_s = 4 }\n\
+                    LinkErrorRecoveryCounter = { warning = 5, clear = 2 }\n\
+                    LinkDownedCounter = { warning = 6, clear = 2 }\n\
+                    PortRcvErrors = { warning = 7, clear = 2 }\n\
+                    PortRcvRemotePhysicalErrors = { warning = 8, clear = 2 }\n\
+                    PortRcvSwitchRelayErrors = { warning = 9, clear = 2 }\n\
+                    PortXmitDiscards = { warning = 10, clear = 2 }\n\
+                    PortXmitConstraintErrors = { warning = 11, clear = 2 }\n\
+                    PortRcvConstraintErrors = { warning = 12, clear = 2 }\n\
+                    LocalLinkIntegrityErrors = { warning = 13, clear = 2 }\n\
+                    ExcessiveBufferOverrunErrors = { warning = 14, clear = 2 }\n\
+                    VL15Dropped = { warning = 15, clear = 2 }\n\
+                    QP1Dropped = false\nflaps = 33\nflap_window_s = 34\nbit_errors = \"1e-13\"\n\
+                    bit_errors_critical = \"1e-8\"\ncongestion_s = 35\n\
                     [daemon]\nsocket = \"/a b\"\nstate_dir = \"c\"\nlog_file = \"d\"\nnode_name_map = \"e\"\n\
                     dump_dir = \"f\"\ndump_routes = true\nevent_ring = 18\n";
         let settings = parse(text, Path::new("x")).unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use selvedge_plan::Policy;
 use selvedge_types::SecretKey;
 
-use crate::{HttpUrl, TelemetryChoices};
+use crate::{AlarmOptions, HttpUrl, TelemetryChoices};
 
 /// The settings of a configuration file. Each has a default, so an empty file is complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Settings {
     pub administrator: AdministratorOptions,
     /// Sampling of counters.
     pub telemetry: TelemetryOptions,
+    /// Thresholds of alarms.
+    pub alarms: AlarmOptions,
     /// Choices about telemetry.
     pub telemetry_choices: TelemetryChoices,
     /// Storing of sampled counters.

@@ -40,6 +40,10 @@ pub struct TelemetryChoices {
     pub host_counters: Option<PathBuf>,
     /// Links that alarms may isolate within 24 hours; 0: none.
     pub isolate_per_day: u32,
+    /// Names or GUIDs of the nodes that are read, with `*` for any text; empty: all.
+    pub include: Vec<String>,
+    /// Names or GUIDs of nodes that are not read.
+    pub exclude: Vec<String>,
 }
 
 impl Default for TelemetryChoices {
@@ -56,6 +60,8 @@ impl Default for TelemetryChoices {
             expected_types: None,
             host_counters: Some(PathBuf::from("/sys/class/infiniband")),
             isolate_per_day: 0,
+            include: Vec::new(),
+            exclude: Vec::new(),
         }
     }
 }
@@ -132,6 +138,36 @@ pub const ISOLATE_PER_DAY: Key = Key {
     show: |s| Some(Value::Int(s.telemetry_choices.isolate_per_day.into())),
 };
 
+/// Nodes that are read.
+pub const INCLUDE: Key = Key {
+    section: "telemetry",
+    name: "include",
+    want: "a list of names or GUIDs of nodes, * for any text, as [\"leaf*\"]",
+    doc: "Only these nodes are read and shown by telemetry. Empty: all.",
+    set: |s, v| {
+        s.telemetry_choices.include = patterns(v)?;
+        Some(())
+    },
+    show: |s| Some(Value::List(s.telemetry_choices.include.clone())),
+};
+
+/// Nodes that are not read.
+pub const EXCLUDE: Key = Key {
+    section: "telemetry",
+    name: "exclude",
+    want: "a list of names or GUIDs of nodes, * for any text, as [\"test-*\", \"0x0002c90300001234\"]",
+    doc: "These nodes are neither read nor shown by telemetry, even if include names them.",
+    set: |s, v| {
+        s.telemetry_choices.exclude = patterns(v)?;
+        Some(())
+    },
+    show: |s| Some(Value::List(s.telemetry_choices.exclude.clone())),
+};
+
+fn patterns(value: &Value) -> Option<Vec<String>> {
+    value.list().filter(|names| names.iter().all(|name| !name.is_empty()))
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -153,6 +189,9 @@ mod tests {
             of.detail.len() == 1
         });
         check("host_counters = \"\"", |of| of.host_counters.is_none());
+        check("exclude = \"leaf*\"", |of| {
+            of.exclude == ["leaf*"] && of.include.is_empty()
+        });
         check("metrics = \"m\"", |of| of.metrics.as_deref() == Some(Path::new("m")));
         check("", |of| *of == TelemetryChoices::default() && of.isolate_per_day == 0);
         let refused = |line: &str| {
@@ -163,5 +202,6 @@ mod tests {
         refused("detail = []");
         refused("isolate_per_day = 101");
         refused("metrics = 5");
+        refused("include = [\"\"]");
     }
 }

@@ -17,6 +17,8 @@ pub enum Value {
     List(Vec<String>),
     /// A 64-bit key, never shown in output.
     Secret(SecretKey),
+    /// A table of whole numbers, in order.
+    Table(Vec<(String, u64)>),
     /// A text.
     Text(String),
 }
@@ -40,7 +42,7 @@ impl Value {
             Self::Int(value) => Some(*value),
             Self::Secret(key) => Some(key.expose()),
             Self::Text(text) => parse_key(text).map(SecretKey::expose),
-            Self::Bool(_) | Self::List(_) => None,
+            Self::Bool(_) | Self::List(_) | Self::Table(_) => None,
         }
     }
 
@@ -55,7 +57,7 @@ impl Value {
     pub(crate) fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
-            Self::Bool(_) | Self::Int(_) | Self::List(_) | Self::Secret(_) => None,
+            Self::Bool(_) | Self::Int(_) | Self::List(_) | Self::Secret(_) | Self::Table(_) => None,
         }
     }
 
@@ -64,14 +66,14 @@ impl Value {
         match self {
             Self::List(list) => Some(list.clone()),
             Self::Text(text) => Some(vec![text.clone()]),
-            Self::Bool(_) | Self::Int(_) | Self::Secret(_) => None,
+            Self::Bool(_) | Self::Int(_) | Self::Secret(_) | Self::Table(_) => None,
         }
     }
 
     pub(crate) fn bool(&self) -> Option<bool> {
         match self {
             Self::Bool(value) => Some(*value),
-            Self::Int(_) | Self::List(_) | Self::Secret(_) | Self::Text(_) => None,
+            Self::Int(_) | Self::List(_) | Self::Secret(_) | Self::Table(_) | Self::Text(_) => None,
         }
     }
 }
@@ -84,6 +86,13 @@ impl fmt::Display for Value {
             Self::Int(value) => write!(f, "{value}"),
             Self::Secret(_) => write!(f, "\"{}\"", SecretKey::NOT_SHOWN),
             Self::Text(text) => write!(f, "{}", toml::Value::from(text.as_str())),
+            Self::Table(entries) => {
+                let entries: Vec<String> = entries
+                    .iter()
+                    .map(|(name, value)| format!("{name} = {value}"))
+                    .collect();
+                write!(f, "{{ {} }}", entries.join(", "))
+            }
             Self::List(list) => {
                 f.write_str("[")?;
                 for (i, text) in list.iter().enumerate() {

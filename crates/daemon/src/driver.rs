@@ -364,7 +364,11 @@ impl Driver {
                 Note::Surveyed { generation, inventory } => {
                     self.coordinate(In::Surveyed { generation, inventory })?;
                 }
-                Note::Resume(samples) => self.coordinate(In::Resume(samples))?,
+                Note::Resume(samples) => {
+                    self.coordinate(In::Resume(samples))?;
+                    // Datagrams go between two portions.
+                    return Ok(());
+                }
                 Note::Superseded => {}
                 Note::Persisted { id, result } => self.state_stored(id, result)?,
                 Note::KnownStored { id, result } => self.known_stored(id, result)?,

@@ -30,7 +30,7 @@ use crate::out_of_service::Roster;
 use crate::partitions::partitions;
 use crate::reload::Aside;
 use crate::shared::Shared;
-use crate::telemetry::{Metrics, TelemetryService};
+use crate::telemetry::{Metrics, TelemetryService, thresholds};
 use crate::worker::Note;
 
 /// The requests of front ends to a running process. Each refusal has a code.
@@ -261,13 +261,15 @@ impl Manager {
         }
     }
 
-    /// Applies the settings that a reload can change: proposes the policy, and takes the names of nodes.
+    /// Applies the settings that a reload can change: proposes the policy, takes thresholds of alarms and
+    /// names of nodes.
     fn take_over(&self, verdict: Verdict) -> Result<PolicyChange, Error> {
         let read = FilesRead::of(&verdict);
         let Settings {
             policy,
             daemon,
             manager,
+            alarms,
             ..
         } = verdict.settings;
         let mut policy = policy;
@@ -276,6 +278,8 @@ impl Manager {
         self.shared.files.keep(change.serial, read.clone());
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.manager.sm_key = manager.sm_key;
+        thresholds::take(&self.shared, &alarms);
+        running.alarms = alarms;
         if let Some(names) = verdict.names {
             running.daemon.node_name_map = daemon.node_name_map;
             self.shared.rename(names);

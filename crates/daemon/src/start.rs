@@ -348,6 +348,7 @@ fn gathering(
     if !shared.telemetry.has_sampler() {
         return Ok((None, None));
     }
+    telemetry::thresholds::take(shared, &settings.alarms);
     let (keeper, resumed) = history::begin(shared)?.unzip();
     let keeper = keeper.map(|keeper| -> Box<dyn Consumer> { Box::new(keeper) });
     let writer = settings.telemetry.remote_write.clone().zip(post);

@@ -23,6 +23,7 @@ mod host_counters;
 mod isolation;
 mod meaning;
 mod metrics;
+mod nodes;
 mod place;
 mod remote_write;
 mod reports;
@@ -31,6 +32,7 @@ mod sets;
 mod shown;
 mod state;
 mod survey;
+pub(crate) mod thresholds;
 
 use std::time::Duration;
 

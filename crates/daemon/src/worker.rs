@@ -39,7 +39,7 @@ pub(crate) enum Note {
         generation: Generation,
         inventory: Arc<Inventory>,
     },
-    /// Samples from which the sampler goes on.
+    /// A portion of the samples from which the sampler goes on. The driver takes one a turn.
     Resume(Vec<Sample>),
     /// Work that waited was dropped for newer work.
     Superseded,

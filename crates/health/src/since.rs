@@ -2,13 +2,14 @@
 
 use selvedge_sim::Time;
 
-/// A time when a condition or a loss began: in this run of the manager, or in an earlier one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A time when a condition or a loss began: in this run of the manager, or in an earlier one. Times of earlier runs
+/// come first in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Since {
-    /// At a time of this run.
-    Run(Time),
     /// In an earlier run, by the calendar, in milliseconds since 1970-01-01 UTC.
     Calendar(u64),
+    /// At a time of this run.
+    Run(Time),
 }
 
 impl Since {

@@ -7,11 +7,11 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row as SqlRow, par
 use selvedge_telemetry::{Row, SampleKey, WIDEST, Wall};
 use selvedge_types::Guid;
 
-use crate::HistoryError;
 use crate::names::group_of;
+use crate::{HistoryError, alarms};
 
 /// Format of the tables.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
 /// "SLVH": distinguishes a database of ours from that of another program.
 const APPLICATION: i64 = 0x534c_5648;
 /// Shortest database. Source: SQLite, "Database File Format", §1.3.2.
@@ -19,7 +19,7 @@ const PAGE_BYTES_MIN: u64 = 512;
 /// How long a write waits for a reader of another process.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most rows that a question returns, whatever it asks for.
-const ROWS_MAX: u32 = 100_000;
+pub(super) const ROWS_MAX: u32 = 100_000;
 
 const TABLES: &str = "
 CREATE TABLE about (fabric TEXT NOT NULL);
@@ -27,12 +27,6 @@ CREATE TABLE event (
     id INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, code TEXT NOT NULL, severity INTEGER NOT NULL,
     node TEXT, port INTEGER, text TEXT NOT NULL);
 CREATE INDEX event_at ON event (at_us);
-CREATE TABLE alarm (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL, code TEXT NOT NULL, severity INTEGER NOT NULL,
-    node TEXT, port INTEGER, text TEXT NOT NULL, times INTEGER NOT NULL, raised_us INTEGER NOT NULL,
-    last_us INTEGER NOT NULL, cleared_us INTEGER, acknowledged_us INTEGER, acknowledged_by TEXT);
-CREATE UNIQUE INDEX alarm_active ON alarm (name) WHERE cleared_us IS NULL;
-CREATE INDEX alarm_raised ON alarm (raised_us);
 CREATE TABLE topology (id INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, digest TEXT NOT NULL, body BLOB NOT NULL);
 CREATE TABLE baseline (
     node TEXT NOT NULL, port INTEGER NOT NULL, counters TEXT NOT NULL, at_us INTEGER NOT NULL, totals BLOB NOT NULL,
@@ -53,7 +47,7 @@ pub enum Severity {
     Critical,
 }
 
-/// What an event or alarm is about.
+/// What an event is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subject {
     /// A node.
@@ -75,23 +69,6 @@ pub struct Entry {
     pub subject: Subject,
     /// Text of the event.
     pub text: String,
-}
-
-/// An alarm: a condition that lasts until it is cleared.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Alarm {
-    /// Names the condition. One with this name is active at most.
-    pub name: String,
-    /// The latest report: its time, code, severity, subject and text.
-    pub last: Entry,
-    /// When the alarm was raised.
-    pub raised: Wall,
-    /// How often the alarm was reported.
-    pub times: u32,
-    /// When the alarm was cleared.
-    pub cleared: Option<Wall>,
-    /// When the alarm was acknowledged, and by what user.
-    pub acknowledged: Option<(Wall, String)>,
 }
 
 /// A version of the topology.
@@ -138,7 +115,10 @@ impl Database {
         database.sql.busy_timeout(PATIENCE).map_err(failed)?;
         match database.tables().map_err(failed)? {
             0 if database.pragma("application_id").map_err(failed)? == 0 => database.create(fabric)?,
-            _ => database.check(fabric)?,
+            _ => {
+                database.check(fabric)?;
+                database.upgrade().map_err(failed)?;
+            }
         }
         // A killed process loses nothing; after a crash of the machine the last seconds may be missing.
         database
@@ -179,6 +159,7 @@ impl Database {
         let create = || {
             let all = self.sql.unchecked_transaction()?;
             all.execute_batch(TABLES)?;
+            all.execute_batch(alarms::TABLE)?;
             all.execute("INSERT INTO about VALUES (?1)", [fabric])?;
             all.pragma_update(None, "application_id", APPLICATION)?;
             all.pragma_update(None, "user_version", FORMAT)?;
@@ -235,7 +216,19 @@ impl Database {
         }
     }
 
-    fn run<T>(
+    /// Takes a database of format 1 to the present one: no manager has ever written its table of alarms.
+    fn upgrade(&self) -> rusqlite::Result<()> {
+        if self.pragma("user_version")? >= FORMAT {
+            return Ok(());
+        }
+        let all = self.sql.unchecked_transaction()?;
+        all.execute_batch("DROP TABLE IF EXISTS alarm")?;
+        all.execute_batch(alarms::TABLE)?;
+        all.pragma_update(None, "user_version", FORMAT)?;
+        all.commit()
+    }
+
+    pub(super) fn run<T>(
         &self,
         operation: &'static str,
         act: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -278,74 +271,6 @@ impl Database {
             )?;
             let range = params![us(from), us(to), least as u8, most.min(ROWS_MAX)];
             ask.query_map(range, |row| entry(row, 0))?.collect()
-        })
-    }
-
-    /// Raises an alarm, or reports an active one once more; true if it is new.
-    ///
-    /// # Errors
-    ///
-    /// The database cannot be written.
-    pub fn raise(&self, name: &str, report: &Entry) -> Result<bool, HistoryError> {
-        self.run("raise an alarm in", |sql| {
-            let (node, port) = columns(report.subject);
-            let at = us(report.at);
-            let severity = report.severity as u8;
-            let updated = sql.execute(
-                "UPDATE alarm SET code = ?2, severity = ?3, node = ?4, port = ?5, text = ?6, last_us = ?7, \
-                 times = times + 1 WHERE name = ?1 AND cleared_us IS NULL",
-                params![name, report.code, severity, node, port, report.text, at],
-            )?;
-            if updated == 0 {
-                sql.execute(
-                    "INSERT INTO alarm (name, code, severity, node, port, text, times, raised_us, last_us) \
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, ?7)",
-                    params![name, report.code, severity, node, port, report.text, at],
-                )?;
-            }
-            Ok(updated == 0)
-        })
-    }
-
-    /// Clears an alarm; false if none with this name is active.
-    ///
-    /// # Errors
-    ///
-    /// The database cannot be written.
-    pub fn clear(&self, name: &str, at: Wall) -> Result<bool, HistoryError> {
-        self.run("clear an alarm in", |sql| {
-            let clear = "UPDATE alarm SET cleared_us = ?2 WHERE name = ?1 AND cleared_us IS NULL";
-            Ok(sql.execute(clear, params![name, us(at)])? > 0)
-        })
-    }
-
-    /// Acknowledges an active alarm; false if none with this name is active.
-    ///
-    /// # Errors
-    ///
-    /// The database cannot be written.
-    pub fn acknowledge(&self, name: &str, at: Wall, user: &str) -> Result<bool, HistoryError> {
-        self.run("acknowledge an alarm in", |sql| {
-            let note =
-                "UPDATE alarm SET acknowledged_us = ?2, acknowledged_by = ?3 WHERE name = ?1 AND cleared_us IS NULL";
-            Ok(sql.execute(note, params![name, us(at), user])? > 0)
-        })
-    }
-
-    /// Returns the active alarms, or those that were raised since a time, the worst first.
-    ///
-    /// # Errors
-    ///
-    /// The database cannot be read.
-    pub fn alarms(&self, since: Option<Wall>) -> Result<Vec<Alarm>, HistoryError> {
-        self.run("read alarms of", |sql| {
-            let mut ask = sql.prepare(
-                "SELECT last_us, code, severity, node, port, text, name, raised_us, times, cleared_us, \
-                 acknowledged_us, acknowledged_by FROM alarm WHERE cleared_us IS NULL OR raised_us >= ?1 \
-                 ORDER BY cleared_us IS NOT NULL, severity DESC, raised_us DESC, id LIMIT ?2",
-            )?;
-            let since = since.map_or(i64::MAX, us);
-            ask.query_map(params![since, ROWS_MAX], alarm)?.collect()
         })
     }
 
@@ -517,11 +442,11 @@ fn failure(path: &Path, operation: &'static str, error: &rusqlite::Error) -> His
 }
 
 /// Microseconds since the Unix epoch, as SQLite's integers have them.
-fn us(at: Wall) -> i64 {
+pub(super) fn us(at: Wall) -> i64 {
     i64::try_from(at.0 / 1_000).unwrap_or(i64::MAX)
 }
 
-fn wall(us: i64) -> Wall {
+pub(super) fn wall(us: i64) -> Wall {
     Wall(u64::try_from(us).unwrap_or(0).saturating_mul(1_000))
 }
 
@@ -549,20 +474,6 @@ fn entry(row: &SqlRow<'_>, from: usize) -> rusqlite::Result<Entry> {
             port: row.get(from + 4)?,
         },
         text: row.get(from + 5)?,
-    })
-}
-
-fn alarm(row: &SqlRow<'_>) -> rusqlite::Result<Alarm> {
-    let acknowledged: Option<i64> = row.get(10)?;
-    let by: Option<String> = row.get(11)?;
-    let cleared: Option<i64> = row.get(9)?;
-    Ok(Alarm {
-        last: entry(row, 0)?,
-        name: row.get(6)?,
-        raised: wall(row.get(7)?),
-        times: row.get(8)?,
-        cleared: cleared.map(wall),
-        acknowledged: acknowledged.map(wall).zip(by),
     })
 }
 

@@ -43,6 +43,7 @@
 //! # Ok::<(), HistoryError>(())
 //! ```
 
+mod alarms;
 mod book;
 mod calendar;
 mod config;
@@ -63,8 +64,9 @@ mod shelf;
 mod table;
 mod window;
 
+pub use alarms::{Acknowledgement, Alarm};
 pub use config::Config;
-pub use database::{Alarm, Database, Entry, Severity, Subject, Topology};
+pub use database::{Database, Entry, Severity, Subject, Topology};
 pub use disk::{Content, Disk, Files, Source, read_all};
 pub use error::{HistoryError, Notice};
 pub use history::{Counts, History, Pushed, Usage};

@@ -164,6 +164,7 @@ const fn is_of_the_cable(subject: Subject) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use selvedge_health::Since;
     use selvedge_types::{Guid, Lid, PortState};
 
     use super::*;
@@ -214,8 +215,8 @@ mod tests {
             id: AlarmId { at, subject },
             peer: None,
             level: Level::Critical,
-            since: Time::ZERO,
-            last: Time::ZERO,
+            since: Since::default(),
+            last: Since::default(),
             evidence: String::new(),
             clears: String::new(),
             ack: None,
@@ -258,7 +259,7 @@ mod tests {
         check(&warning, &known, Err(WhyNot::Level));
         let mut seen = alarm(end(1, 1), SYMBOLS);
         seen.ack = Some(Ack {
-            at: Time::ZERO,
+            at: Since::default(),
             by: "op".to_owned(),
             note: String::new(),
         });

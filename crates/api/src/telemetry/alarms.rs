@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::query::{parse, read, written};
-use crate::{Body, End, Error};
+use crate::telemetry::history::TimeRange;
+use crate::{Body, End, Error, ErrorKind};
 
 /// The alarms.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +48,18 @@ pub struct Alarm {
     pub advice: String,
     /// Set if an operator has acknowledged it at this level.
     pub acknowledged: Option<Acknowledged>,
+    /// When and why it ended; none: it is in force.
+    pub cleared: Option<AlarmCleared>,
+}
+
+/// An alarm has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AlarmCleared {
+    /// When, in milliseconds since 1970-01-01 UTC.
+    pub at_ms: u64,
+    /// `below`: below its threshold; `operator`: an operator cleared it; `gone`: its node has left the fabric;
+    /// `dropped`: there were more alarms than are kept.
+    pub why: String,
 }
 
 /// An operator has seen an alarm.
@@ -72,6 +85,10 @@ pub struct AlarmQuery {
     pub node: Option<String>,
     /// True: only those that no operator has acknowledged.
     pub open: bool,
+    /// True: also those that have ended in `range`, the latest first behind those in force.
+    pub cleared: bool,
+    /// From when to when alarms have ended; none: within the last hour.
+    pub range: TimeRange,
     /// How many are listed at most.
     pub limit: Option<u64>,
 }
@@ -79,7 +96,13 @@ pub struct AlarmQuery {
 impl AlarmQuery {
     /// Reads the parameters of a query. An unknown name is refused.
     pub fn of(parameters: &[(String, String)]) -> Result<Self, Error> {
-        read(parameters, Self::take)
+        let query = read(parameters, Self::take)?;
+        match query.range != TimeRange::default() && !query.cleared {
+            true => {
+                Err(ErrorKind::BadRequest.error("from_ms and to_ms go with cleared=true: they say when alarms ended"))
+            }
+            false => Ok(query),
+        }
     }
 
     fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
@@ -88,11 +111,12 @@ impl AlarmQuery {
             "level" => return Err(format!("level={value}: want info, warning or critical")),
             "node" => self.node = Some(value.to_owned()),
             "open" => self.open = parse(name, value, "true or false")?,
+            "cleared" => self.cleared = parse(name, value, "true or false")?,
+            name if self.range.take(name, value)? => {}
             "limit" => self.limit = Some(parse(name, value, "a number of alarms")?),
             other => {
-                return Err(format!(
-                    "alarms have no parameter '{other}': there are level, node, open and limit"
-                ));
+                let known = "there are level, node, open, cleared, from_ms, to_ms and limit";
+                return Err(format!("alarms have no parameter '{other}': {known}"));
             }
         }
         Ok(())
@@ -101,12 +125,15 @@ impl AlarmQuery {
     /// Returns the query as parameters.
     #[must_use]
     pub fn parameters(&self) -> Vec<(String, String)> {
-        written([
+        let mut all = written([
             ("level", self.level.clone()),
             ("node", self.node.clone()),
             ("open", self.open.then(|| "true".to_owned())),
+            ("cleared", self.cleared.then(|| "true".to_owned())),
             ("limit", self.limit.map(|limit| limit.to_string())),
-        ])
+        ]);
+        all.extend(self.range.written());
+        all
     }
 
     /// True if alarms of this level are wanted.
@@ -159,6 +186,11 @@ mod tests {
             level: Some("warning".to_owned()),
             node: Some("leaf 1".to_owned()),
             open: true,
+            cleared: true,
+            range: TimeRange {
+                from_ms: Some(5),
+                to_ms: None,
+            },
             limit: Some(5),
         };
         assert_eq!(AlarmQuery::of(&query.parameters()), Ok(query.clone()));
@@ -174,6 +206,7 @@ mod tests {
         refused("level", "bad", "want info, warning or critical");
         refused("open", "1", "want true or false");
         refused("lever", "info", "there are level, node");
+        refused("from_ms", "7", "go with cleared=true");
     }
 
     #[test]

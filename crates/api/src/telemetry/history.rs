@@ -286,7 +286,7 @@ impl TimeRange {
     }
 
     /// Takes a parameter; false: it is another one.
-    fn take(&mut self, name: &str, value: &str) -> Result<bool, String> {
+    pub(crate) fn take(&mut self, name: &str, value: &str) -> Result<bool, String> {
         let field = match name {
             "from_ms" => &mut self.from_ms,
             "to_ms" => &mut self.to_ms,
@@ -296,7 +296,7 @@ impl TimeRange {
         Ok(true)
     }
 
-    fn written(&self) -> Vec<(String, String)> {
+    pub(crate) fn written(&self) -> Vec<(String, String)> {
         query::written([
             ("from_ms", self.from_ms.map(|ms| ms.to_string())),
             ("to_ms", self.to_ms.map(|ms| ms.to_string())),
@@ -478,6 +478,12 @@ impl TopologyQuery {
             }
             other => Err(format!("a topology has no parameter '{other}': there is at_ms")),
         })
+    }
+
+    /// Returns the query as parameters.
+    #[must_use]
+    pub fn parameters(&self) -> Vec<(String, String)> {
+        query::written([("at_ms", self.at_ms.map(|ms| ms.to_string()))])
     }
 }
 

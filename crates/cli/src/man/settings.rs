@@ -45,10 +45,10 @@ fn description(roff: &mut Roff) {
     )]);
     roff.control("PP", []);
     roff.text([roman(
-        "selvedge reload and SIGHUP read the file again, and every file that it names. Keys of [routing] and \
-         [fabric] and keys.sm_key then take effect at once; another keys.m_key is given to one port after the other. \
-         Keys of [manager], [sa], [telemetry] and [daemon], and keys.sa_key, take effect at the next start. A reload \
-         that is refused changes nothing. If the judge refuses the plan, the change is rolled back.",
+        "selvedge reload and SIGHUP read the file again, and every file that it names. Keys of [routing], \
+         [fabric] and [telemetry.alarms] and keys.sm_key then take effect at once; another keys.m_key is given to \
+         one port after the other. Keys of [manager], [sa], [telemetry] itself and [daemon], and keys.sa_key, take \
+         effect at the next start. A reload that is refused changes nothing. If the judge refuses the plan, the change is rolled back.",
     )]);
     roff.control("PP", []);
     roff.text([roman(

@@ -126,6 +126,10 @@ pub const PAGES_OF_TELEMETRY: &[(&str, Page)] = &[
                     "Warnings and critical alarms that are not acknowledged:",
                     "selvedge telemetry alarms --level warning --open",
                 ),
+                (
+                    "Also the alarms that ended within a week, for a program:",
+                    "selvedge telemetry alarms --cleared --since 7d --csv",
+                ),
             ],
         ),
     ),
@@ -177,6 +181,48 @@ pub const PAGES_OF_TELEMETRY: &[(&str, Page)] = &[
                 "For a script; the exit code is 0 if everything is stored:",
                 "selvedge telemetry history --json",
             )],
+        ),
+    ),
+    (
+        "selvedge-telemetry-history-events",
+        page(
+            ASKED,
+            TELEMETRY,
+            &[(
+                "Warnings and errors of the last week, over restarts:",
+                "selvedge telemetry history events --since 7d --severity warning",
+            )],
+        ),
+    ),
+    (
+        "selvedge-telemetry-history-topology",
+        page(
+            ASKED,
+            TELEMETRY,
+            &[
+                ("When the topology changed:", "selvedge telemetry history topology"),
+                (
+                    "The links that there were yesterday, for a program:",
+                    "selvedge telemetry history topology --at 1d --csv",
+                ),
+            ],
+        ),
+    ),
+    (
+        "selvedge-telemetry-history-slice",
+        page(
+            ASKED,
+            TELEMETRY,
+            &[
+                (
+                    "What all ports had discarded at noon, for a program:",
+                    "selvedge telemetry history slice PortXmitDiscards --at 2026-11-29T12:00 --csv",
+                ),
+                (
+                    "The ten ports that received the most since yesterday:",
+                    "selvedge telemetry history slice rcv --since 1d --top 10",
+                ),
+            ],
         ),
     ),
     (

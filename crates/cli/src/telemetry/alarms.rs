@@ -1,12 +1,18 @@
 //! `selvedge telemetry alarms` and `ack`: what counters and links show that an operator should know.
 
+use std::time::{Duration, SystemTime};
+
 use clap::{Args, ValueEnum};
-use selvedge_api::{Alarm, AlarmAction, AlarmQuery, AlarmRequest, Alarms};
+use selvedge_api::{Alarm, AlarmAction, AlarmQuery, AlarmRequest, Alarms, End, TimeRange};
 use selvedge_daemon::utc_text;
 
 use crate::ask::SocketArgs;
 use crate::exit::{CliError, Exit};
 use crate::out::{Cell, Format, Grid, Out, count};
+use crate::times::{When, when};
+
+/// How long alarms that have ended are listed, unless a time is given.
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// The lowest level of listed alarms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -41,6 +47,12 @@ pub struct AlarmsArgs {
     /// Only alarms that are not acknowledged
     #[arg(long)]
     open: bool,
+    /// Also alarms that have ended, the latest first, from the store of counters
+    #[arg(long)]
+    cleared: bool,
+    /// Alarms that ended since then: 90s, 10m, 2h or 3d ago, or a UTC date, as 2026-03-30T12:34 (default: 1d)
+    #[arg(long, value_name = "TIME", value_parser = when, requires = "cleared")]
+    since: Option<When>,
     #[command(flatten)]
     socket: SocketArgs,
     #[command(flatten)]
@@ -76,10 +88,16 @@ pub struct AckArgs {
 
 /// Lists alarms.
 pub fn run(args: &AlarmsArgs) -> Result<Exit, CliError> {
+    let since = args.since.unwrap_or(When::Ago(DAY));
     let query = AlarmQuery {
         level: args.level.map(|level| level.name().to_owned()),
         node: args.node.clone(),
         open: args.open,
+        cleared: args.cleared,
+        range: TimeRange {
+            from_ms: args.cleared.then(|| since.unix_ms(SystemTime::now())),
+            to_ms: None,
+        },
         limit: None,
     };
     let alarms: Alarms = args.socket.client().select("telemetry/alarms", &query.parameters())?;
@@ -155,6 +173,8 @@ fn table(alarms: &[Alarm]) -> Grid {
         "peer",
         "peer_port",
         "since",
+        "ended",
+        "why",
         "acknowledged",
         "evidence",
     ]);
@@ -163,21 +183,31 @@ fn table(alarms: &[Alarm]) -> Grid {
         grid.row([
             (&alarm.level).into(),
             (&alarm.about).into(),
-            (&alarm.port.node_name).into(),
+            name(&alarm.port).into(),
             Cell::id(alarm.port.port),
-            peer.map(|peer| peer.node_name.clone()).into(),
+            peer.map(name).into(),
             peer.map_or(Cell::None, |peer| Cell::id(peer.port)),
             utc_text(alarm.since_ms).into(),
+            alarm.cleared.as_ref().map(|cleared| utc_text(cleared.at_ms)).into(),
+            alarm.cleared.as_ref().map(|cleared| cleared.why.clone()).into(),
             alarm.acknowledged.as_ref().map(|ack| ack.by.clone()).into(),
             (&alarm.evidence).into(),
         ]);
     }
-    grid.lose_first(&["acknowledged", "since", "peer_port", "peer"])
+    grid.lose_first(&["why", "ended", "acknowledged", "since", "peer_port", "peer"])
+}
+
+/// Returns the name of the node at an end; of one that has left the fabric, its GUID.
+fn name(end: &End) -> String {
+    match end.node_name.as_str() {
+        "" => end.node_guid.to_string(),
+        name => name.to_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use selvedge_api::{Acknowledged, End};
+    use selvedge_api::{Acknowledged, AlarmCleared};
     use selvedge_types::Guid;
 
     use super::*;
@@ -203,17 +233,32 @@ mod tests {
                 by: "ada".to_owned(),
                 note: String::new(),
             }),
+            cleared: None,
         }
     }
 
     #[test]
     fn alarms_are_a_table() {
-        let csv = table(&[alarm(false), alarm(true)]).csv();
+        let ended = Alarm {
+            port: End {
+                node_guid: Guid(9),
+                node_name: String::new(),
+                port: 7,
+            },
+            cleared: Some(AlarmCleared {
+                at_ms: 1_600_000_300_000,
+                why: "gone".to_owned(),
+            }),
+            ..alarm(false)
+        };
+        let csv = table(&[alarm(false), alarm(true), ended]).csv();
         let rows: Vec<&str> = csv.lines().collect();
         let evidence = "SymbolErrorCounter grew by 12 within 300 s; the threshold is 10";
-        let want =
-            |by: &str| format!("warning,SymbolErrorCounter,leaf 1,7,host 2,1,2020-09-13T12:26:40.000Z,{by},{evidence}");
-        assert_eq!(rows[1..], [want(""), want("ada")]);
+        let want = |node: &str, end: &str| {
+            format!("warning,SymbolErrorCounter,{node},7,host 2,1,2020-09-13T12:26:40.000Z,{end},{evidence}")
+        };
+        let ended = want("0x0000000000000009", "2020-09-13T12:31:40.000Z,gone,");
+        assert_eq!(rows[1..], [want("leaf 1", ",,"), want("leaf 1", ",,ada"), ended]);
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! `selvedge telemetry history`: how storing of counters goes.
+//! `selvedge telemetry history`: how storing of counters goes, and what is stored.
 
-use clap::Args;
+mod stored;
+
+use clap::{Args, Subcommand};
 use selvedge_api::{HistoryState, TelemetryHistory};
 use selvedge_daemon::utc_text;
 
@@ -8,17 +10,49 @@ use crate::ask::SocketArgs;
 use crate::exit::{CliError, Exit};
 use crate::out::{Facts, Format, Out};
 
-/// Show the store of counters: where, how much, how far back, what was lost
+/// Show the store of counters: where, how much, how far back, what was lost; or what is stored
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct HistoryArgs {
     #[command(flatten)]
     socket: SocketArgs,
     #[command(flatten)]
-    pub(super) format: Format,
+    format: Format,
+    #[command(subcommand)]
+    stored: Option<Stored>,
 }
 
-/// Runs the command. The exit code is 0 if everything is stored.
+#[derive(Debug, Subcommand)]
+enum Stored {
+    Events(stored::EventsArgs),
+    Topology(stored::TopologyArgs),
+    Slice(stored::SliceArgs),
+}
+
+impl HistoryArgs {
+    /// True if errors are printed as JSON.
+    pub(super) const fn json(&self) -> bool {
+        match &self.stored {
+            None => self.format.json,
+            Some(Stored::Events(args)) => args.format.json,
+            Some(Stored::Topology(args)) => args.format.json,
+            Some(Stored::Slice(args)) => args.format.json,
+        }
+    }
+}
+
+/// Runs the command.
 pub fn run(args: &HistoryArgs) -> Result<Exit, CliError> {
+    match &args.stored {
+        None => state(args),
+        Some(Stored::Events(args)) => stored::events(args),
+        Some(Stored::Topology(args)) => stored::topology(args),
+        Some(Stored::Slice(args)) => stored::slice(args),
+    }
+}
+
+/// Shows how storing goes. The exit code says whether everything is stored.
+fn state(args: &HistoryArgs) -> Result<Exit, CliError> {
     let history: TelemetryHistory = args.socket.client().get("telemetry/history")?;
     let mut out = Out::new(args.format);
     let exit = match history.state == HistoryState::Storing && history.why.is_none() {

@@ -275,6 +275,81 @@ fn stored_counters_are_drawn() {
 }
 
 #[test]
+fn what_is_stored_is_listed() {
+    let lab = Lab::new("telemetry-stored");
+    let process = storing(&lab, 3);
+    wait_for("a stored topology", || {
+        let ran = lab.run(&["telemetry", "history", "topology", "--csv"]);
+        (ran.out.lines().count() == 2).then_some(())
+    });
+    let links = lab
+        .run(&["telemetry", "history", "topology", "--at", "0s", "--csv"])
+        .exits(0);
+    let links = links.says("node,port,peer,peer_port,rate").says("H-1,1,");
+    assert!(links.out.lines().count() > 16, "{}", links.out);
+    lab.run(&["telemetry", "history", "topology", "--at", "2001-01-01"])
+        .exits(2)
+        .complains("no topology is stored of that time");
+    let events = lab.run(&["telemetry", "history", "events"]).exits(0);
+    events.says("SUBNET UP");
+    let events = lab.run(&["telemetry", "history", "events", "--severity", "error", "--csv"]);
+    assert_eq!(events.exits(0).out, "time,severity,code,text\n");
+    lab.run(&["telemetry", "history", "events", "--severity", "loud"])
+        .exits(2);
+    let slice = lab
+        .run(&["telemetry", "history", "slice", "PortXmitPkts", "--json"])
+        .exits(0)
+        .json();
+    let ports = slice["ports"].as_array().unwrap();
+    assert!(ports.len() > 16 && ports[0]["increase"].is_null(), "{slice}");
+    let top = lab
+        .run(&["telemetry", "history", "slice", "--since", "1m", "--top", "3", "--csv"])
+        .exits(0);
+    assert_eq!(top.out.lines().count(), 4, "{}", top.out);
+    lab.run(&["telemetry", "history", "slice", "PortXmitDate"])
+        .exits(2)
+        .complains("did you mean PortXmitData?");
+    lab.run(&["telemetry", "history", "--csv", "events"]).exits(2);
+    drop(process);
+}
+
+#[test]
+fn thresholds_change_with_a_reload_and_ended_alarms_are_listed() {
+    let lab = Lab::new("telemetry-thresholds");
+    let settings = format!("{SETTINGS}exclude = [\"H-3\", \"X*\"]\n[daemon]\nstate_dir = \"state\"\n");
+    let process = sampling(&lab, &settings);
+    lab.run(&["telemetry", "port", "H-3"])
+        .exits(2)
+        .complains("SLV-API-0014");
+    lab.run(&["status", "events"])
+        .exits(0)
+        .says("telemetry.exclude has \"X*\"");
+    lab.run(&["fault", "errors H-1 rcv 5000"]).exits(0);
+    listed(&lab, "alarms", "alarms");
+    let table = "[telemetry.alarms]\nttl_s = 1\nwindow_s = 10\nPortRcvErrors = ";
+    lab.write(
+        "selvedge.toml",
+        &format!("{settings}{table}{{ warning = 5, clear = 6 }}\n"),
+    );
+    lab.run(&["reload"])
+        .exits(2)
+        .complains("SLV-CONFIG-0013")
+        .complains("line 10");
+    lab.write("selvedge.toml", &format!("{settings}{table}false\n"));
+    lab.run(&["reload"]).exits(0);
+    let ended = wait_for("the end of the alarm", || {
+        let ran = lab.run(&["telemetry", "alarms", "--cleared", "--csv"]).exits(0);
+        ran.out.contains(",below,").then_some(ran)
+    });
+    ended.says("PortRcvErrors,H-1,1,");
+    lab.run(&["telemetry", "alarms"]).exits(0).says("no alarms");
+    lab.run(&["telemetry", "alarms", "--since", "1h"])
+        .exits(2)
+        .complains("--cleared");
+    drop(process);
+}
+
+#[test]
 fn ports_are_counted_from_a_baseline_on() {
     let lab = Lab::new("telemetry-baseline");
     let process = storing(&lab, 1);

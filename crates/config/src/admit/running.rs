@@ -30,9 +30,10 @@ impl Verdict {
             self.refuse_for_now("fabric.partitions", of_lost(&lost));
         }
         self.warn_of_emptied(in_force);
-        // A reload applies the policy, the SM_Key and node names only.
+        // A reload applies the policy, the SM_Key, thresholds of alarms and node names only.
         let mut after = Settings {
             policy: self.settings.policy.clone(),
+            alarms: self.settings.alarms.clone(),
             ..running.clone()
         };
         after.manager.sm_key = self.settings.manager.sm_key;

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use selvedge_api as api;
 use selvedge_api::{AlarmAction, AlarmQuery, AlarmRequest, Error, ErrorKind, Severity};
 use selvedge_telemetry::alarm::{Alarm, AlarmId, AlarmIn, AlarmNews, Level};
-use selvedge_telemetry::{End, Inventory};
+use selvedge_telemetry::{End, Inventory, Wall};
 use selvedge_types::Guid;
 
+use super::history::alarms::resumed;
 use super::meaning::State;
 use super::{others, place};
 use crate::clock::Clock;
@@ -21,6 +22,7 @@ const NAMED: usize = 8;
 pub(super) fn publish(shared: &Shared, state: &State, inventory: &Inventory, news: &[AlarmNews]) {
     shared.take_alarms(state.alarms.facts(inventory));
     news.iter().for_each(|news| shared.telemetry.alarmed(news));
+    shared.telemetry.store.take_alarms(shared.clock, news);
     let now = shared.clock.now();
     let mut by_code: BTreeMap<&str, Vec<&AlarmNews>> = BTreeMap::new();
     for news in news {
@@ -30,7 +32,7 @@ pub(super) fn publish(shared: &Shared, state: &State, inventory: &Inventory, new
         news.sort_by_key(|news| std::cmp::Reverse(news.alarm().level));
         for news in news.iter().take(NAMED) {
             let severity = match (news, news.alarm().level) {
-                (AlarmNews::Cleared(..), _) | (_, Level::Info) => Severity::Info,
+                (AlarmNews::Cleared(..) | AlarmNews::Acknowledged(_), _) | (_, Level::Info) => Severity::Info,
                 (_, Level::Warning) => Severity::Warning,
                 (_, Level::Critical) => Severity::Error,
             };
@@ -59,11 +61,56 @@ fn text(news: &AlarmNews, inventory: &Inventory) -> String {
 
 /// Returns the alarms that a query asks for.
 pub(crate) fn list(shared: &Shared, query: &AlarmQuery) -> Result<api::Alarms, Error> {
+    if !query.cleared {
+        return in_force(shared, query);
+    }
+    let (from_ms, to_ms) = query.range.ends(shared.clock.unix_ns() / 1_000_000)?;
+    let wall = |ms: u64| Wall(ms.saturating_mul(1_000_000));
+    let ended = shared.telemetry.store.ended_alarms(wall(from_ms), wall(to_ms))?;
+    // A standby shows what ended while it was master.
+    let inventory = shared.telemetry.snapshot().inventory;
+    let is_master = shared.telemetry.sampled().is_ok();
+    let mut all = if is_master {
+        in_force(shared, query)?
+    } else {
+        api::Alarms::default()
+    };
+    let node = query
+        .node
+        .as_deref()
+        .map(|name| node_ever(&inventory, name))
+        .transpose()?;
+    let ended = ended.iter().filter_map(|stored| {
+        let (alarm, (at, why)) = (resumed(stored), stored.cleared?);
+        let is_wanted = node.is_none_or(|node| is_at(&alarm, node, None)) && query.has_level(alarm.level.name());
+        (is_wanted && !(query.open && alarm.ack.is_some())).then(|| api::Alarm {
+            cleared: Some(api::AlarmCleared {
+                at_ms: at.0 / 1_000_000,
+                why: why.name().to_owned(),
+            }),
+            ..shown(&alarm, &inventory, shared.clock)
+        })
+    });
+    all.alarms.extend(ended);
+    all.alarms.truncate(limit(query));
+    Ok(all)
+}
+
+fn limit(query: &AlarmQuery) -> usize {
+    let limit = query.limit.and_then(|limit| usize::try_from(limit).ok());
+    limit.unwrap_or(usize::MAX)
+}
+
+/// Returns the alarms in force that a query asks for.
+fn in_force(shared: &Shared, query: &AlarmQuery) -> Result<api::Alarms, Error> {
     let inventory = shared.telemetry.sampled()?.inventory;
     let node = query
         .node
         .as_deref()
-        .map(|name| node_named(&inventory, name))
+        .map(|name| match query.cleared {
+            true => node_ever(&inventory, name),
+            false => node_named(&inventory, name),
+        })
         .transpose()?;
     let state = shared.telemetry.meaning.lock();
     let mut all = api::Alarms::default();
@@ -81,8 +128,7 @@ pub(crate) fn list(shared: &Shared, query: &AlarmQuery) -> Result<api::Alarms, E
         }
     }
     chosen.sort_by_key(|alarm| std::cmp::Reverse((alarm.level, alarm.since)));
-    let limit = query.limit.and_then(|limit| usize::try_from(limit).ok());
-    chosen.truncate(limit.unwrap_or(usize::MAX));
+    chosen.truncate(limit(query));
     let shown = chosen.into_iter().map(|alarm| shown(alarm, &inventory, shared.clock));
     all.alarms = shown.collect();
     Ok(all)
@@ -138,6 +184,11 @@ pub(crate) fn change(shared: &Shared, request: &AlarmRequest) -> Result<api::Ala
     })
 }
 
+/// Returns a node that is in the fabric, or the GUID that is given: the node may have left.
+fn node_ever(inventory: &Inventory, name: &str) -> Result<Guid, Error> {
+    node_named(inventory, name).or_else(|error| name.parse().map_err(|_| error))
+}
+
 fn node_named(inventory: &Inventory, name: &str) -> Result<Guid, Error> {
     place::node(inventory, name).map(|(guid, _)| guid)
 }
@@ -150,21 +201,23 @@ fn is_at(alarm: &Alarm, node: Guid, port: Option<u8>) -> bool {
 }
 
 fn shown(alarm: &Alarm, inventory: &Inventory, clock: Clock) -> api::Alarm {
+    let unix_ms = |time| clock.unix_ms(time);
     api::Alarm {
         level: alarm.level.name().to_owned(),
         about: alarm.id.subject.name().to_owned(),
         port: end(alarm.id.at, inventory),
         peer: alarm.peer.map(|peer| end(peer, inventory)),
-        since_ms: clock.unix_ms(alarm.since),
-        last_ms: clock.unix_ms(alarm.last),
+        since_ms: alarm.since.unix_ms(unix_ms),
+        last_ms: alarm.last.unix_ms(unix_ms),
         evidence: alarm.evidence.clone(),
         clears: alarm.clears.clone(),
         advice: alarm.id.subject.advice().to_owned(),
         acknowledged: alarm.ack.as_ref().map(|ack| api::Acknowledged {
-            at_ms: clock.unix_ms(ack.at),
+            at_ms: ack.at.unix_ms(unix_ms),
             by: ack.by.clone(),
             note: ack.note.clone(),
         }),
+        cleared: None,
     }
 }
 

@@ -8,6 +8,7 @@ use selvedge_telemetry::Group;
 use selvedge_telemetry::exposition::expected::ExpectedTypes;
 use selvedge_telemetry::selection::{self, Selected};
 
+use super::nodes::Nodes;
 use crate::DaemonError;
 
 /// The operator's choices.
@@ -19,6 +20,8 @@ pub(crate) struct Chosen {
     pub(super) expected: ExpectedTypes,
     /// Folder with the devices of the local host.
     pub(super) host_counters: Option<PathBuf>,
+    /// Which nodes are read.
+    pub(super) nodes: Nodes,
 }
 
 impl Default for Chosen {
@@ -27,6 +30,7 @@ impl Default for Chosen {
             selected: Selected::all().collect(),
             expected: ExpectedTypes::default(),
             host_counters: None,
+            nodes: Nodes::default(),
         }
     }
 }
@@ -36,6 +40,7 @@ impl Chosen {
     pub(crate) fn read(choices: &TelemetryChoices) -> Result<Self, DaemonError> {
         let mut chosen = Self {
             host_counters: choices.host_counters.clone(),
+            nodes: Nodes::of(choices),
             ..Self::default()
         };
         if let Some(path) = &choices.metrics {

@@ -8,6 +8,7 @@
 //! The manager waits for none of them. The sampler begins after the folder was opened, so that totals go on where they
 //! stood; if that takes longer than [`OPEN_MAX`], it begins anew and nothing is stored.
 
+pub(super) mod alarms;
 mod book;
 mod keeper;
 mod shown;
@@ -22,6 +23,7 @@ use selvedge_config::Settings;
 use selvedge_history::{Config, Database, Disk, Done, History, HistoryError, Job, Notice};
 use selvedge_telemetry::{SlotData, Wall};
 
+pub(super) use self::keeper::refusal;
 pub(crate) use self::keeper::{Resumed, begin};
 
 /// How long the sampler waits for the folder to be opened.
@@ -71,6 +73,8 @@ pub(crate) struct Store {
     place: Option<Place>,
     stage: Mutex<Stage>,
     database: Mutex<Option<Database>>,
+    /// Alarms that have changed since they were stored.
+    waiting: Mutex<alarms::Waiting>,
     troubles: Mutex<Troubles>,
     /// Events that were stored.
     events: AtomicU64,

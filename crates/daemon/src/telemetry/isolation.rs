@@ -142,7 +142,7 @@ impl Isolator {
         loop {
             let looked_at = match news.recv_timeout(AGAIN) {
                 Ok(AlarmNews::Began(alarm) | AlarmNews::Rose(alarm)) => vec![alarm],
-                Ok(AlarmNews::Cleared(alarm, _)) => {
+                Ok(AlarmNews::Cleared(alarm, _) | AlarmNews::Acknowledged(alarm)) => {
                     self.waiting.remove(&alarm.id);
                     continue;
                 }
@@ -244,6 +244,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Instant;
 
+    use selvedge_health::Since;
     use selvedge_sm::Mode;
     use selvedge_telemetry::Metric;
     use selvedge_telemetry::alarm::{Level, Subject};
@@ -305,8 +306,8 @@ mod tests {
             },
             peer: inventory.port(at).and_then(|port| port.peer),
             level: Level::Critical,
-            since: Time::ZERO,
-            last: Time::ZERO,
+            since: Since::default(),
+            last: Since::default(),
             evidence: "many".to_owned(),
             clears: "few".to_owned(),
             ack: None,

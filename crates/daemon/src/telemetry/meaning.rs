@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use selvedge_api::Severity;
 use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
 use selvedge_sim::Time;
 use selvedge_sm::View;
-use selvedge_telemetry::alarm::{AlarmBook, AlarmIn, AlarmNews};
+use selvedge_telemetry::alarm::{AlarmBook, AlarmIn, AlarmNews, AlarmRules};
 use selvedge_telemetry::cable::{BerEstimate, CableBook};
 use selvedge_telemetry::congestion::{Congestion, Load, Routes, WaitWatch, trace};
 use selvedge_telemetry::rates::{ClassUse, RateBook, WaitTick};
@@ -21,6 +22,7 @@ use selvedge_transport::put_this_thread_last;
 use selvedge_types::Guid;
 
 use super::alarms;
+use super::history::refusal;
 use crate::DaemonError;
 use crate::shared::Shared;
 
@@ -35,6 +37,8 @@ pub(crate) struct Meaning(Mutex<State>);
 /// What the counters mean at present.
 #[derive(Debug)]
 pub(super) struct State {
+    /// The thresholds of the alarms.
+    pub(super) rules: AlarmRules,
     pub(super) rates: RateBook,
     pub(super) watch: WaitWatch,
     pub(super) alarms: AlarmBook,
@@ -57,11 +61,12 @@ pub(super) struct Traced {
 }
 
 impl State {
-    fn new() -> Self {
+    fn new(rules: AlarmRules) -> Self {
         Self {
             rates: RateBook::default(),
             watch: WaitWatch::default(),
-            alarms: AlarmBook::default(),
+            alarms: AlarmBook::new(rules.clone()),
+            rules,
             cables: CableBook::new(CABLES_LOOK_BACK),
             traced: Arc::default(),
         }
@@ -70,7 +75,7 @@ impl State {
 
 impl Meaning {
     pub(super) fn new() -> Self {
-        Self(Mutex::new(State::new()))
+        Self(Mutex::new(State::new(AlarmRules::default())))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -96,6 +101,8 @@ pub(super) struct Interpreter {
     ticks: BTreeMap<Guid, WaitTick>,
     /// Number of slots so far with evaluated loads.
     number: u64,
+    /// True if the alarms go on that were in force when this manager was master last.
+    has_resumed: bool,
     tracer: Option<Sender<ToTrace>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -114,6 +121,7 @@ impl Interpreter {
             fabric: None,
             ticks: BTreeMap::new(),
             number: 0,
+            has_resumed: false,
             tracer: Some(tracer),
             thread: Some(thread.map_err(|cause| DaemonError::Thread { cause })?),
         })
@@ -121,10 +129,12 @@ impl Interpreter {
 
     /// Takes the ports from now on. None: this manager is not master any more, and forgets everything.
     pub(super) fn take_inventory(&mut self, inventory: &Arc<Inventory>) {
-        let mut state = self.shared.telemetry.meaning.lock();
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.telemetry.meaning.lock();
         let mut news = Vec::new();
         if inventory.nodes.is_empty() {
-            *state = State::new();
+            *state = State::new(state.rules.clone());
+            self.has_resumed = false;
         } else {
             state.rates.take_inventory(inventory);
             state.cables.take_inventory(inventory);
@@ -132,8 +142,28 @@ impl Interpreter {
             state.watch.retain(is_up);
             let input = AlarmIn::Inventory(Arc::clone(inventory));
             state.alarms.handle(self.shared.clock.now(), input, &mut news);
+            self.resume(&mut state.alarms, &mut news);
         }
         alarms::publish(&self.shared, &state, inventory, &news);
+    }
+
+    /// Goes on with the stored alarms, as soon as the database is open. If it cannot be read, an event says so.
+    fn resume(&mut self, book: &mut AlarmBook, news: &mut Vec<AlarmNews>) {
+        if self.has_resumed {
+            return;
+        }
+        let Some(found) = self.shared.telemetry.store.alarms_in_force() else {
+            return;
+        };
+        self.has_resumed = true;
+        let now = self.shared.clock.now();
+        match found {
+            Ok(alarms) => book.handle(now, AlarmIn::Resume(alarms), news),
+            Err(error) => {
+                let error = refusal(&error);
+                self.shared.event(now, Severity::Warning, &error.code, &error.message);
+            }
+        }
     }
 
     /// Takes a slot.
@@ -142,7 +172,8 @@ impl Interpreter {
         let Some(class) = class else { return };
         let view = self.shared.view().0;
         self.take_ticks(view.fabric.as_ref());
-        let mut state = self.shared.telemetry.meaning.lock();
+        let shared = Arc::clone(&self.shared);
+        let mut state = shared.telemetry.meaning.lock();
         let state = &mut *state;
         let ticks = &self.ticks;
         let tick = |node: Guid| ticks.get(&node).copied().unwrap_or(WaitTick::Symbols(1));
@@ -176,6 +207,7 @@ impl Interpreter {
             })
             .collect();
         let mut news = Vec::new();
+        self.resume(&mut state.alarms, &mut news);
         let now = self.shared.clock.now();
         state.alarms.handle(now, AlarmIn::Grown(&moved.grown), &mut news);
         state.alarms.handle(now, AlarmIn::BitErrors(&bit_errors), &mut news);

@@ -1,5 +1,6 @@
 //! Makes the sampler's inventory on a thread of its own: with 5,832 hosts it takes a few milliseconds.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
@@ -13,6 +14,10 @@ use crate::DaemonError;
 use crate::shared::Shared;
 use crate::worker::{Note, Worker, newest};
 
+/// Samples that the manager's thread takes at once: 0.5 ms. All 70,000 of 5,832 hosts and two groups take 30 ms,
+/// measured with `a_portion_is_short`.
+const PORTION: usize = 1_024;
+
 /// A thread that takes plans in force, with the fabrics that they are of.
 pub(crate) type Surveyor = Worker<(Arc<Fabric>, Arc<Plan>)>;
 
@@ -24,6 +29,7 @@ pub(crate) fn surveyor(
     mut resumed: Option<Resumed>,
 ) -> Result<Surveyor, DaemonError> {
     let dropped = notes.clone();
+    let mut told = BTreeSet::new();
     Worker::start("survey", notes, move |item: (Arc<Fabric>, Arc<Plan>), queue| {
         if let Some(resumed) = resumed.take() {
             let in_time = resumed.recv_timeout(OPEN_MAX).or_else(|_| {
@@ -31,7 +37,9 @@ pub(crate) fn surveyor(
                 resumed.try_recv()
             });
             // If the manager has gone, nothing is sampled.
-            let _ = in_time.map(|samples| dropped.send(Note::Resume(samples)));
+            for portion in in_time.iter().flat_map(|samples| samples.chunks(PORTION)) {
+                let _ = dropped.send(Note::Resume(portion.to_vec()));
+            }
         }
         let (fabric, plan) = newest(item, queue, &dropped);
         let mut inventory = survey(&fabric, &plan);
@@ -41,6 +49,11 @@ pub(crate) fn surveyor(
             }
         }
         hardware::compare(&shared, &fabric, &inventory);
+        shared
+            .telemetry
+            .chosen()
+            .nodes
+            .apply(&shared, &mut inventory, &mut told);
         Note::Surveyed {
             generation: plan.generation,
             inventory: Arc::new(inventory),

@@ -25,7 +25,7 @@ use crate::telemetry::{MANY, every_second, port_of, socket_name, write_counter};
 const FABRIC: &str = "karytree:k=3,n=2";
 
 /// A folder of this test, empty.
-fn scratch(name: &str) -> PathBuf {
+pub(crate) fn scratch(name: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("selvedge-daemon-{}-{name}", std::process::id()));
     let _ = std::fs::remove_dir_all(&path);
     path
@@ -38,7 +38,7 @@ fn storing(mut options: Options, folder: &Path) -> Options {
     options
 }
 
-fn begin(folder: &Path) -> Running {
+pub(crate) fn begin(folder: &Path) -> Running {
     start(storing(options(Mode::Manage, FABRIC), folder)).unwrap()
 }
 
@@ -85,7 +85,7 @@ fn codes(manager: &Manager) -> Vec<String> {
 }
 
 /// True if the history is a condition of the manager's health.
-fn is_unwell(manager: &Manager) -> bool {
+pub(crate) fn is_unwell(manager: &Manager) -> bool {
     let conditions = manager.health().unwrap().conditions;
     conditions.iter().any(|condition| condition.code == "SLV-HEALTH-0028")
 }

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use selvedge_history::{Database, Entry, HistoryError, Severity, Subject, Topology};
-use selvedge_telemetry::{Group, SampleKey, WIDEST, Wall};
+use selvedge_history::{Acknowledgement, Alarm, Database, Entry, HistoryError, Severity, Subject as About, Topology};
+use selvedge_telemetry::alarm::{AlarmId, Ended, Level, Subject};
+use selvedge_telemetry::{End, Group, Metric, SampleKey, WIDEST, Wall};
 use selvedge_types::Guid;
 
 use crate::files::scratch;
@@ -14,7 +15,7 @@ fn entry(second: u64, severity: Severity, text: &str) -> Entry {
         at: Wall::from_secs(second),
         code: "SLV-TELEMETRY-0005".to_owned(),
         severity,
-        subject: Subject {
+        subject: About {
             node: Some(Guid(0xffff_ffff_0000_0001)),
             port: Some(3),
         },
@@ -66,48 +67,94 @@ fn events_come_back_the_latest_first() {
     });
 }
 
+/// An alarm of a port that began at a second, and had evidence at a later one.
+fn alarm(port: u8, raised: u64, last: u64) -> Alarm {
+    let at = End {
+        node: Guid(0xffff_ffff_0000_0001),
+        port,
+    };
+    Alarm {
+        id: AlarmId {
+            at,
+            subject: Subject::Counter(Metric::SymbolErrors),
+        },
+        peer: Some(End {
+            node: Guid(2),
+            port: 254,
+        }),
+        level: Level::Warning,
+        evidence: format!("evidence of {last} s"),
+        clears: "it grows less".to_owned(),
+        raised: Wall::from_secs(raised),
+        last: Wall::from_secs(last),
+        acknowledged: None,
+        cleared: None,
+    }
+}
+
 #[test]
-fn an_alarm_is_active_once_until_it_is_cleared() {
+fn an_alarm_is_in_force_once_until_it_ends() {
     with("alarms", |path| {
-        let database = open(path);
-        assert!(database.raise("port 3", &entry(10, Severity::Warning, "a")).unwrap());
-        assert!(!database.raise("port 3", &entry(20, Severity::Critical, "b")).unwrap());
-        assert!(database.raise("port 4", &entry(15, Severity::Warning, "c")).unwrap());
-        assert!(database.acknowledge("port 3", Wall::from_secs(25), "ada").unwrap());
-        assert!(!database.acknowledge("port 5", Wall::from_secs(25), "ada").unwrap());
-        drop(database);
-        let database = open(path);
-        let active = database.alarms(None).unwrap();
-        let [first, second] = &active[..] else {
-            panic!("{active:?}")
+        let acknowledged = Alarm {
+            level: Level::Critical,
+            acknowledged: Some(Acknowledgement {
+                at: Wall::from_secs(25),
+                by: "ada".to_owned(),
+                note: "cable ordered".to_owned(),
+            }),
+            ..alarm(3, 18, 20)
         };
-        assert_eq!(
-            (first.name.as_str(), first.times, first.raised),
-            ("port 3", 2, Wall::from_secs(10))
-        );
-        assert_eq!(first.last, entry(20, Severity::Critical, "b"));
-        assert_eq!(first.acknowledged, Some((Wall::from_secs(25), "ada".to_owned())));
-        assert_eq!(
-            (second.name.as_str(), &second.acknowledged, second.cleared),
-            ("port 4", &None, None)
-        );
-        assert!(database.clear("port 3", Wall::from_secs(30)).unwrap());
-        assert!(!database.clear("port 3", Wall::from_secs(31)).unwrap());
-        // The same condition comes back: another alarm.
-        assert!(database.raise("port 3", &entry(40, Severity::Info, "d")).unwrap());
-        let names = |since: Option<u64>| {
-            let found = database.alarms(since.map(Wall::from_secs)).unwrap();
-            found
-                .iter()
-                .map(|alarm| (alarm.name.clone(), alarm.times, alarm.cleared.is_some()))
-                .collect::<Vec<_>>()
+        open(path).put_alarms(&[alarm(3, 10, 10), alarm(4, 15, 15)]).unwrap();
+        open(path).put_alarms(std::slice::from_ref(&acknowledged)).unwrap();
+        let database = open(path);
+        // The begin stays that of the first report.
+        let first = Alarm {
+            raised: Wall::from_secs(10),
+            ..acknowledged
         };
-        let alarm = |name: &str, times, cleared| (name.to_owned(), times, cleared);
-        assert_eq!(names(None), [alarm("port 4", 1, false), alarm("port 3", 1, false)]);
-        assert_eq!(names(Some(0)).len(), 3);
-        // Old ones go, active ones stay.
-        assert_eq!(database.prune(Wall::from_secs(100)).unwrap(), 1);
-        assert_eq!(names(Some(0)).len(), 2);
+        assert_eq!(database.alarms().unwrap(), [first.clone(), alarm(4, 15, 15)]);
+        let ended = Alarm {
+            cleared: Some((Wall::from_secs(30), Ended::Operator)),
+            ..first
+        };
+        // Port 5 began and ended between two writes; port 3 began again.
+        let short = Alarm {
+            cleared: Some((Wall::from_secs(31), Ended::Gone)),
+            ..alarm(5, 31, 31)
+        };
+        database
+            .put_alarms(&[ended.clone(), short.clone(), alarm(3, 40, 40)])
+            .unwrap();
+        assert_eq!(database.alarms().unwrap(), [alarm(3, 40, 40), alarm(4, 15, 15)]);
+        let between = |from, to| {
+            database
+                .ended_alarms((Wall::from_secs(from), Wall::from_secs(to)))
+                .unwrap()
+        };
+        assert_eq!(between(0, 99), [short.clone(), ended]);
+        assert_eq!(between(31, 99), [short]);
+        // Old ones go, those in force stay.
+        assert_eq!(database.prune(Wall::from_secs(31)).unwrap(), 1);
+        assert_eq!((between(0, 99).len(), database.alarms().unwrap().len()), (1, 2));
+    });
+}
+
+#[test]
+fn a_database_of_format_1_is_taken_over() {
+    with("format-1", |path| {
+        open(path).add_events(&[entry(1, Severity::Info, "a")]).unwrap();
+        let old = rusqlite::Connection::open(path).unwrap();
+        old.execute_batch(
+            "DROP TABLE alarm; CREATE TABLE alarm (id INTEGER PRIMARY KEY, name TEXT NOT NULL); \
+             PRAGMA user_version = 1;",
+        )
+        .unwrap();
+        drop(old);
+        let database = open(path);
+        database.put_alarms(&[alarm(3, 10, 10)]).unwrap();
+        assert_eq!(database.alarms().unwrap(), [alarm(3, 10, 10)]);
+        let all = (Wall(0), Wall(u64::MAX));
+        assert_eq!(database.events(all, Severity::Info, 9).unwrap().len(), 1);
     });
 }
 
@@ -182,7 +229,7 @@ fn a_database_of_something_else_is_refused() {
         ));
         let newer = rusqlite::Connection::open(path).unwrap();
         newer.pragma_update(None, "journal_mode", "delete").unwrap();
-        newer.pragma_update(None, "user_version", 2).unwrap();
+        newer.pragma_update(None, "user_version", 3).unwrap();
         drop(newer);
         assert_eq!(refused(path), "SLV-HISTORY-0008");
     });

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use selvedge_health::Since;
 use selvedge_sim::Time;
 
 use crate::alarm::sums::Sum;
@@ -37,6 +38,11 @@ pub enum AlarmIn<'a> {
     },
     /// An operator clears an alarm. It begins again with the next evidence.
     Clear(AlarmId),
+    /// Alarms that were in force when an earlier run ended. Each keeps its begin, and its acknowledgement unless it has
+    /// risen since. It has its whole time to live to be seen again. Those of nodes that have left end.
+    Resume(Vec<Alarm>),
+    /// These thresholds hold from now on. An alarm that is below them ends when its time to live has passed.
+    Rules(Box<AlarmRules>),
     /// The time of [`AlarmBook::next_wake`] has come.
     Wake,
 }
@@ -50,6 +56,8 @@ pub enum AlarmNews {
     Rose(Alarm),
     /// SLV-TELEMETRY-0203: an alarm ended.
     Cleared(Alarm, Ended),
+    /// SLV-TELEMETRY-0204: an operator has acknowledged an alarm.
+    Acknowledged(Alarm),
 }
 
 impl AlarmNews {
@@ -60,6 +68,7 @@ impl AlarmNews {
             Self::Began(_) => "SLV-TELEMETRY-0201",
             Self::Rose(_) => "SLV-TELEMETRY-0202",
             Self::Cleared(..) => "SLV-TELEMETRY-0203",
+            Self::Acknowledged(_) => "SLV-TELEMETRY-0204",
         }
     }
 
@@ -67,7 +76,7 @@ impl AlarmNews {
     #[must_use]
     pub const fn alarm(&self) -> &Alarm {
         match self {
-            Self::Began(alarm) | Self::Rose(alarm) | Self::Cleared(alarm, _) => alarm,
+            Self::Began(alarm) | Self::Rose(alarm) | Self::Cleared(alarm, _) | Self::Acknowledged(alarm) => alarm,
         }
     }
 }
@@ -76,7 +85,8 @@ impl AlarmNews {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Kept {
     alarm: Alarm,
-    check_at: Time,
+    /// `None`: it stays until an operator clears it.
+    check_at: Option<Time>,
 }
 
 /// Where a loss of a link is counted.
@@ -121,13 +131,6 @@ impl AlarmBook {
         }
     }
 
-    /// Continues an alarm that was kept over a restart, such as an acknowledged one.
-    pub fn resume(&mut self, alarm: Alarm) {
-        self.peers.extend(alarm.peer.map(|peer| (alarm.id.at, peer)));
-        let check_at = alarm.last + self.rules.ttl;
-        self.alarms.insert(alarm.id, Kept { alarm, check_at });
-    }
-
     /// Returns the alarms by port and subject.
     pub fn alarms(&self) -> impl Iterator<Item = &Alarm> {
         self.alarms.values().map(|kept| &kept.alarm)
@@ -136,8 +139,7 @@ impl AlarmBook {
     /// Returns when the book wants to be called with [`AlarmIn::Wake`], if at all.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
-        let due = self.alarms.values().map(|kept| kept.check_at);
-        due.min().filter(|_| !self.rules.ttl.is_zero())
+        self.alarms.values().filter_map(|kept| kept.check_at).min()
     }
 
     /// The only way in.
@@ -159,13 +161,27 @@ impl AlarmBook {
             AlarmIn::Congestion(congestion) => self.take_congestion(now, congestion, out),
             AlarmIn::Acknowledge { id, by, note } => {
                 if let Some(kept) = self.alarms.get_mut(&id) {
-                    kept.alarm.ack = Some(Ack { at: now, by, note });
+                    let at = Since::Run(now);
+                    kept.alarm.ack = Some(Ack { at, by, note });
+                    out.push(AlarmNews::Acknowledged(kept.alarm.clone()));
                 }
             }
             AlarmIn::Clear(id) => {
                 self.end(id, Ended::Operator, out);
                 // Old evidence does not begin it again.
                 self.sums.retain(|(of, _), _| *of != id);
+            }
+            AlarmIn::Resume(alarms) => {
+                for alarm in alarms {
+                    self.resume(now, alarm, out);
+                }
+            }
+            AlarmIn::Rules(rules) => {
+                self.rules = *rules;
+                for (id, kept) in &mut self.alarms {
+                    let latest = self.rules.check_at(now, id.subject);
+                    kept.check_at = latest.map(|latest| kept.check_at.map_or(latest, |at| at.min(latest)));
+                }
             }
             AlarmIn::Wake => {}
         }
@@ -228,11 +244,10 @@ impl AlarmBook {
                 .entry((id, Source::Counter))
                 .or_default()
                 .add(now, grown, window);
-            let level = match rule.critical_at {
-                Some(at) if sum >= at => Level::Critical,
-                _ => rule.level,
+            let Some((begins_at, level)) = rule.level(sum) else {
+                continue;
             };
-            if sum >= rule.begins_at || self.alarms.contains_key(&id) && sum >= rule.clears_below {
+            if sum >= begins_at || self.alarms.contains_key(&id) && sum >= rule.clears_below {
                 let found = Found {
                     id,
                     level,
@@ -240,7 +255,7 @@ impl AlarmBook {
                         "{} grew by {sum} within {} s; the threshold is {}",
                         metric.iba_name(),
                         window.as_secs(),
-                        rule.begins_at
+                        begins_at
                     ),
                     clears: format!(
                         "it grows by less than {} within {} s",
@@ -317,6 +332,27 @@ impl AlarmBook {
         }
     }
 
+    fn resume(&mut self, now: Time, alarm: Alarm, out: &mut Vec<AlarmNews>) {
+        let id = alarm.id;
+        if let Some(kept) = self.alarms.get_mut(&id) {
+            // There was evidence again before the stored alarm was known.
+            kept.alarm.since = alarm.since;
+            if kept.alarm.level <= alarm.level {
+                kept.alarm.level = alarm.level;
+                kept.alarm.ack = kept.alarm.ack.take().or(alarm.ack);
+            }
+            return;
+        }
+        if let Some(peer) = alarm.peer {
+            self.peers.entry(id.at).or_insert(peer);
+        }
+        let check_at = self.rules.check_at(now, id.subject);
+        self.alarms.insert(id, Kept { alarm, check_at });
+        if !self.inventory.nodes.contains_key(&id.at.node) {
+            self.end(id, Ended::Gone, out);
+        }
+    }
+
     // ---- alarms
 
     /// Returns the alarm of a link as a whole.
@@ -343,11 +379,11 @@ impl AlarmBook {
             evidence,
             clears,
         } = found;
-        let check_at = now + self.rules.ttl;
+        let check_at = self.rules.check_at(now, id.subject);
         if let Some(kept) = self.alarms.get_mut(&id) {
             let has_risen = level > kept.alarm.level;
             kept.check_at = check_at;
-            kept.alarm.last = now;
+            kept.alarm.last = Since::Run(now);
             kept.alarm.evidence = evidence;
             kept.alarm.clears = clears;
             if has_risen {
@@ -364,8 +400,8 @@ impl AlarmBook {
             id,
             peer: self.peers.get(&id.at).copied(),
             level,
-            since: now,
-            last: now,
+            since: Since::Run(now),
+            last: Since::Run(now),
             evidence,
             clears,
             ack: None,
@@ -393,13 +429,10 @@ impl AlarmBook {
 
     /// Ends the alarms that are due and below their threshold.
     fn check(&mut self, now: Time, out: &mut Vec<AlarmNews>) {
-        if self.rules.ttl.is_zero() {
-            return;
-        }
         let due: Vec<AlarmId> = self
             .alarms
             .iter()
-            .filter(|(_, kept)| kept.check_at <= now)
+            .filter(|(_, kept)| kept.check_at.is_some_and(|at| at <= now))
             .map(|(id, _)| *id)
             .collect();
         for id in due {
@@ -417,7 +450,7 @@ impl AlarmBook {
             if is_below {
                 self.end(id, Ended::Below, out);
             } else if let Some(kept) = self.alarms.get_mut(&id) {
-                kept.check_at = now + (self.rules.window / 64).max(Duration::from_secs(1));
+                kept.check_at = Some(now + (self.rules.window / 64).max(Duration::from_secs(1)));
             }
         }
         let longest = self.rules.window.max(self.rules.flap_window);
@@ -464,14 +497,16 @@ impl fmt::Display for AlarmNews {
         match self {
             Self::Began(_) => write!(f, "{level}: {alarm}; {}", alarm.id.subject.advice()),
             Self::Rose(_) => write!(f, "it is {level} now: {alarm}; {}", alarm.id.subject.advice()),
-            Self::Cleared(_, why) => {
-                let why = match why {
-                    Ended::Below => "it is below its threshold",
-                    Ended::Operator => "an operator cleared it",
-                    Ended::Gone => "the node has left the fabric",
-                    Ended::Dropped => "there are more alarms than are kept; raise the thresholds",
-                };
-                write!(f, "{alarm}: {why}")
+            Self::Cleared(_, why) => write!(f, "{alarm}: {why}"),
+            Self::Acknowledged(_) => {
+                let ack = alarm.ack.as_ref();
+                let (by, note) = ack.map_or(("", ""), |ack| (&ack.by, &ack.note));
+                write!(f, "acknowledged by {by}: {alarm}")?;
+                if note.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, "; note: {note}")
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Alarms as facts of health.
 
-use selvedge_health::{Alarm as Fact, End as HealthEnd, Place, Since, What};
+use selvedge_health::{Alarm as Fact, End as HealthEnd, Place, What};
 use selvedge_types::PortNum;
 
 use crate::alarm::{Alarm, AlarmBook, Level, Subject};
@@ -38,7 +38,7 @@ fn fact(alarm: &Alarm, inventory: &Inventory) -> Option<Fact> {
     Some(Fact {
         what,
         place,
-        since: Since::Run(alarm.since),
+        since: alarm.since,
         evidence,
     })
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use selvedge_sim::Time;
+use selvedge_health::Since;
 
 use crate::{End, Metric};
 
@@ -26,6 +26,14 @@ impl Level {
             Self::Warning => "warning",
             Self::Critical => "critical",
         }
+    }
+
+    /// Returns the level with this name in JSON.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Info, Self::Warning, Self::Critical]
+            .into_iter()
+            .find(|level| level.name() == name)
     }
 }
 
@@ -52,6 +60,14 @@ impl Subject {
             Self::BitErrors => "bit_errors",
             Self::Congestion => "congestion",
         }
+    }
+
+    /// Returns the subject with this name in JSON.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let words = [Self::Flaps, Self::BitErrors, Self::Congestion].into_iter();
+        let counters = Metric::ALL.into_iter().map(Self::Counter);
+        words.chain(counters).find(|subject| subject.name() == name)
     }
 
     /// Returns what an operator can do about it.
@@ -104,7 +120,7 @@ pub struct AlarmId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ack {
     /// When the operator acknowledged the alarm.
-    pub at: Time,
+    pub at: Since,
     /// The operator.
     pub by: String,
     /// What the operator wrote.
@@ -121,9 +137,9 @@ pub struct Alarm {
     /// Level of the alarm.
     pub level: Level,
     /// When the alarm began.
-    pub since: Time,
+    pub since: Since,
     /// When there was evidence last.
-    pub last: Time,
+    pub last: Since,
     /// What was measured, against which threshold.
     pub evidence: String,
     /// What clears the alarm.
@@ -143,4 +159,36 @@ pub enum Ended {
     Gone,
     /// The alarm was dropped, because there were more alarms than are kept.
     Dropped,
+}
+
+impl Ended {
+    /// Returns its name in JSON and in stored records.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Below => "below",
+            Self::Operator => "operator",
+            Self::Gone => "gone",
+            Self::Dropped => "dropped",
+        }
+    }
+
+    /// Returns the reason with this name in JSON.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Below, Self::Operator, Self::Gone, Self::Dropped]
+            .into_iter()
+            .find(|why| why.name() == name)
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Below => "it is below its threshold",
+            Self::Operator => "an operator cleared it",
+            Self::Gone => "the node has left the fabric",
+            Self::Dropped => "there are more alarms than are kept; raise the thresholds",
+        })
+    }
 }

@@ -3,46 +3,69 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use crate::Metric;
-use crate::alarm::Level;
+use selvedge_sim::Time;
 
-/// When the growth of a counter is an alarm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use crate::Metric;
+use crate::alarm::{Level, Subject};
+
+/// When the growth of a counter is an alarm. Growth is that within [`AlarmRules::window`]. Thresholds are at least 1,
+/// and those of graver levels are not lower.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CounterRule {
-    /// An alarm begins when the counter grows by this much within [`AlarmRules::window`]; at least 1.
-    pub begins_at: u64,
-    /// An alarm may clear when the growth is below this; at most `begins_at`.
+    /// An alarm is of level info from this growth on; `None`: never.
+    pub info: Option<u64>,
+    /// It is a warning from this growth on; `None`: never.
+    pub warning: Option<u64>,
+    /// It is critical from this growth on; `None`: never.
+    pub critical: Option<u64>,
+    /// It may clear when the growth is below this; at most the lowest threshold.
     pub clears_below: u64,
-    /// Level of the alarm.
-    pub level: Level,
-    /// From this growth on it is critical; `None`: never.
-    pub critical_at: Option<u64>,
+    /// Its time to live, as [`AlarmRules::ttl`]; `None`: that one.
+    pub ttl: Option<Duration>,
 }
 
 impl CounterRule {
     /// Returns a rule for warnings that clear below half the threshold and never become critical.
     #[must_use]
-    pub const fn warning(begins_at: u64) -> Self {
+    pub fn warning(begins_at: u64) -> Self {
         Self {
-            begins_at,
+            warning: Some(begins_at),
             clears_below: begins_at.div_ceil(2),
-            level: Level::Warning,
-            critical_at: None,
+            ..Self::default()
         }
     }
 
-    const fn info(begins_at: u64) -> Self {
+    fn info(begins_at: u64) -> Self {
         Self {
-            level: Level::Info,
-            ..Self::warning(begins_at)
+            info: Some(begins_at),
+            clears_below: begins_at.div_ceil(2),
+            ..Self::default()
         }
     }
 
-    const fn critical(self, at: u64) -> Self {
+    fn critical(self, at: u64) -> Self {
         Self {
-            critical_at: Some(at),
+            critical: Some(at),
             ..self
         }
+    }
+
+    fn thresholds(&self) -> impl Iterator<Item = (Level, u64)> {
+        let levels = [
+            (Level::Info, self.info),
+            (Level::Warning, self.warning),
+            (Level::Critical, self.critical),
+        ];
+        levels.into_iter().filter_map(|(level, at)| Some((level, at?)))
+    }
+
+    /// Returns from which growth on there is an alarm, and its level. A growth below every threshold keeps an alarm at
+    /// the lowest level. `None`: there is no threshold.
+    #[must_use]
+    pub fn level(&self, growth: u64) -> Option<(u64, Level)> {
+        let (lowest, begins_at) = self.thresholds().next()?;
+        let reached = self.thresholds().filter(|(_, at)| growth >= *at);
+        Some((begins_at, reached.last().map_or(lowest, |(level, _)| level)))
     }
 }
 
@@ -70,6 +93,18 @@ pub struct AlarmRules {
     /// Most alarms that are kept; the newest of the lowest level is dropped beyond it. Default 10,000: two of each link
     /// of 5,832 hosts would be more than operators read.
     pub alarms_max: usize,
+}
+
+impl AlarmRules {
+    /// Returns when an alarm with evidence now is looked at again; `None`: never.
+    pub(super) fn check_at(&self, now: Time, subject: Subject) -> Option<Time> {
+        let own = match subject {
+            Subject::Counter(metric) => self.counters.get(&metric).and_then(|rule| rule.ttl),
+            Subject::Flaps | Subject::BitErrors | Subject::Congestion => None,
+        };
+        let ttl = own.unwrap_or(self.ttl);
+        (!ttl.is_zero()).then(|| now + ttl)
+    }
 }
 
 impl Default for AlarmRules {

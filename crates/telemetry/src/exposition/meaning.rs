@@ -53,6 +53,8 @@ pub fn write(out: &mut impl Write, format: TextFormat, wanted: &Wanted, meaning:
         declare(out, format, Kind::Gauge, name, help)?;
         for rates in meaning.rates.iter().filter(|rates| wanted.has_node(rates.end.node)) {
             if let Some(value) = value(rates) {
+                // Further digits would be noise, and most of a compressed page.
+                let value = (value * 1e6).round() / 1e6;
                 writeln!(out, "{name}{{{}}} {value}", Port(rates.end))?;
             }
         }

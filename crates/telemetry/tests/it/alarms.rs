@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use selvedge_health::{Duty, Facts, Place, Role, Since, Verdict, What, assess};
 use selvedge_sim::Time;
-use selvedge_telemetry::alarm::{AlarmBook, AlarmId, AlarmIn, AlarmNews, AlarmRules, Ended, Level, Subject};
+use selvedge_telemetry::alarm::{
+    Ack, Alarm, AlarmBook, AlarmId, AlarmIn, AlarmNews, AlarmRules, Ended, Level, Subject,
+};
 use selvedge_telemetry::cable::{BerEstimate, CableEnd, RankBy, rank};
 use selvedge_telemetry::congestion::{Cause, Congestion, Load, Tree};
 use selvedge_telemetry::rates::Growth;
@@ -118,7 +120,7 @@ fn an_alarm_begins_at_its_threshold_and_clears_below_half_of_it() {
     };
     assert_eq!(
         (alarm.level, alarm.peer, alarm.since),
-        (Level::Warning, Some(B), Time::from_secs(20))
+        (Level::Warning, Some(B), Since::Run(Time::from_secs(20)))
     );
     assert_eq!(
         news[0].to_string(),
@@ -133,7 +135,7 @@ fn an_alarm_begins_at_its_threshold_and_clears_below_half_of_it() {
         panic!("{ended:?}")
     };
     assert!((600..=615).contains(at), "{at}");
-    assert_eq!(alarm.last, Time::from_secs(300));
+    assert_eq!(alarm.last, Since::Run(Time::from_secs(300)));
     assert_eq!(desk.book.next_wake(), None);
     // Values that trickle in below the threshold never begin one.
     for at in (2_000..12_000).step_by(60) {
@@ -156,7 +158,13 @@ fn a_rising_alarm_is_told_again_and_loses_its_acknowledgement() {
         by: "eve".to_owned(),
         note: "cable ordered".to_owned(),
     };
-    assert_eq!(desk.give(2, ack(id)), []);
+    let news = desk.give(2, ack(id));
+    assert!(matches!(&news[..], [AlarmNews::Acknowledged(_)]), "{news:?}");
+    assert!(
+        news[0].to_string().starts_with("SLV-TELEMETRY-0204: acknowledged by "),
+        "{}",
+        news[0]
+    );
     assert_eq!((facts(&desk).len(), desk.book.alarms().count()), (0, 1));
     assert_eq!(
         desk.grow(3, A, Metric::RcvErrors, 20),
@@ -323,14 +331,50 @@ fn a_resumed_alarm_keeps_its_acknowledgement_and_its_time_to_live() {
     first.give(11, ack);
     let kept = first.book.alarms().next().unwrap().clone();
     let mut desk = Desk::new(AlarmRules::default());
-    desk.book.resume(kept.clone());
+    desk.give(0, AlarmIn::Resume(vec![kept.clone()]));
     assert_eq!(desk.book.alarms().collect::<Vec<_>>(), [&kept]);
     assert!(desk.book.facts(&inventory(&[])).is_empty());
     let ended = desk.run_until(1_000);
     assert!(
-        matches!(&ended[..], [(310, AlarmNews::Cleared(_, Ended::Below))]),
+        matches!(&ended[..], [(300, AlarmNews::Cleared(_, Ended::Below))]),
         "{ended:?}"
     );
+}
+
+#[test]
+fn a_stored_alarm_goes_on_in_one_that_has_begun_already() {
+    let stored = |level, node| Alarm {
+        id: AlarmId {
+            at: End { node: Guid(node), ..A },
+            subject: Subject::Counter(Metric::SymbolErrors),
+        },
+        peer: None,
+        level,
+        since: Since::Calendar(1_000),
+        last: Since::Calendar(2_000),
+        evidence: String::new(),
+        clears: String::new(),
+        ack: Some(Ack {
+            at: Since::Calendar(3_000),
+            by: "eve".to_owned(),
+            note: String::new(),
+        }),
+    };
+    let resume = |level, grown| {
+        let mut desk = Desk::new(AlarmRules::default());
+        desk.grow(10, A, Metric::SymbolErrors, grown);
+        assert_eq!(desk.give(11, AlarmIn::Resume(vec![stored(level, 1)])), []);
+        let alarm = desk.book.alarms().next().unwrap().clone();
+        assert_eq!(alarm.since, Since::Calendar(1_000));
+        (alarm.level, alarm.ack.is_some())
+    };
+    assert_eq!(resume(Level::Warning, 12), (Level::Warning, true));
+    assert_eq!(resume(Level::Critical, 12), (Level::Critical, true));
+    // It has risen: nobody has seen that.
+    assert_eq!(resume(Level::Warning, 20_000), (Level::Critical, false));
+    let mut desk = Desk::new(AlarmRules::default());
+    let news = desk.give(1, AlarmIn::Resume(vec![stored(Level::Warning, 99)]));
+    assert!(matches!(&news[..], [AlarmNews::Cleared(_, Ended::Gone)]), "{news:?}");
 }
 
 /// From a reading to the verdict: both ends, evidence, and what clears it.

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use selvedge_api::{self as api, Topology, TopologyLink, TopologyNode, links};
 use selvedge_fabric::Fabric;
+use selvedge_health::Since;
 use selvedge_history::{Database, Entry, HistoryError, Severity, Subject, Topology as Version};
+use selvedge_sim::Time;
 use selvedge_telemetry::Wall;
 
 use super::Store;
@@ -25,6 +27,8 @@ pub(super) struct Book {
     keep: Duration,
     pruned: Instant,
     looked: Option<Instant>,
+    /// Evidence of alarms until then is stored.
+    alarms_until: Time,
     /// The topology at the last comparison, and its digest.
     seen: Option<(Arc<Fabric>, String)>,
     /// Digest of the last version that was handed to the database.
@@ -38,6 +42,7 @@ impl Book {
             keep,
             pruned: Instant::now(),
             looked: None,
+            alarms_until: Time::ZERO,
             seen: None,
             stored: None,
         }
@@ -63,14 +68,18 @@ impl Book {
 
     /// Stores the last events.
     pub(super) fn end(&mut self, shared: &Shared) {
+        self.refresh_alarms(shared);
         let _ = self.write_events(shared);
+        let _ = shared.telemetry.store.write_alarms();
     }
 
     /// Stores what is new; false if nothing is.
     fn write(&mut self, shared: &Shared) -> Result<bool, HistoryError> {
         let mut is_new = self.write_events(shared)?;
+        is_new |= shared.telemetry.store.write_alarms()?;
         if self.looked.is_none_or(|at| at.elapsed() >= LOOK) {
             self.looked = Some(Instant::now());
+            self.refresh_alarms(shared);
             is_new |= self.look(shared)?;
         }
         if self.pruned.elapsed() >= PRUNE {
@@ -79,6 +88,15 @@ impl Book {
             ask(&shared.telemetry.store, |database| database.prune(before))?;
         }
         Ok(is_new)
+    }
+
+    /// Hands on the alarms that had evidence since the last time. What else happens to them is handed on at once.
+    fn refresh_alarms(&mut self, shared: &Shared) {
+        let state = shared.telemetry.meaning.lock();
+        let from = Since::Run(std::mem::replace(&mut self.alarms_until, shared.clock.now()));
+        let alarms = state.alarms.alarms().filter(|alarm| alarm.last >= from);
+        // None of them ends before it is handed on.
+        shared.telemetry.store.refresh_alarms(shared.clock, alarms);
     }
 
     fn write_events(&mut self, shared: &Shared) -> Result<bool, HistoryError> {

@@ -234,6 +234,6 @@ fn samples(opened: &Opened, config: &Config) -> Vec<Sample> {
 }
 
 /// Returns what the API answers when the database fails.
-pub(super) fn refusal(error: &HistoryError) -> Error {
+pub(in crate::telemetry) fn refusal(error: &HistoryError) -> Error {
     Error::of_text(&error.to_string())
 }

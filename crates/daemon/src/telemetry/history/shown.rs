@@ -250,7 +250,7 @@ impl Telemetry {
 
 impl Store {
     /// Reads the database.
-    fn read<T>(&self, act: impl FnOnce(&Database) -> Result<T, HistoryError>) -> Result<T, Error> {
+    pub(super) fn read<T>(&self, act: impl FnOnce(&Database) -> Result<T, HistoryError>) -> Result<T, Error> {
         let none = || ErrorKind::NoHistory.error("this process stores no events");
         let read = self.database(act).ok_or_else(none)?;
         read.map_err(|error| refusal(&error))
