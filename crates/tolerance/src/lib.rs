@@ -1,0 +1,36 @@
+//! Network fault tolerance over verbs: what a message passing library does so that its connections outlive a fault.
+//!
+//! [`Process`] has the three modules of Vishnu, Mamidala and Panda, "Automatic Path Migration over InfiniBand: Early
+//! Experiences" (OSU-CISRC-5/06-TR56, 2006), section 3, each callable alone for a list of peers or queue pairs at any
+//! time after INIT:
+//!
+//! ```text
+//!   main thread                    shared state, per queue pair           asynchronous thread
+//!   alternate path specification ─►                                      sleeps until an event
+//!   path loading request ────────►  Loading ── Armed ── Migrating  ◄──── ARMED, PATH_MIG, PATH_MIG_ERR
+//!   path migration ──────────────►     with the time of each             PORT_ERR, PORT_ACTIVE …
+//! ```
+//!
+//! Beyond the paper: [`Congestion`] asks for a migration because of congestion, [`Deaths`] makes armed connections load
+//! another path when their alternate one has died, [`Trace`] and [`Mtbf`] inject faults.
+//!
+//! This is a core: times are values, and a driver calls [`Process::wake`] when [`Process::next_wake`] says so. [`Lab`]
+//! is a driver for hosts whose ports are joined by cables: the test-bed of the paper.
+
+mod congestion;
+mod deaths;
+mod error;
+mod lab;
+mod process;
+mod shared;
+mod thread;
+mod trace;
+
+pub use congestion::{Congestion, CongestionCounts, Decision, Sample, Thresholds};
+pub use deaths::{Deaths, Respecified};
+pub use error::{ToleranceError, TraceError};
+pub use lab::{Host, Lab, LabSettings, Program, attributes, path};
+pub use process::{Module, Of, Peer, Process, Report};
+pub use shared::{Entry, Status};
+pub use thread::{ThreadCosts, ThreadCounts};
+pub use trace::{Fault, Mtbf, Place, Trace};

@@ -1,0 +1,7 @@
+//! Processes on two hosts that are joined by cables.
+
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod beyond;
+mod duo;
+mod modules;
