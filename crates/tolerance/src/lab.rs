@@ -239,9 +239,12 @@ impl Lab {
             return;
         }
         let hca = &mut self.hosts[host].hca;
-        let levels: Vec<u8> = hca.waiting_levels(port).map(selvedge_types::Sl::get).collect();
+        let waiting = hca.waiting(port);
         let now = self.now;
-        let Some(packet) = levels.into_iter().find_map(|sl| hca.take(now, port, sl)) else {
+        let Some(packet) = (0..16)
+            .filter(|sl| waiting >> sl & 1 == 1)
+            .find_map(|sl| hca.take(now, port, sl))
+        else {
             return;
         };
         let end = now + u64::from(packet.wire_bytes()) * self.settings.ps_per_byte;

@@ -34,7 +34,10 @@ pub(crate) struct Gatherer {
     /// The intervals of the classes.
     intervals: Vec<Duration>,
     /// Samples of the slots in progress, by class.
-    #[expect(clippy::vec_box, reason = "the sampler hands out boxes; half a kilobyte a sample would be copied again")]
+    #[expect(
+        clippy::vec_box,
+        reason = "the sampler hands out boxes; half a kilobyte a sample would be copied again"
+    )]
     samples: Vec<Vec<Box<Sample>>>,
     to: Option<Sender<Gathered>>,
     thread: Option<JoinHandle<()>>,
