@@ -144,10 +144,6 @@ impl Index {
         let mut loads = vec![0_u64; self.channels.len()];
         for block in 0..subnet.tables.blocks() {
             let tile = subnet.tables.tile(block);
-            #[expect(
-                clippy::needless_range_loop,
-                reason = "a column of the tile is read, one entry of each row"
-            )]
             for within in 0..BLOCK_LIDS {
                 let lid = u16::try_from(block * BLOCK_LIDS + within).map(Lid);
                 let Some(end) = lid.ok().and_then(|lid| self.end_of(subnet, lid)) else {
