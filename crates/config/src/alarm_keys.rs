@@ -109,7 +109,8 @@ impl CounterThresholds {
             .into_iter()
             .filter_map(|name| Some((name, entry(name)?)))
             .collect();
-        if let Some([(low, low_at), (high, high_at)]) = set.array_windows().find(|[low, high]| low.1 > high.1) {
+        let next_to = set.iter().zip(set.iter().skip(1));
+        if let Some(((low, low_at), (high, high_at))) = next_to.into_iter().find(|(low, high)| low.1 > high.1) {
             return Err(format!(
                 "{high} = {high_at} is below {low} = {low_at}; want a graver level at the same growth or a higher one"
             ));
