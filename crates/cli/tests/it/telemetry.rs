@@ -293,7 +293,7 @@ fn what_is_stored_is_listed() {
     let events = lab.run(&["telemetry", "history", "events"]).exits(0);
     events.says("SUBNET UP");
     let events = lab.run(&["telemetry", "history", "events", "--severity", "error", "--csv"]);
-    assert_eq!(events.exits(0).out, "time,severity,code,text\n");
+    assert_eq!(events.exits(0).out, "time,severity,code,event\n");
     lab.run(&["telemetry", "history", "events", "--severity", "loud"])
         .exits(2);
     let slice = lab

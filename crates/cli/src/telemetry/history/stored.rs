@@ -166,7 +166,7 @@ pub fn slice(args: &SliceArgs) -> Result<Exit, CliError> {
 }
 
 fn event_table(events: &[StoredEvent]) -> Grid {
-    let mut grid = Grid::new(&["time", "severity", "code", "text"]);
+    let mut grid = Grid::new(&["time", "severity", "code", "event"]);
     for event in events {
         grid.row([
             utc_text(event.time_ms).into(),
