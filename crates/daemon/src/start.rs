@@ -302,7 +302,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     isolate(&manager, sampling.is_some(), &settings)?;
     let config = manager_config(options.mode, local, &settings);
     let administrated = administrated(&settings, found, folder.is_some(), options.until);
-    let (gatherer, resumed) = gathering(&shared, &settings, (options.consumers, options.post))?;
+    let (gatherer, resumed) = gathering(&shared, &settings, options.consumers, options.post)?;
     let driver = Driver::new(Parts {
         coordinator: Coordinator::new(clock.now(), &config, Some(administrated)).sampling(sampling.map(Sampler::new)),
         gatherer,
@@ -343,7 +343,8 @@ type Gathering = (Option<Gatherer>, Option<Resumed>);
 fn gathering(
     shared: &Arc<Shared>,
     settings: &Settings,
-    (consumers, post): (Vec<Box<dyn Consumer>>, Option<Box<dyn Post>>),
+    consumers: Vec<Box<dyn Consumer>>,
+    post: Option<Box<dyn Post>>,
 ) -> Result<Gathering, DaemonError> {
     if !shared.telemetry.has_sampler() {
         return Ok((None, None));
