@@ -159,12 +159,12 @@ pub struct Arbiter {
     budget: i32,
     /// True if the last lane was chosen from the high-priority table.
     from_high: bool,
-    /// Index of the output's tables.
+    /// The output's own tables, counted from 1; 0: those of the settings.
     pub tables: u32,
 }
 
 impl Compiled {
-    /// Returns the state of an arbiter that has sent nothing yet, with the index of these tables.
+    /// Returns the state of an arbiter that has sent nothing yet, with the number of these tables.
     #[must_use]
     pub fn arbiter(&self, tables: u32) -> Arbiter {
         // Before the first entry.

@@ -133,16 +133,13 @@ impl<H: Copy + Debug> Subnet<H> {
         let Some(port) = self.layout.find(at) else { return };
         let tables = tables.compiled(self.settings.vls);
         let arbiter = &mut self.arbiters[port as usize];
-        let place = match arbiter.tables {
-            // The first are those of all other ports.
-            0 => self.arbitration.len() as u32,
-            own => own,
-        };
-        *arbiter = tables.arbiter(place);
-        match self.arbitration.get_mut(place as usize) {
-            Some(own) => *own = tables,
-            None => self.arbitration.push(tables),
+        if arbiter.tables == 0 {
+            self.own_arbitration.push(tables.clone());
+            arbiter.tables = self.own_arbitration.len() as u32;
         }
+        let place = arbiter.tables;
+        *arbiter = tables.arbiter(place);
+        self.own_arbitration[place as usize - 1] = tables;
     }
 
     fn set_lids(&mut self, at: PortRef, range: LidRange) {

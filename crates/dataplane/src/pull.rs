@@ -13,24 +13,23 @@ impl<H: Copy + Debug> Subnet<H> {
     /// Lets an end port send a packet if it can, and plans when to pull it next.
     pub fn pull<E: Endpoint<Header = H>>(&mut self, endpoint: &mut E, port: EndPort) {
         endpoint.prepare(port, self);
-        if self.free_at(port) <= self.now && !self.send_one(endpoint, port) || endpoint.lanes(port) == 0 {
-            return self.wake_when_due(endpoint, port);
+        let out = self.port_of(port);
+        let mut free_at = self.ports[out].free_at;
+        let mut sends = free_at > self.now;
+        if !sends && self.send_one(endpoint, port, out) {
+            sends = true;
+            free_at = self.ports[out].free_at;
         }
-        // More waits, and the port sends.
-        self.wake(port, self.free_at(port));
-    }
-
-    /// Plans to pull a port when its endpoint will have something more.
-    fn wake_when_due<E: Endpoint<Header = H>>(&mut self, endpoint: &E, port: EndPort) {
-        if let Some(at) = endpoint.next_due(port, self) {
-            self.wake(port, at.max(self.free_at(port)).max(self.now));
+        if sends && endpoint.lanes(port) != 0 {
+            self.wake(port, free_at);
+        } else if let Some(at) = endpoint.next_due(port, self) {
+            self.wake(port, at.max(free_at).max(self.now));
         }
     }
 
     /// Sends a packet of the lane that has the turn. False if there is none, or if it has no credits.
     #[inline]
-    fn send_one<E: Endpoint<Header = H>>(&mut self, endpoint: &mut E, port: EndPort) -> bool {
-        let out = self.port_of(port);
+    fn send_one<E: Endpoint<Header = H>>(&mut self, endpoint: &mut E, port: EndPort, out: usize) -> bool {
         if !self.ports[out].up {
             return false;
         }
@@ -59,11 +58,11 @@ impl<H: Copy + Debug> Subnet<H> {
         }
         let vl = match vls {
             1 => 0,
-            _ => self.choose(out, ready),
+            _ => self.choose::<false>(out, ready),
         };
         let packet = endpoint.take(port, vl, self);
         if vls > 1 {
-            self.chosen_sends(out, packet.blocks);
+            self.chosen_sends::<false>(out, packet.blocks);
         }
         self.sent += 1;
         let index = self.packets.insert(packet);

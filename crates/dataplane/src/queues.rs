@@ -217,16 +217,24 @@ impl<H: Copy + Debug> Subnet<H> {
 
     /// Chooses a lane of an output out of those that are ready, at least one.
     #[inline]
-    pub(crate) fn choose(&mut self, out: usize, ready: u16) -> u8 {
+    pub(crate) fn choose<const PLAIN: bool>(&mut self, out: usize, ready: u16) -> u8 {
         let arbiter = &mut self.arbiters[out];
-        self.arbitration[arbiter.tables as usize].choose(arbiter, ready)
+        let tables = match arbiter.tables.checked_sub(1) {
+            Some(own) if !PLAIN => &self.own_arbitration[own as usize],
+            _ => &self.arbitration,
+        };
+        tables.choose(arbiter, ready)
     }
 
     /// Records that the chosen lane of an output sends this many blocks.
     #[inline]
-    pub(crate) fn chosen_sends(&mut self, out: usize, blocks: u8) {
+    pub(crate) fn chosen_sends<const PLAIN: bool>(&mut self, out: usize, blocks: u8) {
         let arbiter = &mut self.arbiters[out];
-        self.arbitration[arbiter.tables as usize].sent(arbiter, u32::from(blocks));
+        let tables = match arbiter.tables.checked_sub(1) {
+            Some(own) if !PLAIN => &self.own_arbitration[own as usize],
+            _ => &self.arbitration,
+        };
+        tables.sent(arbiter, u32::from(blocks));
     }
 
     /// Waits for credits if no lane of an output can send. If one lane can send, the other lanes are examined again

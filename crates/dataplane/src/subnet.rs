@@ -77,8 +77,9 @@ pub struct Subnet<H> {
     /// By port, then lane: later credits that are not stored in the lane itself.
     pub(crate) far: Vec<Far>,
     pub(crate) arbiters: Vec<Arbiter>,
-    /// Arbitration tables: first those of the settings, then those of single outputs.
-    pub(crate) arbitration: Vec<Compiled>,
+    pub(crate) arbitration: Compiled,
+    /// Arbitration tables of single outputs.
+    pub(crate) own_arbitration: Vec<Compiled>,
     /// Virtual output queues, if used. Their indexes follow those of `lanes`.
     pub(crate) voqs: Vec<Queue>,
     /// Ages, by index of a queue; empty if lifetimes are infinite.
@@ -157,7 +158,8 @@ impl<H: Copy + Debug> Subnet<H> {
             events: 0,
             sent: 0,
             received: 0,
-            arbitration: vec![arbitration],
+            arbitration,
+            own_arbitration: Vec::new(),
             copies: Vec::new(),
             free_copies: Vec::new(),
             layout,
@@ -188,7 +190,7 @@ impl<H: Copy + Debug> Subnet<H> {
     /// such runs, with the constant `PLAIN`, so that it contains no tests for these features.
     pub(crate) fn is_plain(&self) -> bool {
         let Settings { queueing, speedup, .. } = self.settings;
-        let simple = (queueing, speedup) == (Queueing::Fifo, 1);
+        let simple = (queueing, speedup) == (Queueing::Fifo, 1) && self.own_arbitration.is_empty();
         let layout = &self.layout;
         let uniform = layout.words == 1 && !layout.mixed && !layout.has_exceptions && !layout.has_copies;
         simple && uniform && self.pools.is_empty() && self.ages.is_empty()

@@ -214,9 +214,9 @@ impl<E: Endpoint> Simulation<E> {
         let vl = if vls == 1 {
             0
         } else {
-            let vl = self.subnet.choose(out as usize, ready);
+            let vl = self.subnet.choose::<PLAIN>(out as usize, ready);
             let blocks = self.subnet.packets.get(chosen[usize::from(vl)]).blocks;
-            self.subnet.chosen_sends(out as usize, blocks);
+            self.subnet.chosen_sends::<PLAIN>(out as usize, blocks);
             vl
         };
         self.send::<PLAIN>(switch, out, vl, chosen[usize::from(vl)]);

@@ -217,7 +217,8 @@ impl<W: Workload> Endpoint for Hosts<W> {
         let settings = subnet.settings();
         // Another message may use another lane or queue pair and be able to go although waiting ones are not.
         let helps = state.lanes == 0 || settings.vls > 1 || settings.transport != Transport::None;
-        state.next.filter(|_| helps).map(|message| message.at)
+        let next = state.next.as_ref().filter(|_| helps);
+        next.map(|message| message.at)
     }
 
     #[inline]

@@ -8,12 +8,12 @@ use crate::units::Ps;
 
 impl<W: Workload> Hosts<W> {
     /// Posts messages that are due, or counts them as missed if too many are waiting.
-    #[inline]
+    #[inline(always)]
     pub(super) fn post_due(&mut self, host: Host, until: Ps, subnet: &mut Subnet<Header>) {
-        while let Some(message) = self.hosts[host as usize].next {
-            if message.at > until {
-                break;
-            }
+        while let Some(next) = &self.hosts[host as usize].next
+            && next.at <= until
+        {
+            let message = *next;
             let (sl, vl) = self.lane_of(host, &message, subnet);
             if self.waiting[Self::place(subnet, host, vl)].count < subnet.settings().source_queue {
                 self.post(host, message, (sl, vl), subnet);

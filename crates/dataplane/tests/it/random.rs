@@ -128,7 +128,7 @@ fn fill(rng: &mut Rng, simulation: &mut Simulation<Box>) {
     }
 }
 
-/// Runs with changes at their times: handed in before, or by whoever steps.
+/// Runs with changes at their times: handed in before, or between two steps.
 fn run(seed: u64, handed_in: bool) -> (Vec<(Ps, EndPort, Seen)>, usize, u64) {
     let mut rng = Seed(seed).rng();
     let lab = lab(&mut rng);
