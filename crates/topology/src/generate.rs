@@ -82,8 +82,8 @@ pub struct Options {
     /// `j mod rails`. Ports on the same plane are on different leaf switches if there are enough. Default: `rails` or
     /// `hcas`, whichever is larger.
     pub ports_per_host: u8,
-    /// Channel adapters of each host, 1–4. Each is a node with a GUID, and has `ports_per_host / hcas` of the ports, the
-    /// first adapter the first ones. Default 1.
+    /// Channel adapters of each host, 1–4. Each is a node with a GUID, and has `ports_per_host / hcas` of the ports,
+    /// the first adapter the first ones. Default 1.
     pub hcas: u8,
     /// Number of separate copies of the switch network, connected only by the hosts, 1–4. Default 1.
     pub rails: u8,
