@@ -148,13 +148,13 @@ impl Recipe {
         if !(1..=HOST_PORTS_MAX).contains(&options.rails) {
             return Err(self.bad("rails", &options.rails.to_string(), "1 to 4"));
         }
+        if !(1..=HOST_PORTS_MAX).contains(&options.hcas) {
+            return Err(self.bad("hcas", &options.hcas.to_string(), "1 to 4"));
+        }
         let ports = options.ports_per_host;
         if !(1..=HOST_PORTS_MAX).contains(&ports) || !ports.is_multiple_of(options.rails) {
             let want = format!("1 to 4 and a multiple of rails={}", options.rails);
             return Err(self.bad("ports-per-host", &ports.to_string(), &want));
-        }
-        if !(1..=HOST_PORTS_MAX).contains(&options.hcas) {
-            return Err(self.bad("hcas", &options.hcas.to_string(), "1 to 4"));
         }
         if !ports.is_multiple_of(options.hcas) {
             let want = format!("a multiple of hcas={}", options.hcas);
