@@ -154,8 +154,8 @@ impl Index {
                     continue;
                 }
                 work.begin(&sources, end);
-                for switch in 0..switches {
-                    let channel = self.channel(number(switch), tile[switch][within]);
+                for (switch, row) in tile.iter().take(switches).enumerate() {
+                    let channel = self.channel(number(switch), row[within]);
                     work.add(switch, channel, channel.map(|at| self.channels[at as usize].to));
                 }
                 work.flow(&mut loads);
