@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::Body;
 
 /// Alternate paths over all pairs of hosts, or over a sample of them. A pair counts once. What no alternate path of
-/// a pair can avoid (the only connected port of a channel adapter, and the only switch to which it is connected) counts in
-/// `faults` only.
+/// a pair can avoid (the only connected port of a channel adapter, and the only switch to which it is connected)
+/// counts in `faults` only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alternates {
     /// The fabric as named in the request.

@@ -49,8 +49,8 @@ pub(crate) fn common<'a>(a: &'a [u32], b: &'a [u32]) -> impl Iterator<Item = u32
 }
 
 /// Returns the order in which to use paths: the first one stays first; then always the path that shares the fewest
-/// links and switches with those before it, of these the one with the fewest pairs on its busiest link, then the shortest,
-/// then the first in the list. Paths that do not exist are left out.
+/// links and switches with those before it, of these the one with the fewest pairs on its busiest link, then the
+/// shortest, then the first in the list. Paths that do not exist are left out.
 ///
 /// The subnet administrator orders its answers by this function, and [`Policy::Manager`](crate::Policy::Manager) takes
 /// the second path of the order.

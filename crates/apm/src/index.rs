@@ -154,7 +154,7 @@ impl Index {
                     continue;
                 }
                 work.begin(&sources, end);
-                for (switch, row) in tile.iter().enumerate().take(switches) {
+                for (switch, row) in tile.iter().take(switches).enumerate() {
                     let channel = self.channel(number(switch), row[within]);
                     work.add(switch, channel, channel.map(|at| self.channels[at as usize].to));
                 }

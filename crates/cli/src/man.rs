@@ -3,6 +3,7 @@
 //! A page of a command has the sections of clap's definition, then exit status, files and examples ([`pages`]).
 //! selvedge.toml(5) is made from the keys that the reader of the file knows ([`settings`]).
 
+mod apm;
 mod exits;
 mod files;
 mod pages;

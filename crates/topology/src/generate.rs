@@ -82,8 +82,8 @@ pub struct Options {
     /// `j mod rails`. Ports on the same plane are on different leaf switches if there are enough. Default: `rails` or
     /// `hcas`, whichever is larger.
     pub ports_per_host: u8,
-    /// Channel adapters of each host, 1–4. Each is a node with a GUID, and has `ports_per_host / hcas` of the ports, the
-    /// first adapter the first ones. Default 1.
+    /// Channel adapters of each host, 1–4. Each is a node with a GUID, and has `ports_per_host / hcas` of the ports,
+    /// the first adapter the first ones. Default 1.
     pub hcas: u8,
     /// Number of separate copies of the switch network, connected only by the hosts, 1–4. Default 1.
     pub rails: u8,
@@ -148,13 +148,13 @@ impl Recipe {
         if !(1..=HOST_PORTS_MAX).contains(&options.rails) {
             return Err(self.bad("rails", &options.rails.to_string(), "1 to 4"));
         }
+        if !(1..=HOST_PORTS_MAX).contains(&options.hcas) {
+            return Err(self.bad("hcas", &options.hcas.to_string(), "1 to 4"));
+        }
         let ports = options.ports_per_host;
         if !(1..=HOST_PORTS_MAX).contains(&ports) || !ports.is_multiple_of(options.rails) {
             let want = format!("1 to 4 and a multiple of rails={}", options.rails);
             return Err(self.bad("ports-per-host", &ports.to_string(), &want));
-        }
-        if !(1..=HOST_PORTS_MAX).contains(&options.hcas) {
-            return Err(self.bad("hcas", &options.hcas.to_string(), "1 to 4"));
         }
         if !ports.is_multiple_of(options.hcas) {
             let want = format!("a multiple of hcas={}", options.hcas);

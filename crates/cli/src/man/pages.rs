@@ -1,5 +1,6 @@
 //! The parts of manual pages that do not come from the definition of flags: files, examples. Tests parse every example.
 
+use super::apm::PAGES_OF_APM;
 use super::exits::{EXIT_STATUS, Exits, OF_NAGIOS};
 use super::files::{
     EMULATOR, EXPECTED, FABRIC, File, GUID2LID, LFTS, LOG, NAMES, NO_FILE, OPENSM, OPTIONS, PAGES, RECORD, SOCKET,
@@ -26,10 +27,10 @@ pub const CONFIGURATION: &[File] = &[TOML, OPTIONS, STATE, LOG];
 const MANAGER: &[File] = &[TOML, OPTIONS, OPENSM, STATE, LOG, SOCKET];
 pub const ASKED: &[File] = &[SOCKET];
 const APPROVED: &[File] = &[EXPECTED, SOCKET];
-const OFFLINE: &[File] = &[FABRIC, LFTS, GUID2LID, NAMES];
+pub const OFFLINE: &[File] = &[FABRIC, LFTS, GUID2LID, NAMES];
 
 const RUNNING: &[&str] = &["selvedge(1)", "selvedge-run(1)", "selvedge-status(1)"];
-const OF_FABRICS: &[&str] = &[
+pub const OF_FABRICS: &[&str] = &[
     "selvedge(1)",
     "selvedge-topology(1)",
     "selvedge-route(1)",
@@ -58,7 +59,7 @@ pub const fn page(
 
 /// Returns the parts of the page with this title; empty for a command without an entry.
 pub fn of(title: &str) -> Page {
-    let mut all = PAGES_OF_COMMANDS.iter().chain(PAGES_OF_TELEMETRY);
+    let mut all = PAGES_OF_COMMANDS.iter().chain(PAGES_OF_TELEMETRY).chain(PAGES_OF_APM);
     let known = all.find(|(of, _)| *of == title);
     known.map_or(page(&[], &[], &[]), |(_, page)| *page)
 }
@@ -396,34 +397,6 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
                 "The links that would be missed most:",
                 "selvedge backups --fabric sx6536 --kinds link --top 5",
             )],
-        ),
-    ),
-    (
-        "selvedge-apm",
-        page(
-            OFFLINE,
-            &["selvedge(1)", "selvedge-apm-show(1)", "selvedge-backups(1)"],
-            &[(
-                "Pairs of hosts that one fault can part, with four LIDs per port:",
-                "selvedge apm show --fabric sx6536 --lmc 2",
-            )],
-        ),
-    ),
-    (
-        "selvedge-apm-show",
-        page(
-            OFFLINE,
-            OF_FABRICS,
-            &[
-                (
-                    "Every alternate path of two hosts:",
-                    "selvedge apm show H-0 H-323 --fabric sx6536:ports-per-host=2 --lmc 1",
-                ),
-                (
-                    "What Open MPI's alternate paths share, with the tables that switches hold:",
-                    "selvedge apm show --fabric net.topo --lfts lfts.dump --lids guid2lid --lmc 1 --policy openmpi",
-                ),
-            ],
         ),
     ),
     (
