@@ -2,7 +2,8 @@
 //! test-bed of the paper, and the smallest fabric in which path migration means something.
 //!
 //! Hosts come in pairs: host 0 with host 1, host 2 with host 3. Each packet takes the time of its bytes at the sending
-//! port, then the cable's delay. A cable can be pulled, which both ports notice, or swallow packets, which no port notices.
+//! port, then the cable's delay. A cable can be pulled, which both ports notice, or swallow packets, which no port
+//! notices.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

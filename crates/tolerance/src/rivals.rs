@@ -90,7 +90,9 @@ fn connect(lab: &mut Lab, port: u8, retries: Retries) -> Result<[Qp; 2], VerbsEr
         for (from, state) in steps {
             let required = selvedge_hca::masks(Transport::Rc, from, state).map_or(M::NONE, |masks| masks.required);
             let attr = selvedge_hca::QpAttr { state, ..attr };
-            lab.hosts[host].hca.modify_qp(now, qps[host], &attr, required.with(M::STATE))?;
+            lab.hosts[host]
+                .hca
+                .modify_qp(now, qps[host], &attr, required.with(M::STATE))?;
         }
         lab.hosts[host].post_receives(now, qps[host], REQUESTS, BYTES_MAX)?;
     }

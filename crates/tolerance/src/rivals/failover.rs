@@ -1,0 +1,236 @@
+//! Software fail-over over several ports, as NCCL does it with `NCCL_IB_RESILIENCY_PORT_FAILOVER`.
+//!
+//! What was read in NCCL (`src/transport/net_ib/p2p_resiliency.cc`, commit 0456df20 of NVIDIA/nccl), and is done here:
+//! - Each port has queue pairs of its own; requests go round robin over the active ones.
+//! - A port has failed when a work request completes with RETRY_EXC_ERR or WR_FLUSH_ERR. Queue pairs of a working port
+//!   replace its own. Any other error is fatal, and so is a second failed port: "no support for more than a
+//!   single failed device".
+//! - A failed request waits for the probe delay (10 ms), then a READ by a working port fetches the receiver's record of
+//!   it. Only if the record shows that the message has not arrived, it is sent again.
+//! - Off by default there; time-out code 20 and 7 retries, so that nothing is noticed for more than 30 s.
+//!
+//! Not modelled: clear-to-send messages of the receiver, requests split over queue pairs, port recovery.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use selvedge_hca::{Ps, Qp, SendOp, SendWr, VerbsError, Wc, WcOpcode, WcStatus};
+
+use super::{Carrier, Inbox, Retries, connect};
+use crate::error::ToleranceError;
+use crate::lab::Lab;
+
+/// Settings, with the names that NCCL's environment variables have after `NCCL_IB_`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailoverSettings {
+    /// `TIMEOUT`: code of the local ACK time-out. Default 20.
+    pub timeout: u8,
+    /// `RETRY_CNT`. Default 7.
+    pub retry_cnt: u8,
+    /// `RESILIENCY_PORT_FAILOVER_PROBE_DELAY`. Default 10 ms.
+    pub probe_delay_ps: Ps,
+}
+
+impl Default for FailoverSettings {
+    fn default() -> Self {
+        Self {
+            timeout: 20,
+            retry_cnt: 7,
+            probe_delay_ps: 10_000_000_000,
+        }
+    }
+}
+
+/// Set in the number of a work request that is a probe.
+const PROBE: u64 = 1 << 63;
+
+/// A connection for each port, one of which may fail.
+#[derive(Clone, Debug)]
+pub struct Failover {
+    settings: FailoverSettings,
+    /// By port: queue pairs for data, and for probes.
+    data: Vec<[Qp; 2]>,
+    probes: Vec<[Qp; 2]>,
+    failed: Vec<bool>,
+    /// Requests that are not complete: bytes.
+    open: BTreeMap<u64, u32>,
+    /// Failed requests in order of the time at which their probe is due.
+    waiting: VecDeque<(Ps, u64)>,
+    sent: u64,
+    turn: usize,
+    repeated: u64,
+    inbox: Inbox,
+    failure: Option<ToleranceError>,
+}
+
+impl Failover {
+    /// Connects by all ports.
+    pub fn new(lab: &mut Lab, settings: FailoverSettings) -> Result<Self, VerbsError> {
+        let ports = lab.hosts[0].hca.config().ports;
+        let retries = Retries {
+            timeout: settings.timeout,
+            retry_cnt: settings.retry_cnt,
+        };
+        let data: Result<Vec<_>, _> = (1..=ports).map(|port| connect(lab, port, retries)).collect();
+        let probes: Result<Vec<_>, _> = (1..=ports).map(|port| connect(lab, port, retries)).collect();
+        Ok(Self {
+            settings,
+            data: data?,
+            probes: probes?,
+            failed: vec![false; usize::from(ports)],
+            open: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            sent: 0,
+            turn: 0,
+            repeated: 0,
+            inbox: Inbox::default(),
+            failure: None,
+        })
+    }
+
+    /// The next working port in turn.
+    fn port(&mut self) -> Option<usize> {
+        let count = self.data.len();
+        let port = (0..count)
+            .map(|step| (self.turn + step) % count)
+            .find(|port| !self.failed[*port])?;
+        self.turn = port + 1;
+        Some(port)
+    }
+
+    fn post(&mut self, lab: &mut Lab, message: u64, bytes: u32) -> Result<(), VerbsError> {
+        let Some(port) = self.port() else { return Ok(()) };
+        let keys = lab.hosts[1].keys()?;
+        let sge = lab.hosts[0].sge(bytes)?;
+        let wr = SendWr {
+            op: SendOp::Write {
+                addr: 0,
+                rkey: keys.rkey,
+                immediate: Some(message as u32),
+            },
+            tag: message,
+            ..SendWr::send(message, sge)
+        };
+        lab.hosts[0].hca.post_send(lab.now, self.data[port][0], &wr)
+    }
+
+    /// Reads the receiver's record of a message.
+    fn probe(&mut self, lab: &mut Lab, message: u64) -> Result<(), VerbsError> {
+        let Some(port) = self.failed.iter().position(|failed| !failed) else {
+            return Ok(());
+        };
+        let rkey = lab.hosts[1].keys()?.rkey;
+        let sge = lab.hosts[0].sge(128)?;
+        let wr = SendWr {
+            op: SendOp::Read { addr: 0, rkey },
+            ..SendWr::send(PROBE | message, sge)
+        };
+        lab.hosts[0].hca.post_send(lab.now, self.probes[port][0], &wr)
+    }
+
+    fn port_of(&self, lab: &Lab, host: usize, number: u32) -> Option<usize> {
+        let is = |qp: Qp| lab.hosts[host].hca.qp_num(qp) == Ok(number);
+        (0..self.data.len()).find(|port| is(self.data[*port][host]) || is(self.probes[*port][host]))
+    }
+
+    fn port_failed(&mut self, port: usize, status: WcStatus) {
+        let others = self.failed.iter().filter(|failed| **failed).count();
+        if self.failed[port] {
+            return;
+        }
+        self.failed[port] = true;
+        let bearable = matches!(status, WcStatus::RetryExcErr | WcStatus::WrFlushErr);
+        if others > 0 || !bearable || self.failed.iter().all(|failed| *failed) {
+            self.failure = Some(ToleranceError::NoPathLeft {
+                path: port + 1,
+                failed: others,
+                paths: self.failed.len(),
+            });
+        }
+    }
+
+    fn sender(&mut self, lab: &mut Lab, wc: &Wc) -> Result<(), VerbsError> {
+        let message = wc.wr_id & !PROBE;
+        let is_probe = wc.wr_id & PROBE != 0;
+        if wc.status != WcStatus::Success {
+            if let Some(port) = self.port_of(lab, 0, wc.qp_num) {
+                self.port_failed(port, wc.status);
+            }
+            // Receives of the sender's queue pairs are flushed too; they carry no request.
+            let known = self.open.contains_key(&message) && !self.waiting.iter().any(|(_, other)| *other == message);
+            if known && wc.opcode != WcOpcode::Recv {
+                self.waiting
+                    .push_back((lab.now + self.settings.probe_delay_ps, message));
+            }
+            return Ok(());
+        }
+        if !is_probe {
+            self.open.remove(&message);
+            return Ok(());
+        }
+        // What the READ has fetched is the record of now or of a moment before, so nothing counts as arrived that has
+        // not.
+        if let Some(&bytes) = self.open.get(&message) {
+            if self.inbox.has(message) {
+                self.open.remove(&message);
+            } else {
+                self.repeated += 1;
+                self.post(lab, message, bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Carrier for Failover {
+    fn send(&mut self, lab: &mut Lab, bytes: u32) -> Result<(), VerbsError> {
+        let message = self.sent;
+        self.sent += 1;
+        self.open.insert(message, bytes);
+        if self.failure.is_some() {
+            return Ok(());
+        }
+        self.post(lab, message, bytes)
+    }
+
+    fn progress(&mut self, lab: &mut Lab) -> Result<(), VerbsError> {
+        let mut done = Vec::new();
+        lab.hosts[1].poll(lab.now, &mut done)?;
+        for wc in done.drain(..) {
+            if wc.status == WcStatus::Success && wc.opcode == WcOpcode::RecvRdmaWithImm {
+                self.inbox.arrived(lab.now, wc.tag);
+            }
+        }
+        lab.hosts[0].poll(lab.now, &mut done)?;
+        for wc in &done {
+            self.sender(lab, wc)?;
+        }
+        while let Some(&(at, message)) = self.waiting.front() {
+            if at > lab.now || self.failure.is_some() {
+                break;
+            }
+            self.waiting.pop_front();
+            self.probe(lab, message)?;
+        }
+        for host in &mut lab.hosts {
+            host.announced.clear();
+        }
+        Ok(())
+    }
+
+    fn next_wake(&self) -> Option<Ps> {
+        let waits = self.failure.is_none();
+        self.waiting.front().filter(|_| waits).map(|(at, _)| *at)
+    }
+
+    fn delivered(&self) -> &[(u64, Ps)] {
+        &self.inbox.delivered
+    }
+
+    fn failure(&self) -> Option<&ToleranceError> {
+        self.failure.as_ref()
+    }
+
+    fn repeated(&self) -> u64 {
+        self.repeated
+    }
+}
