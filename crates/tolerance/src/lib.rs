@@ -22,6 +22,7 @@ mod congestion;
 mod deaths;
 mod error;
 mod lab;
+mod network;
 pub mod paper;
 mod process;
 mod rivals;
@@ -33,6 +34,7 @@ pub use congestion::{Congestion, CongestionCounts, Decision, Sample, Thresholds}
 pub use deaths::{Deaths, Respecified};
 pub use error::{ToleranceError, TraceError};
 pub use lab::{Host, Lab, LabSettings, Program, attributes, path};
+pub use network::{Network, Objects};
 pub use process::{Module, Of, Peer, Process, Report};
 pub use rivals::{Apm, Carrier, Failover, FailoverSettings, Striping, StripingSettings};
 pub use shared::{Entry, Status};

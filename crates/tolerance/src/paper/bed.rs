@@ -37,7 +37,7 @@ impl Bed {
     /// Queue pairs in INIT.
     pub fn in_init(settings: &LabSettings, count: usize) -> Result<Self, VerbsError> {
         let mut lab = Lab::new(settings.clone())?;
-        let mut processes = [0, 1].map(|host: usize| Process::new(lab.hosts[host].context, THREAD));
+        let mut processes = [0, 1].map(|host: usize| Process::new(lab.hosts[host].objects.context, THREAD));
         let mut qps = Vec::new();
         for _ in 0..count {
             let [a, b] = [0, 1].map(|host: usize| lab.hosts[host].create_qp(Transport::Rc, REQUESTS));
@@ -139,7 +139,7 @@ pub fn alternate(host: usize) -> selvedge_hca::Path {
 pub fn wake(lab: &mut Lab, processes: &mut [Process; 2]) {
     let now = lab.now;
     for (process, host) in processes.iter_mut().zip(&mut lab.hosts) {
-        for at in host.announced.drain(..) {
+        for at in host.take_announced(host.objects.context) {
             process.announce(at);
         }
         process.wake(now, &mut host.hca);

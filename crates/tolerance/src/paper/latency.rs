@@ -1,6 +1,6 @@
 //! Figures 8 and 9: latency of a ping-pong over queue pairs in turn, while they change their state.
 
-use selvedge_hca::{Ps, Qp, RecvWr, VerbsError, Wc, WcOpcode};
+use selvedge_hca::{Ps, Qp, VerbsError, Wc, WcOpcode};
 
 use super::bed::{Bed, GIVE_UP, next_wake, wake};
 use super::{Transition, bed, transition};
@@ -61,8 +61,7 @@ fn received(lab: &mut Lab, host: usize, qp: Qp, done: &mut Vec<Wc>) -> Result<bo
     let came = done.iter().any(|wc| wc.opcode == WcOpcode::Recv);
     done.clear();
     if came {
-        let sge = lab.hosts[host].sge(1 << 20)?;
-        lab.hosts[host].hca.post_recv(now, qp, &RecvWr { wr_id: 0, sge })?;
+        lab.hosts[host].post_receives(now, qp, 1, 1 << 20)?;
     }
     Ok(came)
 }

@@ -1,18 +1,20 @@
 //! Path migration as a carrier: one connection, ARMED, loaded again after each migration.
 
-use selvedge_hca::{Element, EventType, Path, Ps, Qp, SendWr, VerbsError, Wc, WcStatus};
+use selvedge_hca::{Element, EventType, Ps, Qp, SendOp, Transport, VerbsError, Wc, WcOpcode, WcStatus};
 
-use super::{Carrier, Inbox, Retries, connect};
+use super::{Carrier, Ends, Inbox, Retries};
+use selvedge_types::PortState;
+
 use crate::error::ToleranceError;
-use crate::lab::{Lab, path};
+use crate::network::{Network, act};
 use crate::process::{Of, Process, Report};
 use crate::shared::Status;
 use crate::thread::ThreadCosts;
-use selvedge_hca::Transport;
 
 /// One connection with path migration.
 #[derive(Clone, Debug)]
 pub struct Apm {
+    ends: Ends,
     qps: [Qp; 2],
     processes: [Process; 2],
     timeout: u8,
@@ -27,15 +29,17 @@ pub struct Apm {
 impl Apm {
     /// Connects by port 1, and requests that port 2 be loaded as the alternate path. It becomes ARMED with the first
     /// messages. `timeout` is a code of the local ACK time-out.
-    pub fn new(lab: &mut Lab, timeout: u8, retry_cnt: u8) -> Result<Self, VerbsError> {
-        let qps = connect(lab, 1, Retries { timeout, retry_cnt })?;
-        let mut processes = [0, 1].map(|host: usize| Process::new(lab.hosts[host].context, ThreadCosts::default()));
+    pub fn new(network: &mut dyn Network, hosts: [usize; 2], timeout: u8, retry_cnt: u8) -> Result<Self, VerbsError> {
+        let ends = Ends::open(network, hosts)?;
+        let qps = ends.connect(network, 1, Retries { timeout, retry_cnt })?;
+        let mut processes = ends.objects.map(|of| Process::new(of.context, ThreadCosts::default()));
         for (host, process) in processes.iter_mut().enumerate() {
             // RC is connected, so this cannot be refused.
-            let _ = process.add(lab.now, 1 - host as u32, qps[host], Transport::Rc);
+            let _ = process.add(network.now(), 1 - host as u32, qps[host], Transport::Rc);
         }
-        let ports = lab.hosts[0].hca.config().ports;
+        let ports = ends.ports(network)?;
         let mut made = Self {
+            ends,
             qps,
             processes,
             timeout,
@@ -45,31 +49,34 @@ impl Apm {
             failure: None,
             unarmed: [true; 2],
         };
-        made.load(lab);
+        made.load(network)?;
         Ok(made)
     }
 
-    /// The next ACTIVE port after the one in use. Both ends see the same ports ACTIVE, so they choose the same one.
-    fn alternate(&self, lab: &Lab, host: usize) -> Option<Path> {
-        let hca = &lab.hosts[host].hca;
-        let in_use = hca.query_qp(self.qps[host]).ok()?.primary.port;
-        let mut ports = (1..self.ports).map(|step| (in_use - 1 + step) % self.ports + 1);
-        let is_active = |port: &u8| {
-            let state = hca.query_port(*port).map(|attr| attr.state);
-            state == Ok(selvedge_types::PortState::Active)
-        };
-        ports.find(is_active).map(|port| path(host, port, self.timeout))
-    }
-
-    fn load(&mut self, lab: &mut Lab) {
-        for host in [0, 1] {
-            let Some(alternate) = self.alternate(lab, host).filter(|_| self.unarmed[host]) else {
+    /// Requests the next ACTIVE port after the one in use. Both ends see the same ports ACTIVE, so they choose the same
+    /// one.
+    fn load(&mut self, network: &mut dyn Network) -> Result<(), VerbsError> {
+        let now = network.now();
+        for end in [0, 1] {
+            if !self.unarmed[end] {
                 continue;
-            };
-            let (now, hca) = (lab.now, &mut lab.hosts[host].hca);
-            let asked = self.processes[host].specify_and_load(now, hca, Of::All, |_| Some(alternate));
-            self.unarmed[host] = asked.is_err();
+            }
+            let (qp, ports) = (self.qps[end], self.ports);
+            let next = act(network, self.ends.hosts[end], |hca| {
+                let in_use = hca.query_qp(qp)?.primary.port;
+                let mut others = (1..ports).map(|step| (in_use - 1 + step) % ports + 1);
+                let is_active = |port: &u8| hca.query_port(*port).is_ok_and(|attr| attr.state == PortState::Active);
+                Ok(others.find(is_active))
+            })?;
+            let Some(port) = next else { continue };
+            let alternate = self.ends.path(network, end, port, self.timeout);
+            let process = &mut self.processes[end];
+            let asked = act(network, self.ends.hosts[end], |hca| {
+                Ok(process.specify_and_load(now, hca, Of::All, |_| Some(alternate)))
+            })?;
+            self.unarmed[end] = asked.is_err();
         }
+        Ok(())
     }
 
     fn handle(&mut self, now: Ps, host: usize, wc: &Wc) {
@@ -80,7 +87,7 @@ impl Apm {
                 paths: 2,
             };
             self.failure.get_or_insert(failure);
-        } else if host == 1 && wc.opcode == selvedge_hca::WcOpcode::Recv {
+        } else if host == 1 && wc.opcode == WcOpcode::Recv {
             self.inbox.arrived(now, wc.tag);
         }
     }
@@ -93,40 +100,39 @@ impl Apm {
 }
 
 impl Carrier for Apm {
-    fn send(&mut self, lab: &mut Lab, bytes: u32) -> Result<(), VerbsError> {
-        let sge = lab.hosts[0].sge(bytes)?;
-        let wr = SendWr {
-            tag: self.sent,
-            ..SendWr::send(self.sent, sge)
-        };
+    fn send(&mut self, network: &mut dyn Network, bytes: u32) -> Result<(), VerbsError> {
+        let number = self.sent;
         self.sent += 1;
-        lab.hosts[0].hca.post_send(lab.now, self.qps[0], &wr)
+        let op = SendOp::Send { immediate: None };
+        self.ends.send(network, 0, self.qps[0], op, number, bytes)
     }
 
-    fn progress(&mut self, lab: &mut Lab) -> Result<(), VerbsError> {
-        let now = lab.now;
-        for host in [0, 1] {
-            let at = &mut lab.hosts[host];
-            for announced in at.announced.drain(..) {
-                self.processes[host].announce(announced);
+    fn progress(&mut self, network: &mut dyn Network) -> Result<(), VerbsError> {
+        let now = network.now();
+        for end in [0, 1] {
+            let process = &mut self.processes[end];
+            for at in self.ends.announced(network, end) {
+                process.announce(at);
             }
-            self.processes[host].wake(now, &mut at.hca);
-            let (mut done, mut reports) = (Vec::new(), Vec::new());
-            at.poll(now, &mut done)?;
-            self.processes[host].take_reports(&mut reports);
-            done.iter().for_each(|wc| self.handle(now, host, wc));
+            act(network, self.ends.hosts[end], |hca| {
+                process.wake(now, hca);
+                Ok(())
+            })?;
+            let mut reports = Vec::new();
+            process.take_reports(&mut reports);
+            let done = self.ends.poll(network, end)?;
+            done.iter().for_each(|wc| self.handle(now, end, wc));
             for report in reports {
                 let Report::Event(_, event) = report else { continue };
                 match (event.kind, event.element) {
                     // The path is spent, or is dead as the port it begins at.
                     (EventType::PathMig | EventType::PathMigErr, Element::Qp(_))
-                    | (EventType::PortErr | EventType::PortActive, Element::Port(_)) => self.unarmed[host] = true,
+                    | (EventType::PortErr | EventType::PortActive, Element::Port(_)) => self.unarmed[end] = true,
                     _ => {}
                 }
             }
         }
-        self.load(lab);
-        Ok(())
+        self.load(network)
     }
 
     fn next_wake(&self) -> Option<Ps> {

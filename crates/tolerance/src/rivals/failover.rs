@@ -13,11 +13,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use selvedge_hca::{Ps, Qp, SendOp, SendWr, VerbsError, Wc, WcOpcode, WcStatus};
+use selvedge_hca::{Ps, SendOp, VerbsError, Wc, WcOpcode, WcStatus};
 
-use super::{Carrier, Inbox, Retries, connect};
+use super::{Carrier, Connection, Ends, Inbox, Retries};
 use crate::error::ToleranceError;
-use crate::lab::Lab;
+use crate::network::Network;
 
 /// Settings, with the names that NCCL's environment variables have after `NCCL_IB_`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +42,17 @@ impl Default for FailoverSettings {
 
 /// Set in the number of a work request that is a probe.
 const PROBE: u64 = 1 << 63;
+/// Length of the receiver's record of a message: a flag for each of NCCL's 128 queue pairs.
+const RECORD_BYTES: u32 = 128;
 
 /// A connection for each port, one of which may fail.
 #[derive(Clone, Debug)]
 pub struct Failover {
     settings: FailoverSettings,
+    ends: Ends,
     /// By port: queue pairs for data, and for probes.
-    data: Vec<[Qp; 2]>,
-    probes: Vec<[Qp; 2]>,
+    data: Vec<Connection>,
+    probes: Vec<Connection>,
     failed: Vec<bool>,
     /// Requests that are not complete: bytes.
     open: BTreeMap<u64, u32>,
@@ -64,16 +67,22 @@ pub struct Failover {
 
 impl Failover {
     /// Connects by all ports.
-    pub fn new(lab: &mut Lab, settings: FailoverSettings) -> Result<Self, VerbsError> {
-        let ports = lab.hosts[0].hca.config().ports;
+    pub fn new(network: &mut dyn Network, hosts: [usize; 2], settings: FailoverSettings) -> Result<Self, VerbsError> {
+        let ends = Ends::open(network, hosts)?;
+        let ports = ends.ports(network)?;
         let retries = Retries {
             timeout: settings.timeout,
             retry_cnt: settings.retry_cnt,
         };
-        let data: Result<Vec<_>, _> = (1..=ports).map(|port| connect(lab, port, retries)).collect();
-        let probes: Result<Vec<_>, _> = (1..=ports).map(|port| connect(lab, port, retries)).collect();
+        let mut open = || {
+            (1..=ports)
+                .map(|port| Connection::open(&ends, network, port, retries))
+                .collect()
+        };
+        let (data, probes): (Result<Vec<_>, _>, Result<Vec<_>, _>) = (open(), open());
         Ok(Self {
             settings,
+            ends,
             data: data?,
             probes: probes?,
             failed: vec![false; usize::from(ports)],
@@ -97,39 +106,31 @@ impl Failover {
         Some(port)
     }
 
-    fn post(&mut self, lab: &mut Lab, message: u64, bytes: u32) -> Result<(), VerbsError> {
+    fn post(&mut self, network: &mut dyn Network, message: u64, bytes: u32) -> Result<(), VerbsError> {
         let Some(port) = self.port() else { return Ok(()) };
-        let keys = lab.hosts[1].keys()?;
-        let sge = lab.hosts[0].sge(bytes)?;
-        let wr = SendWr {
-            op: SendOp::Write {
-                addr: 0,
-                rkey: keys.rkey,
-                immediate: Some(message as u32),
-            },
-            tag: message,
-            ..SendWr::send(message, sge)
+        let op = SendOp::Write {
+            addr: 0,
+            rkey: self.ends.rkey(network)?,
+            immediate: Some(message as u32),
         };
-        lab.hosts[0].hca.post_send(lab.now, self.data[port][0], &wr)
+        self.ends.send(network, 0, self.data[port].qps[0], op, message, bytes)
     }
 
     /// Reads the receiver's record of a message.
-    fn probe(&mut self, lab: &mut Lab, message: u64) -> Result<(), VerbsError> {
+    fn probe(&mut self, network: &mut dyn Network, message: u64) -> Result<(), VerbsError> {
         let Some(port) = self.failed.iter().position(|failed| !failed) else {
             return Ok(());
         };
-        let rkey = lab.hosts[1].keys()?.rkey;
-        let sge = lab.hosts[0].sge(128)?;
-        let wr = SendWr {
-            op: SendOp::Read { addr: 0, rkey },
-            ..SendWr::send(PROBE | message, sge)
-        };
-        lab.hosts[0].hca.post_send(lab.now, self.probes[port][0], &wr)
+        let rkey = self.ends.rkey(network)?;
+        let op = SendOp::Read { addr: 0, rkey };
+        self.ends
+            .send(network, 0, self.probes[port].qps[0], op, PROBE | message, RECORD_BYTES)
     }
 
-    fn port_of(&self, lab: &Lab, host: usize, number: u32) -> Option<usize> {
-        let is = |qp: Qp| lab.hosts[host].hca.qp_num(qp) == Ok(number);
-        (0..self.data.len()).find(|port| is(self.data[*port][host]) || is(self.probes[*port][host]))
+    /// Returns the port of a queue pair of the sender.
+    fn port_of(&self, number: u32) -> Option<usize> {
+        let is = |of: &[Connection], port: usize| of[port].numbers[0] == number;
+        (0..self.data.len()).find(|port| is(&self.data, *port) || is(&self.probes, *port))
     }
 
     fn port_failed(&mut self, port: usize, status: WcStatus) {
@@ -148,18 +149,18 @@ impl Failover {
         }
     }
 
-    fn sender(&mut self, lab: &mut Lab, wc: &Wc) -> Result<(), VerbsError> {
+    fn sender(&mut self, network: &mut dyn Network, wc: &Wc) -> Result<(), VerbsError> {
         let message = wc.wr_id & !PROBE;
         let is_probe = wc.wr_id & PROBE != 0;
         if wc.status != WcStatus::Success {
-            if let Some(port) = self.port_of(lab, 0, wc.qp_num) {
+            if let Some(port) = self.port_of(wc.qp_num) {
                 self.port_failed(port, wc.status);
             }
             // Receives of the sender's queue pairs are flushed too; they carry no request.
             let known = self.open.contains_key(&message) && !self.waiting.iter().any(|(_, other)| *other == message);
             if known && wc.opcode != WcOpcode::Recv {
                 self.waiting
-                    .push_back((lab.now + self.settings.probe_delay_ps, message));
+                    .push_back((network.now() + self.settings.probe_delay_ps, message));
             }
             return Ok(());
         }
@@ -174,7 +175,7 @@ impl Failover {
                 self.open.remove(&message);
             } else {
                 self.repeated += 1;
-                self.post(lab, message, bytes)?;
+                self.post(network, message, bytes)?;
             }
         }
         Ok(())
@@ -182,37 +183,35 @@ impl Failover {
 }
 
 impl Carrier for Failover {
-    fn send(&mut self, lab: &mut Lab, bytes: u32) -> Result<(), VerbsError> {
+    fn send(&mut self, network: &mut dyn Network, bytes: u32) -> Result<(), VerbsError> {
         let message = self.sent;
         self.sent += 1;
         self.open.insert(message, bytes);
         if self.failure.is_some() {
             return Ok(());
         }
-        self.post(lab, message, bytes)
+        self.post(network, message, bytes)
     }
 
-    fn progress(&mut self, lab: &mut Lab) -> Result<(), VerbsError> {
-        let mut done = Vec::new();
-        lab.hosts[1].poll(lab.now, &mut done)?;
-        for wc in done.drain(..) {
+    fn progress(&mut self, network: &mut dyn Network) -> Result<(), VerbsError> {
+        for wc in self.ends.poll(network, 1)? {
             if wc.status == WcStatus::Success && wc.opcode == WcOpcode::RecvRdmaWithImm {
-                self.inbox.arrived(lab.now, wc.tag);
+                self.inbox.arrived(network.now(), wc.tag);
             }
         }
-        lab.hosts[0].poll(lab.now, &mut done)?;
-        for wc in &done {
-            self.sender(lab, wc)?;
+        for wc in self.ends.poll(network, 0)? {
+            self.sender(network, &wc)?;
         }
         while let Some(&(at, message)) = self.waiting.front() {
-            if at > lab.now || self.failure.is_some() {
+            if at > network.now() || self.failure.is_some() {
                 break;
             }
             self.waiting.pop_front();
-            self.probe(lab, message)?;
+            self.probe(network, message)?;
         }
-        for host in &mut lab.hosts {
-            host.announced.clear();
+        // NCCL logs asynchronous events of ports and goes on.
+        for end in [0, 1] {
+            self.ends.announced(network, end);
         }
         Ok(())
     }

@@ -12,11 +12,11 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_hca::{Ps, Qp, SendWr, VerbsError, Wc, WcOpcode, WcStatus};
+use selvedge_hca::{Ps, SendOp, VerbsError, Wc, WcOpcode, WcStatus};
 
-use super::{Carrier, Inbox, Retries, connect};
+use super::{Carrier, Connection, Ends, Inbox, Retries};
 use crate::error::ToleranceError;
-use crate::lab::Lab;
+use crate::network::Network;
 
 /// Settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,8 @@ struct Fragment {
 #[derive(Clone, Debug)]
 pub struct Striping {
     settings: StripingSettings,
-    qps: Vec<[Qp; 2]>,
+    ends: Ends,
+    paths: Vec<Connection>,
     failed: Vec<bool>,
     /// Fragments that are not acknowledged, by number.
     open: BTreeMap<u64, Fragment>,
@@ -78,16 +79,19 @@ pub struct Striping {
 
 impl Striping {
     /// Connects by all ports.
-    pub fn new(lab: &mut Lab, settings: StripingSettings) -> Result<Self, VerbsError> {
-        let ports = lab.hosts[0].hca.config().ports;
+    pub fn new(network: &mut dyn Network, hosts: [usize; 2], settings: StripingSettings) -> Result<Self, VerbsError> {
+        let ends = Ends::open(network, hosts)?;
+        let ports = ends.ports(network)?;
         let retries = Retries {
             timeout: settings.timeout,
             retry_cnt: settings.retry_cnt,
         };
-        let qps: Result<Vec<_>, _> = (1..=ports).map(|port| connect(lab, port, retries)).collect();
+        let open = |port| Connection::open(&ends, network, port, retries);
+        let paths: Result<Vec<_>, _> = (1..=ports).map(open).collect();
         Ok(Self {
             settings,
-            qps: qps?,
+            ends,
+            paths: paths?,
             failed: vec![false; usize::from(ports)],
             open: BTreeMap::new(),
             partial: BTreeMap::new(),
@@ -104,7 +108,7 @@ impl Striping {
 
     /// The next working path in turn, another one than `not` if there is one.
     fn path(&mut self, not: Option<usize>) -> Option<usize> {
-        let count = self.qps.len();
+        let count = self.paths.len();
         let mut paths = (0..count).map(|step| (self.turn + step) % count);
         let path = paths
             .clone()
@@ -114,13 +118,13 @@ impl Striping {
         Some(path)
     }
 
-    fn post(&mut self, lab: &mut Lab, number: u64) -> Result<(), VerbsError> {
+    fn post(&mut self, network: &mut dyn Network, number: u64) -> Result<(), VerbsError> {
         let Some(&Fragment { bytes, path, tries, .. }) = self.open.get(&number) else {
             return Ok(());
         };
         let not = (tries > 0).then_some(path);
         let Some(path) = self.path(not) else { return Ok(()) };
-        let due = lab.now + self.settings.resend_ps.saturating_mul(u64::from(tries) + 1);
+        let due = network.now() + self.settings.resend_ps.saturating_mul(u64::from(tries) + 1);
         let fragment = Fragment {
             bytes,
             path,
@@ -129,52 +133,47 @@ impl Striping {
         };
         self.open.insert(number, fragment);
         self.repeated += u64::from(tries > 0);
-        self.put(lab, 0, path, number, bytes)
+        self.put(network, 0, path, number, bytes)
     }
 
-    fn put(&self, lab: &mut Lab, host: usize, path: usize, tag: u64, bytes: u32) -> Result<(), VerbsError> {
-        let sge = lab.hosts[host].sge(bytes)?;
-        let wr = SendWr {
-            tag,
-            ..SendWr::send(tag, sge)
-        };
-        lab.hosts[host].hca.post_send(lab.now, self.qps[path][host], &wr)
+    fn put(&self, network: &mut dyn Network, end: usize, path: usize, tag: u64, bytes: u32) -> Result<(), VerbsError> {
+        let op = SendOp::Send { immediate: None };
+        self.ends.send(network, end, self.paths[path].qps[end], op, tag, bytes)
     }
 
-    fn handle(&mut self, lab: &mut Lab, host: usize, wc: &Wc) -> Result<(), VerbsError> {
-        let is = |qp: Qp| lab.hosts[host].hca.qp_num(qp) == Ok(wc.qp_num);
-        let path = self.qps.iter().position(|pair| is(pair[host]));
+    fn handle(&mut self, network: &mut dyn Network, end: usize, wc: &Wc) -> Result<(), VerbsError> {
+        let path = self.paths.iter().position(|path| path.numbers[end] == wc.qp_num);
         let Some(path) = path else { return Ok(()) };
         if wc.status != WcStatus::Success {
-            return self.path_failed(lab, path);
+            return self.path_failed(network, path);
         }
         if wc.opcode != WcOpcode::Recv {
             return Ok(());
         }
-        if host == 0 {
+        if end == 0 {
             self.open.remove(&(wc.tag & !ACK));
             return Ok(());
         }
         // A second copy is acknowledged too: the first acknowledgement may be lost.
         let back = if self.failed[path] { self.path(None) } else { Some(path) };
         if let Some(back) = back {
-            self.put(lab, 1, back, ACK | wc.tag, ACK_BYTES)?;
+            self.put(network, 1, back, ACK | wc.tag, ACK_BYTES)?;
         }
-        if self.got.arrived(lab.now, wc.tag)
+        if self.got.arrived(network.now(), wc.tag)
             && let Some((_, &message)) = self.firsts.range(..=wc.tag).next_back()
             && let Some(missing) = self.partial.get_mut(&message)
         {
             *missing -= 1;
             if *missing == 0 {
                 self.partial.remove(&message);
-                self.inbox.arrived(lab.now, message);
+                self.inbox.arrived(network.now(), message);
             }
         }
         Ok(())
     }
 
     /// Sends everything again that was under way on a path, and uses the path no more.
-    fn path_failed(&mut self, lab: &mut Lab, path: usize) -> Result<(), VerbsError> {
+    fn path_failed(&mut self, network: &mut dyn Network, path: usize) -> Result<(), VerbsError> {
         if self.failed[path] {
             return Ok(());
         }
@@ -190,12 +189,12 @@ impl Striping {
         }
         let stranded = self.open.iter().filter(|(_, fragment)| fragment.path == path);
         let stranded: Vec<u64> = stranded.map(|(number, _)| *number).collect();
-        stranded.into_iter().try_for_each(|number| self.post(lab, number))
+        stranded.into_iter().try_for_each(|number| self.post(network, number))
     }
 }
 
 impl Carrier for Striping {
-    fn send(&mut self, lab: &mut Lab, bytes: u32) -> Result<(), VerbsError> {
+    fn send(&mut self, network: &mut dyn Network, bytes: u32) -> Result<(), VerbsError> {
         let message = self.sent;
         self.sent += 1;
         let longest = self.settings.fragment_bytes.max(1);
@@ -212,26 +211,24 @@ impl Carrier for Striping {
                 due: Ps::MAX,
             };
             self.open.insert(number, fragment);
-            self.post(lab, number)?;
+            self.post(network, number)?;
         }
         Ok(())
     }
 
-    fn progress(&mut self, lab: &mut Lab) -> Result<(), VerbsError> {
-        for host in [1, 0] {
-            let mut done = Vec::new();
-            lab.hosts[host].poll(lab.now, &mut done)?;
-            for wc in &done {
-                self.handle(lab, host, wc)?;
+    fn progress(&mut self, network: &mut dyn Network) -> Result<(), VerbsError> {
+        for end in [1, 0] {
+            for wc in self.ends.poll(network, end)? {
+                self.handle(network, end, &wc)?;
             }
-            lab.hosts[host].announced.clear();
+            self.ends.announced(network, end);
         }
         if self.failure.is_some() {
             return Ok(());
         }
-        let late = self.open.iter().filter(|(_, fragment)| fragment.due <= lab.now);
+        let late = self.open.iter().filter(|(_, fragment)| fragment.due <= network.now());
         let late: Vec<u64> = late.map(|(number, _)| *number).collect();
-        late.into_iter().try_for_each(|number| self.post(lab, number))
+        late.into_iter().try_for_each(|number| self.post(network, number))
     }
 
     fn next_wake(&self) -> Option<Ps> {
