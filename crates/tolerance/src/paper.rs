@@ -1,13 +1,14 @@
 //! The micro-benchmarks of the paper, on two hosts with two ports each: port 1 primary, port 2 alternate.
 //!
 //! Where the paper leaves something open, this is what is done:
-//! - An ARMED event needs a packet from the other end (IBA vol 1 §17.2.8). So in the test of the transition to ARMED each
-//!   end sends a message of 8 bytes over a queue pair once REARM was requested for it.
+//! - An ARMED event needs a packet from the other end (IBA vol 1 §17.2.8). So in the test of the transition to ARMED
+//!   each end sends a message of 8 bytes over a queue pair once REARM was requested for it.
 //! - REARM is requested at both ends, migration at the sender only; the other end follows.
 //! - In the latency test with a transition, an iteration requests it for its queue pair before it sends; iterations go
 //!   on until the sender's thread has handled the events of all queue pairs, and all of them are averaged.
 //! - A pulled cable makes both ports leave ACTIVE, and the HCA migrates all queue pairs on them.
-//! - Computation lost is the time that the asynchronous thread takes from the processor: interrupts, wake-ups, handling.
+//! - Computation lost is the time that the asynchronous thread takes from the processor: interrupts, wake-ups,
+//!   handling.
 
 mod bed;
 mod latency;
@@ -73,7 +74,7 @@ pub fn init_rts(settings: &LabSettings, qps: usize, with_alternate: bool) -> Res
     if with_alternate {
         bed.specify_and_load();
     }
-    bed.to_rts()
+    bed.connect()
 }
 
 /// Costs of the asynchronous threads.

@@ -25,7 +25,8 @@ pub trait Carrier {
     fn progress(&mut self, network: &mut dyn Network) -> Result<(), VerbsError>;
     /// Returns when [`Carrier::progress`] is due besides.
     fn next_wake(&self) -> Option<Ps>;
-    /// Returns the messages that the application at the receiving host has got, in the order in which it got them, with times.
+    /// Returns the messages that the application at the receiving host has got, with times, in the order in which it
+    /// got them.
     fn delivered(&self) -> &[(u64, Ps)];
     /// Returns why no more messages are carried, if that is so.
     fn failure(&self) -> Option<&ToleranceError>;

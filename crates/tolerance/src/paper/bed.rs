@@ -92,7 +92,7 @@ impl Bed {
     }
 
     /// Brings all queue pairs to RTS, and returns how long host 0 took. Receives are posted afterwards.
-    pub fn to_rts(&mut self) -> Result<Ps, VerbsError> {
+    pub fn connect(&mut self) -> Result<Ps, VerbsError> {
         let begin = self.lab.now;
         self.step(QpState::Init, QpState::Rtr)?;
         self.step(QpState::Rtr, QpState::Rts)?;
@@ -120,7 +120,7 @@ impl Bed {
     pub fn specified(settings: &LabSettings, count: usize) -> Result<Self, VerbsError> {
         let mut bed = Self::in_init(settings, count)?;
         bed.specify();
-        bed.to_rts()?;
+        bed.connect()?;
         Ok(bed)
     }
 

@@ -163,7 +163,7 @@ pub fn latency(settings: &LabSettings, qps: usize, bytes: u32, case: Case) -> Re
     let mut bed = match case {
         Case::Original | Case::Requested(Transition::MigratedArmed) => {
             let mut bed = Bed::in_init(settings, qps)?;
-            bed.to_rts()?;
+            bed.connect()?;
             bed
         }
         Case::Requested(Transition::ArmedMigrated) | Case::Fault => transition::armed(settings, qps)?,

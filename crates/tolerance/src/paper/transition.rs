@@ -93,7 +93,7 @@ fn run(bed: &mut Bed, transition: Transition) -> Result<Ps, VerbsError> {
     Ok(bed.lab.now - begin)
 }
 
-/// Connections whose alternate paths are loaded, at rest.
+/// Connections with loaded alternate paths, at rest.
 pub(super) fn armed(settings: &LabSettings, qps: usize) -> Result<Bed, VerbsError> {
     let mut bed = Bed::specified(settings, qps)?;
     run(&mut bed, Transition::MigratedArmed)?;
