@@ -63,7 +63,10 @@ impl VlArb {
     /// Returns the tables in the form that an arbiter uses.
     #[must_use]
     pub fn compiled(&self, vls: u8) -> Compiled {
-        let tables = self.filled(vls);
+        let mut tables = self.filled(vls);
+        for table in [&mut tables.high, &mut tables.low] {
+            table.retain(|(vl, _)| *vl < vls);
+        }
         let limit = match self.high_limit {
             255 => i32::MAX,
             // "One packet": any packet uses it up.
@@ -133,7 +136,7 @@ impl Table {
     }
 }
 
-/// Both tables, shared by all outputs.
+/// Both tables, shared by all outputs that have the same.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     high: Table,
@@ -156,12 +159,14 @@ pub struct Arbiter {
     budget: i32,
     /// True if the last lane was chosen from the high-priority table.
     from_high: bool,
+    /// Index of the output's tables.
+    pub tables: u32,
 }
 
 impl Compiled {
-    /// Returns the state of an arbiter that has sent nothing yet.
+    /// Returns the state of an arbiter that has sent nothing yet, with the index of these tables.
     #[must_use]
-    pub fn arbiter(&self) -> Arbiter {
+    pub fn arbiter(&self, tables: u32) -> Arbiter {
         // Before the first entry.
         let at_end = |table: &Table| Turn {
             entry: u8::try_from(table.entries.len().saturating_sub(1)).unwrap_or(u8::MAX),
@@ -172,6 +177,7 @@ impl Compiled {
             low: at_end(&self.low),
             budget: self.limit,
             from_high: false,
+            tables,
         }
     }
 
@@ -218,7 +224,7 @@ mod tests {
     /// Returns the units that each lane sends in `packets` packets of `units` each, if all lanes always have packets.
     fn shares(arb: &VlArb, vls: u8, units: u32, packets: usize) -> Vec<u32> {
         let tables = arb.compiled(vls);
-        let mut arbiter = tables.arbiter();
+        let mut arbiter = tables.arbiter(0);
         let mut sent = vec![0; usize::from(vls)];
         for _ in 0..packets {
             let vl = tables.choose(&mut arbiter, (1 << vls) - 1);

@@ -3,12 +3,14 @@
 use core::fmt::Debug;
 
 use selvedge_fabric::{PortRef, SwitchIdx};
+use selvedge_plan::multicast::{MftBlock, MulticastTables, PortMask};
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
-use selvedge_types::{Idx, Lid};
+use selvedge_types::{Idx, Lid, LidRange, PortNum, Sl, Vl};
 
 use crate::Simulation;
+use crate::arbitration::VlArb;
 use crate::endpoint::Endpoint;
-use crate::layout::NO_PORT;
+use crate::layout::{MULTICAST, NO_PORT};
 use crate::subnet::Subnet;
 use crate::units::{LinkRate, Ps};
 
@@ -48,15 +50,51 @@ pub enum Change {
         /// Entries of the block.
         entries: Box<[u8; BLOCK_LIDS]>,
     },
+    /// A multicast LID gets other ports at a switch.
+    Multicast {
+        /// The switch.
+        switch: SwitchIdx,
+        /// The multicast LID.
+        mlid: Lid,
+        /// The ports that get a copy.
+        ports: PortMask,
+    },
+    /// A block of multicast entries, as written by one Set.
+    MulticastBlock {
+        /// The switch.
+        switch: SwitchIdx,
+        /// Block number.
+        block: u16,
+        /// Position: ports `16 * position` to `16 * position + 15`.
+        position: u8,
+        /// Entries of the block.
+        entries: Box<MftBlock>,
+    },
+    /// A row of an SLtoVLMappingTable.
+    SlToVl {
+        /// The egress port: of a switch, or an end port.
+        port: PortRef,
+        /// The ingress port; of no meaning for an end port.
+        ingress: PortNum,
+        /// Lane of each service level; 15: drop.
+        row: [Vl; Sl::COUNT],
+    },
+    /// The arbitration tables of a port. Entries of lanes that are not in use are skipped.
+    Arbitration(PortRef, VlArb),
+    /// An end port gets other LIDs.
+    Lids(PortRef, LidRange),
 }
 
 impl<H: Copy + Debug> Subnet<H> {
     fn set_entry(&mut self, switch: SwitchIdx, lid: u16, output: u8) {
-        let Some(at) = self.layout.switches.get(switch.to_usize()) else {
+        let Some(ports) = self.layout.switches.get(switch.to_usize()).map(|at| at.ports) else {
             return;
         };
+        if lid > self.layout.top && lid < MULTICAST && output != NO_PATH {
+            self.layout.grow(lid);
+        }
         if lid <= self.layout.top {
-            let output = if output > at.ports { NO_PATH } else { output };
+            let output = if output > ports { NO_PATH } else { output };
             let place = self.layout.place_of_entry(switch.0, lid);
             self.layout.entries[place] = output;
         }
@@ -64,9 +102,54 @@ impl<H: Copy + Debug> Subnet<H> {
 
     /// Returns both ends of a cable.
     fn ends(&self, at: PortRef) -> Option<[u32; 2]> {
-        let port = self.layout.refs.iter().position(|&found| found == at)? as u32;
+        let port = self.layout.find(at)?;
         let peer = self.ports[port as usize].peer;
         (peer != NO_PORT).then_some([port, peer])
+    }
+
+    fn set_multicast(&mut self, set: impl FnOnce(&mut MulticastTables)) {
+        set(&mut self.layout.multicast);
+        self.layout.has_copies = true;
+    }
+
+    /// Returns the end port of a port.
+    fn end_port(&self, at: PortRef) -> Option<usize> {
+        let place = self.layout.hosts.binary_search_by_key(&at, |port| port.at);
+        place.ok()
+    }
+
+    fn set_row(&mut self, at: PortRef, ingress: PortNum, row: [Vl; Sl::COUNT]) {
+        if let Some(switch) = self.fabric.switch_index(at.node) {
+            self.layout.sl_to_vl.exceptions.insert((switch, ingress, at.port), row);
+            self.layout.has_exceptions = true;
+        } else if let Some(port) = self.end_port(at) {
+            let layout = &mut self.layout;
+            layout.end_lanes.resize(layout.hosts.len(), layout.lanes);
+            layout.end_lanes[port] = row.map(Vl::get);
+        }
+    }
+
+    fn set_arbitration(&mut self, at: PortRef, tables: &VlArb) {
+        let Some(port) = self.layout.find(at) else { return };
+        let tables = tables.compiled(self.settings.vls);
+        let arbiter = &mut self.arbiters[port as usize];
+        let place = match arbiter.tables {
+            // The first are those of all other ports.
+            0 => self.arbitration.len() as u32,
+            own => own,
+        };
+        *arbiter = tables.arbiter(place);
+        match self.arbitration.get_mut(place as usize) {
+            Some(own) => *own = tables,
+            None => self.arbitration.push(tables),
+        }
+    }
+
+    fn set_lids(&mut self, at: PortRef, range: LidRange) {
+        if let Some(port) = self.end_port(at) {
+            let port = &mut self.layout.hosts[port];
+            (port.lid, port.lids) = (range.base, range.lmc.lids());
+        }
     }
 
     fn set_rate(&mut self, at: PortRef, rate: LinkRate) {
@@ -118,6 +201,21 @@ impl<E: Endpoint> Simulation<E> {
                     }
                 }
             }
+            Change::Multicast { switch, mlid, ports } => {
+                self.subnet.set_multicast(|tables| tables.set_mask(switch, mlid, ports));
+            }
+            Change::MulticastBlock {
+                switch,
+                block,
+                position,
+                entries,
+            } => {
+                self.subnet
+                    .set_multicast(|tables| tables.set_block(switch, (block, position), *entries));
+            }
+            Change::SlToVl { port, ingress, row } => self.subnet.set_row(port, ingress, row),
+            Change::Arbitration(at, tables) => self.subnet.set_arbitration(at, &tables),
+            Change::Lids(at, range) => self.subnet.set_lids(at, range),
         }
     }
 

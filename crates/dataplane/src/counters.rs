@@ -53,7 +53,7 @@ pub struct LinkUse {
 /// Account of all packets, to prove that none is lost without a reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// Number of packets sent by hosts.
+    /// Number of packets sent by hosts, and of further copies that switches made of them.
     pub sent: u64,
     /// Number of packets received by their destination hosts, including acknowledgements and repeated packets.
     pub delivered: u64,
@@ -201,6 +201,13 @@ impl<H: Copy + Debug> Subnet<H> {
             if found > most {
                 let name = self.lane_name(index);
                 return Err(format!("{name} has {} credits too many", found - most));
+            }
+            if found < most && self.packets.live() == 0 {
+                let name = self.lane_name(index);
+                return Err(format!(
+                    "{name} lacks {} credits, and no packet is under way",
+                    most - found
+                ));
             }
         }
         for (number, switch) in self.layout.switches.iter().enumerate() {

@@ -76,11 +76,7 @@ impl<E: Endpoint> Simulation<E> {
         let packet = self.subnet.packets.get(index).spot();
         let into = switch.port(packet.input);
         self.subnet.count_drop(switch.port(packet.output), reason);
-        if packet.shared {
-            self.subnet.free_shared(into, packet.blocks, self.subnet.now);
-        } else {
-            self.subnet.give_back(into, packet.vl, packet.blocks, self.subnet.now);
-        }
+        self.subnet.leave_buffer(into, index, packet, self.subnet.now);
         self.lose(index, reason);
         if self.subnet.settings.speedup > 1 || self.subnet.ports[into as usize].input_free_at <= self.subnet.now {
             self.offer_input::<false>(switch, packet.input);

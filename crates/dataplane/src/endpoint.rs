@@ -60,14 +60,15 @@ pub trait Endpoint: Sized {
     /// Takes the packet that was offered on a lane. Its first byte is sent now.
     fn take(&mut self, port: EndPort, vl: u8, subnet: &mut Subnet<Self::Header>) -> Packet<Self::Header>;
 
-    /// Returns when [`Self::prepare`] will make something ready that a pull could send. The port is pulled then, or when
-    /// it has sent its current packet. `None`: at no time that is known.
+    /// Returns when [`Self::prepare`] will make something ready that a pull could send. The port is pulled then, or
+    /// when it has sent its current packet. `None`: at no time that is known.
     fn next_due(&self, port: EndPort, subnet: &Subnet<Self::Header>) -> Option<Ps> {
         let _ = (port, subnet);
         None
     }
 
-    /// Called when the last byte of a packet with a DLID of this port has arrived.
+    /// Called when the last byte of a packet has arrived. Its DLID is one of this port, or a multicast LID. All copies
+    /// of a multicast packet have the same header.
     fn arrived(&mut self, port: EndPort, packet: &Packet<Self::Header>, subnet: &mut Subnet<Self::Header>);
 
     /// Called at the time of a [`Subnet::set_timer`].

@@ -1,8 +1,9 @@
 //! Converts a fabric and its tables to arrays for the simulation.
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
+use selvedge_plan::multicast::MulticastTables;
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, ServiceLevels, SlToVl, Tables};
-use selvedge_types::{LinkSpeed, PortNum, Sl};
+use selvedge_types::{Lid, LinkSpeed, PortNum, Sl};
 
 use crate::endpoint::EndPortInfo;
 use crate::settings::{Settings, SettingsError};
@@ -161,15 +162,23 @@ pub(crate) struct Layout {
     pub top: u16,
     /// Lane of each service level, without exceptions.
     pub lanes: [u8; Sl::COUNT],
+    /// Lane of each service level at each end port; empty if they are those of `lanes`.
+    pub end_lanes: Vec<[u8; Sl::COUNT]>,
     pub sl_to_vl: SlToVl,
     /// True if some (switch, input, output) has its own lane map.
     pub has_exceptions: bool,
+    /// Multicast tables of all switches.
+    pub multicast: MulticastTables,
+    /// True if some multicast table has had an entry.
+    pub has_copies: bool,
     /// Number of 64-bit words for a set of ports of any switch.
     pub words: usize,
     /// Number of virtual output queues of all switches; each counts once per lane.
     pub voqs: u32,
     /// Switch port of each index, for names.
     pub refs: Vec<PortRef>,
+    /// The same with indexes, sorted.
+    pub by_ref: Vec<(PortRef, u32)>,
     /// The component that handles events, for each index.
     pub components: Vec<u32>,
     /// Time from the first bit sent until a switch can forward the packet.
@@ -185,42 +194,43 @@ pub(crate) struct Layout {
 /// Component numbers: 0 handles timed changes, then come switches, then hosts.
 pub(crate) const CONTROL: u32 = 0;
 
+/// Which end ports and links there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Links that are up, and hosts with a LID and such a link; at least two.
+    InUse,
+    /// All cables, and all end ports with one; at least one.
+    Cabled,
+}
+
 /// Returns layout and ports.
-pub(crate) fn build(network: &Network<'_>, settings: &Settings) -> Result<(Layout, Vec<Port>), BuildError> {
+pub(crate) fn build(
+    network: &Network<'_>,
+    settings: &Settings,
+    extent: Extent,
+) -> Result<(Layout, Vec<Port>), BuildError> {
     settings.check()?;
     let fabric = network.fabric;
-    if network.tables.switches() != fabric.switches().len() {
-        return Err(BuildError::ForeignTables {
-            have: network.tables.switches(),
-            want: fabric.switches().len(),
-        });
-    }
-    let hosts = host_ports(network);
-    if hosts.len() < 2 {
-        return Err(BuildError::TooFewHosts { hosts: hosts.len() });
-    }
-    let is_unknown = |at: PortRef| {
-        let speed = fabric.port(at).map(|port| port.link.rate.speed);
-        fabric.link_is_up(at) && speed == Some(LinkSpeed::Unknown)
+    let hosts = match extent {
+        Extent::InUse => host_ports(network),
+        Extent::Cabled => end_ports(network),
     };
-    if let Some(link) = fabric
-        .links()
-        .find(|link| settings.link.is_none() && is_unknown(link.a))
-    {
-        let port = fabric.port_name(link.a);
-        return Err(BuildError::UnknownSpeed { port });
-    }
+    check(network, settings, hosts.len(), extent)?;
     let mut layout = Layout {
         switches: Vec::new(),
         hosts,
         entries: Vec::new(),
         top: network.tables.top().0,
         lanes: network.sl_to_vl.default.map(|vl| vl.get()),
+        end_lanes: Vec::new(),
         sl_to_vl: network.sl_to_vl.clone(),
         has_exceptions: !network.sl_to_vl.exceptions.is_empty(),
+        multicast: MulticastTables::new(fabric.switches().len()),
+        has_copies: false,
         words: 1,
         voqs: 0,
         refs: Vec::new(),
+        by_ref: Vec::new(),
         components: Vec::new(),
         switch_head_delay: (settings.cable_delay_ns + settings.switch_delay_ns) * PS_PER_NS,
         host_head_delay: settings.cable_delay_ns * PS_PER_NS,
@@ -240,10 +250,37 @@ pub(crate) fn build(network: &Network<'_>, settings: &Settings) -> Result<(Layou
         None => layout.first_host() + index - first_host,
     };
     layout.components = (0..).zip(&layout.refs).map(component).collect();
-    let ports = layout.ports(fabric, settings);
+    layout.by_ref = layout.refs.iter().copied().zip(0..).collect();
+    layout.by_ref.sort_unstable();
+    let ports = layout.ports(fabric, settings, extent);
     let rate = ports.iter().find(|p| p.peer != NO_PORT).map(|p| p.byte_time);
     layout.mixed = ports.iter().any(|p| p.peer != NO_PORT && Some(p.byte_time) != rate);
     Ok((layout, ports))
+}
+
+/// Fails if tables, end ports and links do not go together.
+fn check(network: &Network<'_>, settings: &Settings, hosts: usize, extent: Extent) -> Result<(), BuildError> {
+    let fabric = network.fabric;
+    if network.tables.switches() != fabric.switches().len() {
+        return Err(BuildError::ForeignTables {
+            have: network.tables.switches(),
+            want: fabric.switches().len(),
+        });
+    }
+    if hosts == 0 || hosts == 1 && extent == Extent::InUse {
+        return Err(BuildError::TooFewHosts { hosts });
+    }
+    let is_unknown = |at: PortRef| {
+        let speed = fabric.port(at).map(|port| port.link.rate.speed);
+        fabric.link_is_up(at) && speed == Some(LinkSpeed::Unknown)
+    };
+    let mut links = fabric.links();
+    match links.find(|link| settings.link.is_none() && is_unknown(link.a)) {
+        Some(link) => Err(BuildError::UnknownSpeed {
+            port: fabric.port_name(link.a),
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Returns the end ports of hosts with an active link and a LID.
@@ -260,6 +297,25 @@ fn host_ports(network: &Network<'_>) -> Vec<EndPortInfo> {
         })
     };
     fabric.end_ports().filter_map(of_node).collect()
+}
+
+/// Returns the end ports of channel adapters and routers with a cable. Those without a LID get LID 0, which no packet
+/// has.
+fn end_ports(network: &Network<'_>) -> Vec<EndPortInfo> {
+    let fabric = network.fabric;
+    let ports = fabric.end_ports().map(|(at, _)| at);
+    let cabled = ports.filter(|&at| !fabric.node(at.node).is_switch() && fabric.peer(at).is_some());
+    cabled
+        .map(|at| {
+            let lids = network.lids.range(at);
+            EndPortInfo {
+                at,
+                port: NO_PORT,
+                lid: lids.map_or(Lid(0), |lids| lids.base),
+                lids: lids.map_or(0, |lids| lids.lmc.lids()),
+            }
+        })
+        .collect()
 }
 
 impl Layout {
@@ -282,16 +338,17 @@ impl Layout {
         }
     }
 
-    fn ports(&self, fabric: &Fabric, settings: &Settings) -> Vec<Port> {
-        let mut by_ref: Vec<(PortRef, u32)> = (0..).zip(&self.refs).map(|(i, &at)| (at, i)).collect();
-        by_ref.sort_unstable();
-        let find = |at: PortRef| {
-            let found = by_ref.binary_search_by_key(&at, |&(at, _)| at).ok()?;
-            Some(by_ref[found].1)
-        };
+    /// Returns the index of a port.
+    pub fn find(&self, at: PortRef) -> Option<u32> {
+        let found = self.by_ref.binary_search_by_key(&at, |&(at, _)| at).ok()?;
+        Some(self.by_ref[found].1)
+    }
+
+    fn ports(&self, fabric: &Fabric, settings: &Settings, extent: Extent) -> Vec<Port> {
         let of = |&at: &PortRef| {
-            let peer_ref = fabric.peer(at).filter(|_| fabric.link_is_up(at));
-            let peer = peer_ref.and_then(|peer| Some((peer, find(peer)?)));
+            let up = fabric.link_is_up(at);
+            let peer_ref = fabric.peer(at).filter(|_| up || extent == Extent::Cabled);
+            let peer = peer_ref.and_then(|peer| Some((peer, self.find(peer)?)));
             let to_host = peer.is_some_and(|(peer, _)| !fabric.node(peer.node).is_switch());
             let rate = fabric.port(at).map(|p| p.link.rate.into());
             let rate = settings.link.or(rate).unwrap_or(Settings::DEFAULT_LINK);
@@ -311,7 +368,7 @@ impl Layout {
                 reads: 0,
                 epoch: 0,
                 peer_num: peer.map_or(0, |(peer, _)| peer.port.get()),
-                up: peer.is_some(),
+                up: up && peer.is_some(),
                 to_host,
                 end_is_event: false,
                 waits: false,
@@ -327,6 +384,20 @@ impl Layout {
             return NO_PATH;
         }
         self.entries[self.place_of_entry(switch, dlid)]
+    }
+
+    /// Makes room for entries of LIDs up to at least this one.
+    pub fn grow(&mut self, lid: u16) {
+        let (old, new) = (
+            usize::from(self.top) + 1,
+            (usize::from(lid) / BLOCK_LIDS + 1) * BLOCK_LIDS,
+        );
+        let mut entries = vec![NO_PATH; self.switches.len() * new];
+        for (rows, known) in entries.chunks_mut(new).zip(self.entries.chunks(old)) {
+            rows[..old].copy_from_slice(known);
+        }
+        self.entries = entries;
+        self.top = (new - 1) as u16;
     }
 
     /// Returns the index of a forwarding entry, for a LID up to `top`.

@@ -9,22 +9,22 @@
 //! There are two parts. [`Subnet`] has links, switches, packets and the clock. An [`Endpoint`] is what sits on the end
 //! ports: it offers packets when a port is pulled, and gets those that arrive. [`Hosts`] is one that posts the messages
 //! of a [`Workload`], by packets without a connection or by queue pairs. A [`Simulation`] of both can be stepped from
-//! outside, and the subnet changed while it runs.
+//! outside, and the subnet changed while it runs: links, rates, LIDs, and every table entry by entry ([`Change`]).
 //!
 //! What is simplified:
 //! - Credits of a packet return when its last byte has left the buffer, not block by block. Flow-control packets and
 //!   packet delimiters take no time on the wire.
 //! - If the first byte of a packet has reached a switch when the link breaks, the packet counts as received.
 //! - A host accepts packets at the rate of its link.
+//! - Copies of a multicast packet leave an input one after the other.
 //!
 //! What is not there yet, and where it goes:
 //!
 //! | what | where it goes |
 //! |---|---|
 //! | UD, RDMA READ, atomics, path migration (APM) | an [`Endpoint`] with the state machine of an HCA |
-//! | congestion control | marks in `arbitrate`, `wait_for_credits`, in a field of [`Packet`]; throttling in the endpoint |
+//! | congestion control | marks in `arbitrate`, `wait_for_credits`, a field of [`Packet`]; throttling in the endpoint |
 //! | MPI | a layer above an HCA, or above `Program` of `workload`, which has sends, receives and matching |
-//! | multicast | `Layout::entry`, which has one output for each destination |
 //! | P_Keys at ports of switches | `arrive`, `put_on_wire`; packets have a P_Key, and endpoints get it |
 //!
 //! The simulation alone, release build, least of ten runs:
@@ -67,6 +67,7 @@ mod hosts;
 mod lane;
 mod layout;
 mod log;
+mod multicast;
 mod packet;
 mod pull;
 mod queues;

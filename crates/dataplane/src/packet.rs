@@ -17,6 +17,8 @@ pub struct Packet<H> {
     pub(crate) arrived: Ps,
     /// The next packet in the same queue.
     pub(crate) next: u32,
+    /// The copies that share the packet's buffer; [`NIL`] if it is no copy.
+    pub(crate) copies: u32,
     /// Destination LID, with path bits.
     pub dlid: u16,
     /// Source LID, with path bits.
@@ -68,6 +70,7 @@ impl<H> Packet<H> {
             header,
             arrived: 0,
             next: NIL,
+            copies: NIL,
             dlid,
             slid,
             pkey: PKey::DEFAULT_FULL.0,

@@ -59,11 +59,11 @@ impl<H: Copy + Debug> Subnet<H> {
         }
         let vl = match vls {
             1 => 0,
-            _ => self.arbitration.choose(&mut self.arbiters[out], ready),
+            _ => self.choose(out, ready),
         };
         let packet = endpoint.take(port, vl, self);
         if vls > 1 {
-            self.arbitration.sent(&mut self.arbiters[out], u32::from(packet.blocks));
+            self.chosen_sends(out, packet.blocks);
         }
         self.sent += 1;
         let index = self.packets.insert(packet);

@@ -215,6 +215,20 @@ impl<H: Copy + Debug> Subnet<H> {
         next_port(words, word, turn)
     }
 
+    /// Chooses a lane of an output out of those that are ready, at least one.
+    #[inline]
+    pub(crate) fn choose(&mut self, out: usize, ready: u16) -> u8 {
+        let arbiter = &mut self.arbiters[out];
+        self.arbitration[arbiter.tables as usize].choose(arbiter, ready)
+    }
+
+    /// Records that the chosen lane of an output sends this many blocks.
+    #[inline]
+    pub(crate) fn chosen_sends(&mut self, out: usize, blocks: u8) {
+        let arbiter = &mut self.arbiters[out];
+        self.arbitration[arbiter.tables as usize].sent(arbiter, u32::from(blocks));
+    }
+
     /// Waits for credits if no lane of an output can send. If one lane can send, the other lanes are examined again
     /// when its packet has left.
     pub(crate) fn wait_on_lanes(&mut self, out: u32, mut lanes: u16, chosen: &[u32; 16]) {

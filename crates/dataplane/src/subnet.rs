@@ -11,7 +11,7 @@ use crate::change::{Change, Changes};
 use crate::deadlock::Deadlock;
 use crate::endpoint::{EndPort, EndPortInfo};
 use crate::lane::{Age, Far, Lane, Queue};
-use crate::layout::{self, BuildError, CONTROL, Layout, NOT_SET, Network, Port};
+use crate::layout::{self, BuildError, CONTROL, Extent, Layout, NOT_SET, Network, Port};
 use crate::log::EventLog;
 use crate::packet::{NIL, Packets};
 use crate::settings::{Queueing, Settings, lifetime};
@@ -77,7 +77,8 @@ pub struct Subnet<H> {
     /// By port, then lane: later credits that are not stored in the lane itself.
     pub(crate) far: Vec<Far>,
     pub(crate) arbiters: Vec<Arbiter>,
-    pub(crate) arbitration: Compiled,
+    /// Arbitration tables: first those of the settings, then those of single outputs.
+    pub(crate) arbitration: Vec<Compiled>,
     /// Virtual output queues, if used. Their indexes follow those of `lanes`.
     pub(crate) voqs: Vec<Queue>,
     /// Ages, by index of a queue; empty if lifetimes are infinite.
@@ -89,6 +90,9 @@ pub struct Subnet<H> {
     /// By input: bit mask of outputs with packets in its virtual output queues.
     pub(crate) voq_outputs: Vec<u64>,
     pub(crate) pools: Vec<Pool>,
+    /// Packets with copies: how many copies are still in the buffer, and when the last one that left has left it.
+    pub(crate) copies: Vec<(u32, Ps)>,
+    pub(crate) free_copies: Vec<u32>,
     /// By end port: when it is to be pulled.
     pub(crate) wakes: Vec<Ps>,
     pub(crate) changes: Changes,
@@ -112,7 +116,7 @@ impl<H: Copy + Debug> Subnet<H> {
     /// Returns a subnet without packets. Counters and limits are those of a simulation that ends at a known time, or
     /// of one that is stepped from outside.
     pub(crate) fn new(network: &Network<'_>, settings: &Settings, ends: bool) -> Result<Self, BuildError> {
-        let (layout, ports) = layout::build(network, settings)?;
+        let (layout, ports) = layout::build(network, settings, if ends { Extent::InUse } else { Extent::Cabled })?;
         let vls = usize::from(settings.vls);
         let is_voq = settings.queueing == Queueing::Voq;
         let voqs = only_if(is_voq, layout.voqs as usize * vls);
@@ -130,7 +134,7 @@ impl<H: Copy + Debug> Subnet<H> {
             calendar: Calendar::new(SLOT_BITS),
             lanes: vec![lane; ports.len() * vls],
             far: vec![Far::new(); ports.len() * vls],
-            arbiters: vec![arbitration.arbiter(); ports.len()],
+            arbiters: vec![arbitration.arbiter(0); ports.len()],
             voqs: vec![Queue::EMPTY; voqs],
             ages: vec![Age::default(); only_if(hoq.is_some() || switch_life.is_some(), ports.len() * vls + voqs)],
             more_requests: vec![0; ports.len() * vls * (layout.words - 1)],
@@ -153,7 +157,9 @@ impl<H: Copy + Debug> Subnet<H> {
             events: 0,
             sent: 0,
             received: 0,
-            arbitration,
+            arbitration: vec![arbitration],
+            copies: Vec::new(),
+            free_copies: Vec::new(),
             layout,
             ports,
             end,
@@ -184,7 +190,7 @@ impl<H: Copy + Debug> Subnet<H> {
         let Settings { queueing, speedup, .. } = self.settings;
         let simple = (queueing, speedup) == (Queueing::Fifo, 1);
         let layout = &self.layout;
-        let uniform = layout.words == 1 && !layout.mixed && !layout.has_exceptions;
+        let uniform = layout.words == 1 && !layout.mixed && !layout.has_exceptions && !layout.has_copies;
         simple && uniform && self.pools.is_empty() && self.ages.is_empty()
     }
 
@@ -244,8 +250,9 @@ impl<H: Copy + Debug> Subnet<H> {
     /// the port has to drop them.
     #[must_use]
     #[inline]
-    pub fn lane(&self, _port: EndPort, sl: u8) -> u8 {
-        self.layout.lanes[usize::from(sl % 16)]
+    pub fn lane(&self, port: EndPort, sl: u8) -> u8 {
+        let lanes = self.layout.end_lanes.get(port as usize);
+        lanes.unwrap_or(&self.layout.lanes)[usize::from(sl % 16)]
     }
 
     /// Has an end port pulled at a time, or earlier if an earlier time was set and has not come yet.
@@ -278,8 +285,7 @@ impl<H: Copy + Debug> Subnet<H> {
 
     /// Records from now on when a port begins to send a packet.
     pub fn watch(&mut self, port: PortRef) {
-        let place = self.layout.refs.iter().position(|&at| at == port);
-        self.watched = place.map_or(NIL, |place| place as u32);
+        self.watched = self.layout.find(port).unwrap_or(NIL);
     }
 
     /// Returns when the watched port began to send each packet.

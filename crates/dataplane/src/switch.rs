@@ -11,6 +11,7 @@
 
 use crate::Simulation;
 use crate::endpoint::Endpoint;
+use crate::layout::MULTICAST;
 use crate::packet::{NIL, Spot};
 use crate::queues::Here;
 use crate::sets::next_port;
@@ -32,6 +33,9 @@ impl<E: Endpoint> Simulation<E> {
             self.subnet.came_in(input, bytes);
         }
         let output = self.subnet.layout.entry(switch.index, dlid);
+        if !PLAIN && dlid >= MULTICAST {
+            return self.copy(switch, index);
+        }
         let out = switch.port(output);
         let reason = match output {
             255 => Some(DropReason::NoEntry),
@@ -70,7 +74,7 @@ impl<E: Endpoint> Simulation<E> {
     }
 
     #[inline]
-    fn join_queue<const PLAIN: bool>(&mut self, switch: Here, index: u32, packet: Spot) {
+    pub(crate) fn join_queue<const PLAIN: bool>(&mut self, switch: Here, index: u32, packet: Spot) {
         let place = self.subnet.queue_of::<PLAIN>(switch, packet);
         let queue = self.subnet.queue_mut::<PLAIN>(place);
         if queue.head == NIL {
@@ -210,10 +214,9 @@ impl<E: Endpoint> Simulation<E> {
         let vl = if vls == 1 {
             0
         } else {
-            let arbiter = &mut self.subnet.arbiters[out as usize];
-            let vl = self.subnet.arbitration.choose(arbiter, ready);
+            let vl = self.subnet.choose(out as usize, ready);
             let blocks = self.subnet.packets.get(chosen[usize::from(vl)]).blocks;
-            self.subnet.arbitration.sent(arbiter, u32::from(blocks));
+            self.subnet.chosen_sends(out as usize, blocks);
             vl
         };
         self.send::<PLAIN>(switch, out, vl, chosen[usize::from(vl)]);
@@ -240,10 +243,10 @@ impl<E: Endpoint> Simulation<E> {
         } else {
             self.subnet.set_idle::<PLAIN>(switch, packet.input, false);
         }
-        if packet.shared && !PLAIN {
-            self.subnet.free_shared(into, packet.blocks, ends);
-        } else {
+        if PLAIN {
             self.subnet.give_back(into, packet.vl, packet.blocks, ends);
+        } else {
+            self.subnet.leave_buffer(into, index, packet, ends);
         }
         self.subnet.ports[out as usize].sending_from = packet.input;
         if has_more || several || self.subnet.ports[out as usize].wanted != 0 {

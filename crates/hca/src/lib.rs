@@ -6,6 +6,8 @@
 //! has set at a port ([`Hca::set_port`]), and calls [`Hca::wake`] when [`Hca::next_wake`] says so. Programs call the
 //! verbs, which have the names and meanings of `libibverbs`: a verb that returns an error has changed nothing.
 //!
+//! [`Adapters`] holds one such device for each node, and is an endpoint of the packet simulator.
+//!
 //! What is there: contexts, protection domains, memory regions, completion queues and channels, shared receive queues,
 //! address handles, queue pairs of RC, UC and UD with all their states; SEND, RDMA WRITE, RDMA READ and atomics;
 //! acknowledgements, repeats, RNR NAKs; asynchronous events; automatic path migration (module `path`); costs of
@@ -17,6 +19,8 @@
 //! - End-to-end credits are not given: a sender learns from RNR NAKs that receives are missing.
 //! - The time-out is the shortest that the standard allows for a code.
 //! - A packet to its own port is returned by [`Hca::take`] like any other; the driver turns it round.
+//!
+//! A queue pair takes 0.9 kB with empty queues, and 136 bytes for each posted send.
 //!
 //! ```
 //! use selvedge_hca::{Access, AttrMask, Hca, HcaConfig, QpAttr, QpInit, QpState, Transport, VerbsError};
@@ -44,6 +48,7 @@
 //! # Ok::<(), VerbsError>(())
 //! ```
 
+mod adapters;
 mod attr;
 mod config;
 mod costs;
@@ -66,6 +71,7 @@ mod table;
 mod time;
 mod work;
 
+pub use adapters::{Adapters, HcaIndex};
 pub use attr::{Access, AhAttr, AttrMask, Gid, Path, PathState, QpAttr, QpCap, QpState, Transport};
 pub use config::{HcaConfig, Limits};
 pub use costs::Costs;

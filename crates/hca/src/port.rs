@@ -84,6 +84,8 @@ pub(crate) struct Port {
     pub counts: PortCounts,
     /// Queue pairs with a packet to send, by service level.
     turns: [VecDeque<Turn>; 16],
+    /// Service levels with turns, as bits.
+    waiting: u16,
 }
 
 impl Port {
@@ -93,6 +95,7 @@ impl Port {
             attr: PortAttr::default(),
             counts: PortCounts::default(),
             turns: core::array::from_fn(|_| VecDeque::new()),
+            waiting: 0,
         }
     }
 
@@ -145,6 +148,7 @@ impl Port {
     /// Adds a queue pair to the turns of a service level.
     pub fn add_turn(&mut self, sl: u8, qp: u32, ticket: u32) {
         self.turns[usize::from(sl & 15)].push_back(Turn { qp, ticket });
+        self.waiting |= 1 << (sl & 15);
     }
 
     /// Returns the queue pair with the next turn, and its ticket.
@@ -154,12 +158,16 @@ impl Port {
     }
 
     pub fn drop_turn(&mut self, sl: u8) {
-        self.turns[usize::from(sl & 15)].pop_front();
+        let turns = &mut self.turns[usize::from(sl & 15)];
+        turns.pop_front();
+        if turns.is_empty() {
+            self.waiting &= !(1 << (sl & 15));
+        }
     }
 
     /// Returns the service levels with turns, as bits.
-    pub fn waiting(&self) -> u16 {
-        (0..16).fold(0, |mask, sl| mask | u16::from(!self.turns[sl].is_empty()) << sl)
+    pub const fn waiting(&self) -> u16 {
+        self.waiting
     }
 }
 

@@ -3,4 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod lab;
+mod random;
 mod seam;
+mod tables;

@@ -1,6 +1,6 @@
 //! The side of the fabric: packets out by pull, packets in.
 
-use selvedge_types::{PKey, Sl};
+use selvedge_types::PKey;
 
 use super::Hca;
 use crate::attr::{QpState, Transport};
@@ -216,12 +216,6 @@ impl Hca {
             path::Out::Accept | path::Out::Armed | path::Out::Migrated => true,
             path::Out::Drop | path::Out::Refused { .. } => false,
         }
-    }
-
-    /// Returns the service levels of a port's waiting packets, lowest first.
-    pub fn waiting_levels(&self, port: u8) -> impl Iterator<Item = Sl> + use<> {
-        let waiting = self.waiting(port);
-        (0..16).filter(move |sl| waiting >> sl & 1 == 1).filter_map(Sl::new)
     }
 }
 

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod apm;
+mod costs;
 mod datagram;
 mod net;
 mod random;
 mod rc;
 mod states;
+mod subnet;

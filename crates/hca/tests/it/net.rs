@@ -188,11 +188,10 @@ impl Net {
         }
         let hca = &mut self.hosts[host].hca;
         // Round robin by time is enough here: the lowest level that has a packet.
-        let levels: Vec<u8> = hca.waiting_levels(port).map(selvedge_types::Sl::get).collect();
-        let Some((sl, bytes)) = levels
-            .into_iter()
-            .find_map(|sl| hca.peek(self.now, port, sl).map(|bytes| (sl, bytes)))
-        else {
+        let waiting = hca.waiting(port);
+        let levels = (0..16_u8).filter(|sl| waiting >> sl & 1 == 1);
+        let mut found = levels.filter_map(|sl| hca.peek(self.now, port, sl).map(|bytes| (sl, bytes)));
+        let Some((sl, bytes)) = found.next() else {
             return;
         };
         let packet = hca.take(self.now, port, sl).unwrap();

@@ -39,6 +39,7 @@ impl World {
                 config.costs = Costs::FREE;
             }
             config.context_cache = cache;
+            config.migrate_on_port_down = !seed.is_multiple_of(3);
             config.window_packets = 4 + (seed % 60) as u32;
             config.ack_every = 1 + (seed % 17) as u32;
         });
