@@ -19,6 +19,7 @@ mod packets;
 mod report;
 mod routing;
 mod seed1;
+mod seed3;
 mod stats;
 mod tables;
 mod telemetry;
@@ -84,6 +85,8 @@ enum Command {
     Telemetry,
     /// Time of a sample by metrics and distance: experiments/seed1.toml, with its results in experiments/seed1.
     Seed1,
+    /// Path migration on two dual-port hosts: experiments/seed3.toml, with its results in experiments/seed3.
+    Seed3,
     /// Counters of ten minutes, an hour and a day through sampler and history to Parquet files, and questions, beside
     /// DuckDB.
     TelemetryStore,
@@ -283,6 +286,7 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
         Some(Command::Formula) => return formula(options),
         Some(Command::Ceiling) => return ceilings(options),
         Some(Command::Seed1) => return seed1(options),
+        Some(Command::Seed3) => return seed3(options),
         Some(Command::Bringup) => bringups(options, &mut results)?,
         Some(Command::Emulator) => emulators(options, &mut results)?,
         Some(Command::Model) => results.model = Some(model::measure(options.quick, options.repeats())?),
@@ -419,6 +423,17 @@ fn seed1(options: &Options) -> Result<ExitCode, BenchError> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// A statement that is missed is printed; the run has succeeded nevertheless.
+fn seed3(options: &Options) -> Result<ExitCode, BenchError> {
+    let file = Path::new(seed3::FILE);
+    let text = std::fs::read_to_string(file).map_err(BenchError::store("reading", file.display()))?;
+    let folder = options.out.clone().unwrap_or_else(|| file.with_extension(""));
+    let (text, missed) = seed3::measure(&text, &folder)?;
+    println!("{text}");
+    missed.iter().for_each(|line| eprintln!("missed: {line}"));
+    Ok(ExitCode::SUCCESS)
 }
 
 fn bringups(options: &Options, results: &mut Results) -> Result<(), BenchError> {

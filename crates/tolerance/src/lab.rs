@@ -2,16 +2,19 @@
 //! test-bed of the paper, and the smallest fabric in which path migration means something.
 //!
 //! Hosts come in pairs: host 0 with host 1, host 2 with host 3. Each packet takes the time of its bytes at the sending
-//! port, then the cable's delay. A cable can be pulled, which both ports notice, or swallow packets, which no port notices.
+//! port, then the cable's delay. A cable can be pulled, which both ports notice, or swallow packets, which no port
+//! notices.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use selvedge_hca::{
-    Access, AhAttr, Context, Costs, Cq, Hca, HcaConfig, Mr, MrInfo, Notice, Packet, Path, Pd, PortAttr, Ps, Qp, QpAttr,
-    QpCap, QpInit, RecvWr, SendWr, Sge, Transport, VerbsError, Wc,
+    Access, AhAttr, Context, Costs, Hca, HcaConfig, Notice, Packet, Path, PortAttr, Ps, Qp, QpAttr, SendOp, Transport,
+    VerbsError, Wc,
 };
 use selvedge_types::{Guid, Lid, LidRange, Mtu, PortState};
+
+use crate::network::{Network, Objects};
 
 /// Settings.
 #[derive(Clone, Debug)]
@@ -43,75 +46,43 @@ impl Default for LabSettings {
     }
 }
 
-/// A host: an HCA with one context and the objects that programs need.
+/// A host: an HCA, and the objects of a program on it. Other programs may open more.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The adapter.
     pub hca: Hca,
-    /// Its context.
-    pub context: Context,
-    /// Protection domain of everything.
-    pub pd: Pd,
-    /// Completion queue of everything.
-    pub cq: Cq,
-    /// All memory.
-    pub mr: Mr,
-    /// Times of asynchronous events that were announced since the program has taken them.
-    pub announced: Vec<Ps>,
+    /// Objects of the first program.
+    pub objects: Objects,
+    announced: Vec<(Context, Ps)>,
     free_at: Vec<Ps>,
 }
 
 impl Host {
     /// Creates a queue pair with room for `requests` in each queue.
     pub fn create_qp(&mut self, transport: Transport, requests: u32) -> Result<Qp, VerbsError> {
-        let init = QpInit {
-            transport,
-            send_cq: self.cq,
-            recv_cq: self.cq,
-            srq: None,
-            cap: QpCap {
-                max_send_wr: requests,
-                max_recv_wr: requests,
-                max_inline_data: 256,
-            },
-            sq_sig_all: false,
-        };
-        self.hca.create_qp(self.pd, &init)
-    }
-
-    /// Returns a local range of this length.
-    pub fn sge(&self, bytes: u32) -> Result<Sge, VerbsError> {
-        let lkey = self.keys()?.lkey;
-        Ok(Sge { addr: 0, bytes, lkey })
-    }
-
-    /// Returns the keys of all memory.
-    pub fn keys(&self) -> Result<MrInfo, VerbsError> {
-        self.hca.query_mr(self.mr)
+        self.objects.create_qp(&mut self.hca, transport, requests)
     }
 
     /// Posts receives of this length.
     pub fn post_receives(&mut self, now: Ps, qp: Qp, count: u32, bytes: u32) -> Result<(), VerbsError> {
-        let sge = self.sge(bytes)?;
-        for wr_id in 0..u64::from(count) {
-            self.hca.post_recv(now, qp, &RecvWr { wr_id, sge })?;
-        }
-        Ok(())
+        self.objects.post_receives(&mut self.hca, now, qp, count, bytes)
     }
 
     /// Posts a SEND.
     pub fn send(&mut self, now: Ps, qp: Qp, wr_id: u64, bytes: u32) -> Result<(), VerbsError> {
-        let sge = self.sge(bytes)?;
-        let wr = SendWr {
-            tag: wr_id,
-            ..SendWr::send(wr_id, sge)
-        };
-        self.hca.post_send(now, qp, &wr)
+        let op = SendOp::Send { immediate: None };
+        self.objects.post(&mut self.hca, now, qp, op, wr_id, bytes)
     }
 
     /// Moves all completions that are visible to the end of `out`.
     pub fn poll(&mut self, now: Ps, out: &mut Vec<Wc>) -> Result<(), VerbsError> {
-        self.hca.poll_cq(now, self.cq, usize::MAX, out).map(drop)
+        self.objects.poll(&mut self.hca, now, out)
+    }
+
+    /// Removes and returns the times of asynchronous events of a context that were announced since.
+    pub fn take_announced(&mut self, context: Context) -> Vec<Ps> {
+        let gone = self.announced.extract_if(.., |(of, _)| *of == context);
+        gone.map(|(_, at)| at).collect()
     }
 }
 
@@ -273,8 +244,8 @@ impl Lab {
             for notice in self.notices.drain(..) {
                 match notice {
                     Notice::Completion(at, _) | Notice::Channel(at, _) => self.visible.push(Reverse(at)),
-                    Notice::Async(at, _) => {
-                        host.announced.push(at);
+                    Notice::Async(at, context) => {
+                        host.announced.push((context, at));
                         self.visible.push(Reverse(at));
                     }
                 }
@@ -365,25 +336,41 @@ fn host_of(settings: &LabSettings, index: usize) -> Result<Host, VerbsError> {
         notices: true,
         ..HcaConfig::new(Guid(0x100 * (index as u64 + 1)), settings.ports)
     })?;
-    let context = hca.open()?;
-    let pd = hca.alloc_pd(context)?;
-    let cq = hca.create_cq(context, COMPLETIONS, None)?;
-    let mr = hca.reg_mr(pd, 0, 1 << 40, Access::ALL)?;
+    let objects = Objects::open(&mut hca, COMPLETIONS)?;
     for port in 1..=settings.ports {
         hca.set_port(0, port, port_attr(index, port, PortState::Active))?;
     }
     // Events of ports that came up before the program runs are of no use to it.
-    while let Some(event) = hca.get_async_event(Ps::MAX, context)? {
+    while let Some(event) = hca.get_async_event(Ps::MAX, objects.context)? {
         hca.ack_async_event(&event);
     }
     hca.take_notices(&mut Vec::new());
     Ok(Host {
         hca,
-        context,
-        pd,
-        cq,
-        mr,
+        objects,
         announced: Vec::new(),
         free_at: vec![0; usize::from(settings.ports)],
     })
+}
+
+impl Network for Lab {
+    fn now(&self) -> Ps {
+        self.now
+    }
+
+    fn act(&mut self, host: usize, call: &mut dyn FnMut(&mut Hca)) {
+        if let Some(host) = self.hosts.get_mut(host) {
+            call(&mut host.hca);
+        }
+    }
+
+    /// Each host reaches the other one of its pair only.
+    fn path(&self, from: usize, _to: usize, port: u8, timeout: u8) -> Path {
+        path(from, port, timeout)
+    }
+
+    fn take_announced(&mut self, host: usize, context: Context) -> Vec<Ps> {
+        let host = self.hosts.get_mut(host);
+        host.map_or_else(Vec::new, |host| host.take_announced(context))
+    }
 }

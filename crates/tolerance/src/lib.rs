@@ -12,16 +12,20 @@
 //! ```
 //!
 //! Beyond the paper: [`Congestion`] asks for a migration because of congestion, [`Deaths`] makes armed connections load
-//! another path when their alternate one has died, [`Trace`] and [`Mtbf`] inject faults.
+//! another path when their alternate one has died, [`Trace`] and [`Mtbf`] inject faults, and rivals do without path
+//! migration: [`Failover`] as NCCL, [`Striping`] as LA-MPI and Open MPI. [`paper`] has the paper's micro-benchmarks.
 //!
 //! This is a core: times are values, and a driver calls [`Process::wake`] when [`Process::next_wake`] says so. [`Lab`]
-//! is a driver for hosts whose ports are joined by cables: the test-bed of the paper.
+//! is a driver for hosts with ports that are joined by cables: the test-bed of the paper.
 
 mod congestion;
 mod deaths;
 mod error;
 mod lab;
+mod network;
+pub mod paper;
 mod process;
+mod rivals;
 mod shared;
 mod thread;
 mod trace;
@@ -30,7 +34,9 @@ pub use congestion::{Congestion, CongestionCounts, Decision, Sample, Thresholds}
 pub use deaths::{Deaths, Respecified};
 pub use error::{ToleranceError, TraceError};
 pub use lab::{Host, Lab, LabSettings, Program, attributes, path};
+pub use network::{Network, Objects};
 pub use process::{Module, Of, Peer, Process, Report};
+pub use rivals::{Apm, Carrier, Failover, FailoverSettings, Striping, StripingSettings};
 pub use shared::{Entry, Status};
 pub use thread::{ThreadCosts, ThreadCounts};
 pub use trace::{Fault, Mtbf, Place, Trace};

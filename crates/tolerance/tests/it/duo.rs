@@ -12,7 +12,7 @@ impl Program for Threads<'_> {
     fn run(&mut self, lab: &mut Lab) -> Result<(), VerbsError> {
         let now = lab.now;
         for (process, host) in self.0.iter_mut().zip(&mut lab.hosts) {
-            for at in host.announced.drain(..) {
+            for at in host.take_announced(host.objects.context) {
                 process.announce(at);
             }
             process.wake(now, &mut host.hca);
@@ -44,7 +44,8 @@ impl Duo {
             ..LabSettings::default()
         })
         .unwrap();
-        let mut processes = [0, 1].map(|host: usize| Process::new(lab.hosts[host].context, ThreadCosts::default()));
+        let mut processes =
+            [0, 1].map(|host: usize| Process::new(lab.hosts[host].objects.context, ThreadCosts::default()));
         let create = |host: &mut Host| host.create_qp(Transport::Rc, 64).unwrap();
         let qps: Vec<[Qp; 2]> = (0..qps)
             .map(|_| [0, 1].map(|h: usize| create(&mut lab.hosts[h])))

@@ -5,3 +5,5 @@
 mod beyond;
 mod duo;
 mod modules;
+mod paper;
+mod rivals;

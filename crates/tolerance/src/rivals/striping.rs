@@ -1,0 +1,250 @@
+//! Striping with retransmission, as LA-MPI and Open MPI's reliable layer do it.
+//!
+//! Messages are cut into fragments, which go round robin over all paths. The receiver acknowledges each fragment by a
+//! message of its own, on the path on which the fragment came or on a working one; the sender sends a fragment again by
+//! another path when its acknowledgement is late, and later each time (the time-out grows with the number of tries, as
+//! in Open MPI's `pml/dr`, `pml_dr_vfrag.h`). A path of which a queue pair has failed is not used again. Sources:
+//! Graham et al., "A network-failure-tolerant message-passing system for terascale clusters", IJPP 31 (2003); Aulwes et
+//! al., "Architecture of LA-MPI", IPDPS 2004: end-to-end acknowledgements, retransmission, re-routing over other
+//! adapters.
+//!
+//! Not modelled: checksums, which the simulator has no use for.
+
+use std::collections::BTreeMap;
+
+use selvedge_hca::{Ps, SendOp, VerbsError, Wc, WcOpcode, WcStatus};
+
+use super::{Carrier, Connection, Ends, Inbox, Retries};
+use crate::error::ToleranceError;
+use crate::network::Network;
+
+/// Settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StripingSettings {
+    /// Code of the local ACK time-out of the queue pairs. Default 14: 67 ms.
+    pub timeout: u8,
+    /// Retries of the queue pairs. Default 7.
+    pub retry_cnt: u8,
+    /// Longest fragment. Default 16 KiB.
+    pub fragment_bytes: u32,
+    /// Time after which a fragment without acknowledgement is sent again. Default 100 ms; estimate.
+    pub resend_ps: Ps,
+}
+
+impl Default for StripingSettings {
+    fn default() -> Self {
+        Self {
+            timeout: 14,
+            retry_cnt: 7,
+            fragment_bytes: 16_384,
+            resend_ps: 100_000_000_000,
+        }
+    }
+}
+
+/// Marks an acknowledgement in the tag of a message.
+const ACK: u64 = 1 << 63;
+/// Bytes of an acknowledgement.
+const ACK_BYTES: u32 = 32;
+
+#[derive(Clone, Copy, Debug)]
+struct Fragment {
+    bytes: u32,
+    path: usize,
+    tries: u32,
+    due: Ps,
+}
+
+/// A connection for each port, and fragments over all of them.
+#[derive(Clone, Debug)]
+pub struct Striping {
+    settings: StripingSettings,
+    ends: Ends,
+    paths: Vec<Connection>,
+    failed: Vec<bool>,
+    /// Fragments that are not acknowledged, by number.
+    open: BTreeMap<u64, Fragment>,
+    /// Messages that have not arrived as a whole: their last fragment, and how many are missing.
+    partial: BTreeMap<u64, u64>,
+    /// Number of the first fragment of each message, and of the message.
+    firsts: BTreeMap<u64, u64>,
+    fragments: u64,
+    sent: u64,
+    turn: usize,
+    repeated: u64,
+    got: Inbox,
+    inbox: Inbox,
+    failure: Option<ToleranceError>,
+}
+
+impl Striping {
+    /// Connects by all ports.
+    pub fn new(network: &mut dyn Network, hosts: [usize; 2], settings: StripingSettings) -> Result<Self, VerbsError> {
+        let ends = Ends::open(network, hosts)?;
+        let ports = ends.ports(network)?;
+        let retries = Retries {
+            timeout: settings.timeout,
+            retry_cnt: settings.retry_cnt,
+        };
+        let open = |port| Connection::open(&ends, network, port, retries);
+        let paths: Result<Vec<_>, _> = (1..=ports).map(open).collect();
+        Ok(Self {
+            settings,
+            ends,
+            paths: paths?,
+            failed: vec![false; usize::from(ports)],
+            open: BTreeMap::new(),
+            partial: BTreeMap::new(),
+            firsts: BTreeMap::new(),
+            fragments: 0,
+            sent: 0,
+            turn: 0,
+            repeated: 0,
+            got: Inbox::default(),
+            inbox: Inbox::default(),
+            failure: None,
+        })
+    }
+
+    /// The next working path in turn, another one than `not` if there is one.
+    fn path(&mut self, not: Option<usize>) -> Option<usize> {
+        let count = self.paths.len();
+        let mut paths = (0..count).map(|step| (self.turn + step) % count);
+        let path = paths
+            .clone()
+            .find(|path| !self.failed[*path] && Some(*path) != not)
+            .or_else(|| paths.find(|path| !self.failed[*path]))?;
+        self.turn = path + 1;
+        Some(path)
+    }
+
+    fn post(&mut self, network: &mut dyn Network, number: u64) -> Result<(), VerbsError> {
+        let Some(&Fragment { bytes, path, tries, .. }) = self.open.get(&number) else {
+            return Ok(());
+        };
+        let not = (tries > 0).then_some(path);
+        let Some(path) = self.path(not) else { return Ok(()) };
+        let due = network.now() + self.settings.resend_ps.saturating_mul(u64::from(tries) + 1);
+        let fragment = Fragment {
+            bytes,
+            path,
+            tries: tries + 1,
+            due,
+        };
+        self.open.insert(number, fragment);
+        self.repeated += u64::from(tries > 0);
+        self.put(network, 0, path, number, bytes)
+    }
+
+    fn put(&self, network: &mut dyn Network, end: usize, path: usize, tag: u64, bytes: u32) -> Result<(), VerbsError> {
+        let op = SendOp::Send { immediate: None };
+        self.ends.send(network, end, self.paths[path].qps[end], op, tag, bytes)
+    }
+
+    fn handle(&mut self, network: &mut dyn Network, end: usize, wc: &Wc) -> Result<(), VerbsError> {
+        let path = self.paths.iter().position(|path| path.numbers[end] == wc.qp_num);
+        let Some(path) = path else { return Ok(()) };
+        if wc.status != WcStatus::Success {
+            return self.path_failed(network, path);
+        }
+        if wc.opcode != WcOpcode::Recv {
+            return Ok(());
+        }
+        if end == 0 {
+            self.open.remove(&(wc.tag & !ACK));
+            return Ok(());
+        }
+        // A second copy is acknowledged too: the first acknowledgement may be lost.
+        let back = if self.failed[path] { self.path(None) } else { Some(path) };
+        if let Some(back) = back {
+            self.put(network, 1, back, ACK | wc.tag, ACK_BYTES)?;
+        }
+        if self.got.arrived(network.now(), wc.tag)
+            && let Some((_, &message)) = self.firsts.range(..=wc.tag).next_back()
+            && let Some(missing) = self.partial.get_mut(&message)
+        {
+            *missing -= 1;
+            if *missing == 0 {
+                self.partial.remove(&message);
+                self.inbox.arrived(network.now(), message);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends everything again that was under way on a path, and uses the path no more.
+    fn path_failed(&mut self, network: &mut dyn Network, path: usize) -> Result<(), VerbsError> {
+        if self.failed[path] {
+            return Ok(());
+        }
+        self.failed[path] = true;
+        let failed = self.failed.iter().filter(|failed| **failed).count();
+        if failed == self.failed.len() {
+            self.failure = Some(ToleranceError::NoPathLeft {
+                path: path + 1,
+                failed: failed - 1,
+                paths: failed,
+            });
+            return Ok(());
+        }
+        let stranded = self.open.iter().filter(|(_, fragment)| fragment.path == path);
+        let stranded: Vec<u64> = stranded.map(|(number, _)| *number).collect();
+        stranded.into_iter().try_for_each(|number| self.post(network, number))
+    }
+}
+
+impl Carrier for Striping {
+    fn send(&mut self, network: &mut dyn Network, bytes: u32) -> Result<(), VerbsError> {
+        let message = self.sent;
+        self.sent += 1;
+        let longest = self.settings.fragment_bytes.max(1);
+        let count = bytes.div_ceil(longest).max(1);
+        self.firsts.insert(self.fragments, message);
+        self.partial.insert(message, u64::from(count));
+        for at in 0..count {
+            let number = self.fragments;
+            self.fragments += 1;
+            let fragment = Fragment {
+                bytes: (bytes - at * longest).min(longest),
+                path: 0,
+                tries: 0,
+                due: Ps::MAX,
+            };
+            self.open.insert(number, fragment);
+            self.post(network, number)?;
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, network: &mut dyn Network) -> Result<(), VerbsError> {
+        for end in [1, 0] {
+            for wc in self.ends.poll(network, end)? {
+                self.handle(network, end, &wc)?;
+            }
+            self.ends.announced(network, end);
+        }
+        if self.failure.is_some() {
+            return Ok(());
+        }
+        let late = self.open.iter().filter(|(_, fragment)| fragment.due <= network.now());
+        let late: Vec<u64> = late.map(|(number, _)| *number).collect();
+        late.into_iter().try_for_each(|number| self.post(network, number))
+    }
+
+    fn next_wake(&self) -> Option<Ps> {
+        let waits = self.failure.is_none();
+        self.open.values().filter(|_| waits).map(|fragment| fragment.due).min()
+    }
+
+    fn delivered(&self) -> &[(u64, Ps)] {
+        &self.inbox.delivered
+    }
+
+    fn failure(&self) -> Option<&ToleranceError> {
+        self.failure.as_ref()
+    }
+
+    fn repeated(&self) -> u64 {
+        self.repeated
+    }
+}
