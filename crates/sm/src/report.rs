@@ -203,9 +203,15 @@ impl Foreign {
 
 /// Returns the names of the first ports of a list, and the number of the others.
 pub fn names(fabric: &Fabric, ports: &[PortRef]) -> String {
+    listed(ports.iter().map(|&at| fabric.port_name(at)))
+}
+
+/// Returns the first of some names, and the number of the others.
+pub fn listed(mut names: impl ExactSizeIterator<Item = String>) -> String {
     const NAMED_MAX: usize = 5;
-    let named: Vec<String> = ports.iter().take(NAMED_MAX).map(|&at| fabric.port_name(at)).collect();
-    match ports.len() {
+    let count = names.len();
+    let named: Vec<String> = names.by_ref().take(NAMED_MAX).collect();
+    match count {
         count if count <= NAMED_MAX => named.join(", "),
         count => format!("{} and {} more", named.join(", "), count - NAMED_MAX),
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, Port, PortRef};
+use selvedge_fabric::{Fabric, Port};
 use selvedge_plan::Policy;
 use selvedge_types::{Guid, Lid, PortNum, SecretKey};
 use selvedge_wire::Datagram;
@@ -158,10 +158,8 @@ impl Sm {
         let former = self.keys.former();
         let has_former = |port: &Port| former.iter().any(|key| key.expose() == port.settings.m_key);
         let in_use = || fabric.end_ports().filter(report::is_in_use);
-        let with_former: Vec<PortRef> = in_use()
-            .filter(|(_, port)| has_former(port))
-            .map(|(at, _)| at)
-            .collect();
+        let with_former = in_use().filter(|(_, port)| has_former(port));
+        let with_former = with_former.map(|(at, _)| ((fabric.node(at.node).guid, at.port), fabric.port_name(at)));
         let absent = self.presence.absent();
         // Ports at both ends of a link between switches are guarded by keys that were read.
         let is_of_host = |guid: Guid| {
@@ -172,8 +170,7 @@ impl Sm {
         let links = absent.links.iter();
         let links = links.filter(|link| is_of_host(link.ends.0.node) || is_of_host(link.ends.1.node));
         let found = Found {
-            former: with_former.len(),
-            names: report::names(fabric, &with_former),
+            former: with_former.collect(),
             is_complete: in_use().all(|(_, port)| has_present(port)),
             missing: absent.nodes.len() + links.count() + absent.silent.len(),
         };

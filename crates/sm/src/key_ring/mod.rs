@@ -14,16 +14,17 @@
 
 mod event;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_sim::Time;
-use selvedge_types::SecretKey;
+use selvedge_types::{Guid, PortNum, SecretKey};
 use selvedge_wire::{DirectedRoute, Mad, PortInfo, SmInfo};
 
 pub use event::KeyEvent;
 
+use crate::report;
 use crate::smp::Smp;
 
 /// Most former keys: more than rotations between two sweeps that find every node. The oldest one is dropped.
@@ -33,6 +34,9 @@ pub const FORMER_MAX: usize = 8;
 const CONFIRMS_MAX: u8 = 3;
 /// If another manager has asked with a former key within this time, it counts as still having that key.
 const PEER_ASKS_WITHIN: Duration = Duration::from_secs(60);
+
+/// A port, by the GUID of its node and its number.
+pub type PortId = (Guid, PortNum);
 
 /// The present M_Key, the former ones, and which agent holds which key.
 #[derive(Debug)]
@@ -68,6 +72,8 @@ enum Rotation {
         /// True if the last heavy sweep found ports without the present key: after its plan, another sweep confirms the
         /// change.
         is_due: bool,
+        /// Ports that the last heavy sweep found with a former key: its plan gives them the present one.
+        found: BTreeSet<PortId>,
         /// Ports that a sweep found with a former key although their Sets had been sent.
         left: Option<Arc<str>>,
     },
@@ -81,10 +87,8 @@ enum Rotation {
 /// The M_Keys that a heavy sweep of the master found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Ports with a former key.
-    pub former: usize,
-    /// Names of the first ports with a former key.
-    pub names: String,
+    /// Ports with a former key, with their names.
+    pub former: BTreeMap<PortId, String>,
     /// True if every port in use has the present key.
     pub is_complete: bool,
     /// Nodes that are missing or do not answer, and links that are gone.
@@ -358,8 +362,8 @@ impl KeyRing {
         if self.former.is_empty() {
             return;
         }
-        if found.former > 0 {
-            self.rotation = self.found_former(found, effects);
+        if !found.former.is_empty() {
+            self.rotation = self.found_former(found.former, effects);
             return;
         }
         let missing = found.missing;
@@ -381,39 +385,42 @@ impl KeyRing {
         }
     }
 
-    /// Called when a sweep has found ports with a former key. If the last such sweep was followed by another one before
-    /// its plan was applied, these ports did not get their Sets yet.
-    fn found_former(&self, found: Found, effects: &mut Vec<Effect>) -> Rotation {
-        let (ports, what) = (found.former, found.names);
-        let (confirms_left, left) = match &self.rotation {
-            Rotation::Changing {
-                is_reported: true,
-                confirms_left,
-                is_due: true,
-                left,
-            } => (*confirms_left, left.clone()),
-            Rotation::Changing {
-                is_reported: true,
-                confirms_left,
-                ..
-            } => {
-                let left = Some(what.as_str().into());
-                effects.push(Effect::Event(KeyEvent::Left { ports, what }));
-                (*confirms_left, left)
+    /// Called when a sweep has found ports with a former key. Those that the sweep before found too have kept it,
+    /// unless that sweep's plan was not applied: then they did not get their Sets yet. Others have come into sight
+    /// since.
+    fn found_former(&self, former: BTreeMap<PortId, String>, effects: &mut Vec<Effect>) -> Rotation {
+        let (mut left, mut confirms_left) = (None, CONFIRMS_MAX);
+        let mut kept = Vec::new();
+        let mut is_news = true;
+        if let Rotation::Changing {
+            is_reported,
+            confirms_left: confirms,
+            is_due,
+            found,
+            left: before,
+        } = &self.rotation
+        {
+            confirms_left = *confirms;
+            match (is_reported, is_due) {
+                (true, true) => (is_news, left) = (false, before.clone()),
+                (true, false) => kept.extend(former.iter().filter(|(port, _)| found.contains(port))),
+                (false, _) => {}
             }
-            Rotation::Changing { confirms_left, .. } => {
-                effects.push(Effect::Event(KeyEvent::Begins { ports }));
-                (*confirms_left, None)
-            }
-            Rotation::None | Rotation::Kept { .. } => {
-                effects.push(Effect::Event(KeyEvent::Begins { ports }));
-                (CONFIRMS_MAX, None)
-            }
-        };
+        }
+        let ports = former.len();
+        if !kept.is_empty() {
+            let what = report::listed(kept.iter().map(|(_, name)| (*name).clone()));
+            left = Some(what.as_str().into());
+            let ports = kept.len();
+            effects.push(Effect::Event(KeyEvent::Left { ports, what }));
+        } else if is_news {
+            effects.push(Effect::Event(KeyEvent::Begins { ports }));
+        }
         Rotation::Changing {
             is_reported: true,
             confirms_left,
             is_due: true,
+            found: former.into_keys().collect(),
             left,
         }
     }
@@ -469,6 +476,7 @@ const fn changing() -> Rotation {
         is_reported: false,
         confirms_left: CONFIRMS_MAX,
         is_due: false,
+        found: BTreeSet::new(),
         left: None,
     }
 }

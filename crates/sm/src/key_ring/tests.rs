@@ -1,6 +1,6 @@
 //! The key ring alone: which key a request is sent with, what is stored, when former keys are forgotten.
 
-use selvedge_types::PortNum;
+use selvedge_types::{Guid, PortNum};
 use selvedge_wire::{Attribute, AttributeId, Bits, Method, Status};
 
 use super::*;
@@ -263,11 +263,54 @@ fn rotations_follow_each_other() {
     assert_eq!(ring.former()[0], key(28));
 }
 
+/// Returns port 1 of hosts with these numbers.
+fn ports(hosts: impl IntoIterator<Item = u64>) -> BTreeMap<PortId, String> {
+    let port = PortNum::new(1).unwrap();
+    let hosts = hosts.into_iter();
+    hosts
+        .map(|host| ((Guid(host), port), format!("\"H-{host}\"[1]")))
+        .collect()
+}
+
+#[test]
+fn a_port_that_comes_into_sight_has_not_kept_its_key() {
+    let mut ring = rotating();
+    let mut find = |hosts: &[u64]| {
+        let found = Found {
+            former: ports(hosts.iter().copied()),
+            ..Found::default()
+        };
+        give(&mut ring, In::Found(found))
+    };
+    let begins = |ports| vec![Effect::Event(KeyEvent::Begins { ports })];
+    assert_eq!(find(&[1, 2]), begins(2));
+    // The plan that gives them the key was interrupted.
+    assert_eq!(find(&[1, 2]), []);
+    assert_eq!(give(&mut ring, In::Applied), [Effect::Confirm]);
+    let mut find = |hosts: &[u64]| {
+        let found = Found {
+            former: ports(hosts.iter().copied()),
+            ..Found::default()
+        };
+        (give(&mut ring, In::Found(found)), ring.left().is_some())
+    };
+    // Host 3 was absent, or behind a doubled GUID.
+    assert_eq!(find(&[3]), (begins(1), false));
+    assert_eq!(find(&[3]), (vec![], false));
+    assert_eq!(give(&mut ring, In::Applied), [Effect::Confirm]);
+    let what = "\"H-3\"[1]".to_owned();
+    let left = Effect::Event(KeyEvent::Left { ports: 1, what });
+    let found = Found {
+        former: ports([3, 4]),
+        ..Found::default()
+    };
+    assert_eq!(give(&mut ring, In::Found(found)), [left]);
+}
+
 #[test]
 fn former_keys_are_forgotten_when_every_port_has_the_present_one() {
-    let found = |former: usize, is_complete: bool, missing: usize| Found {
-        former,
-        names: "\"H-1\"[1]".to_owned(),
+    let found = |former: u64, is_complete: bool, missing: usize| Found {
+        former: ports(1..=former),
         is_complete,
         missing,
     };
@@ -317,10 +360,9 @@ fn ports_that_return_without_a_key_are_confirmed() {
     let mut ring = rotating();
     let mut find = |is_complete: bool, missing: usize| {
         let found = Found {
-            former: 0,
-            names: String::new(),
             is_complete,
             missing,
+            ..Found::default()
         };
         let mut effects = give(&mut ring, In::Found(found));
         effects.extend(give(&mut ring, In::Applied));
@@ -338,7 +380,7 @@ fn a_port_that_does_not_change_is_not_swept_for_ever() {
     let mut confirms = 0;
     for _ in 0..10 {
         let found = Found {
-            former: 1,
+            former: ports(1..=1),
             ..Found::default()
         };
         give(&mut ring, In::Found(found));
