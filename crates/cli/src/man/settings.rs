@@ -48,7 +48,8 @@ fn description(roff: &mut Roff) {
         "selvedge reload and SIGHUP read the file again, and every file that it names. Keys of [routing], \
          [fabric] and [telemetry.alarms] and keys.sm_key then take effect at once; another keys.m_key is given to \
          one port after the other. Keys of [manager], [sa], [telemetry] itself and [daemon], and keys.sa_key, take \
-         effect at the next start. A reload that is refused changes nothing. If the judge refuses the plan, the change is rolled back.",
+         effect at the next start. A reload that is refused changes nothing. If the judge refuses the plan, the change \
+         is rolled back.",
     )]);
     roff.control("PP", []);
     roff.text([roman(
