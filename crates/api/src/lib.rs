@@ -5,6 +5,7 @@
 //! its name ends with the unit.
 
 mod administration;
+mod apm;
 mod backups;
 mod change;
 mod command;
@@ -31,6 +32,9 @@ mod telemetry;
 mod transition;
 
 pub use administration::Administration;
+pub use apm::{
+    AlternateFault, AlternateLeg, AlternatePath, AlternatePaths, AlternateRefusal, AlternateShare, Alternates,
+};
 pub use backups::{Backup, Backups, InPlace, InPlaceRun};
 pub use change::{PolicyChange, PolicyChanges, WouldSend, WouldSet};
 pub use command::{

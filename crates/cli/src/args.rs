@@ -7,8 +7,9 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::exit::{CliError, Exit};
 use crate::out::note;
 use crate::{
-    backups, bench, changes, compare, config, decode, demo, emulate, experiment, fault, headings, health, maintenance,
-    man, model, rebalance, replay, route, run, shell, simulate, soak, status, telemetry, topology, transition, verify,
+    apm, backups, bench, changes, compare, config, decode, demo, emulate, experiment, fault, headings, health,
+    maintenance, man, model, rebalance, replay, route, run, shell, simulate, soak, status, telemetry, topology,
+    transition, verify,
 };
 
 /// Largest number of threads that a flag may request: more than the processors of any machine in use, but few enough to
@@ -46,6 +47,7 @@ enum Command {
     Compare(Box<compare::CompareArgs>),
     Transition(transition::TransitionArgs),
     Backups(Box<backups::BackupsArgs>),
+    Apm(apm::ApmArgs),
     Bench(bench::BenchArgs),
     Verify(verify::VerifyArgs),
     Model(Box<model::ModelArgs>),
@@ -97,7 +99,7 @@ impl Cli {
     }
 
     /// True if errors are wanted as JSON.
-    pub const fn json(&self) -> bool {
+    pub fn json(&self) -> bool {
         match &self.command {
             Command::Run(args) => args.json(),
             Command::Watch(args) => args.json(),
@@ -113,6 +115,7 @@ impl Cli {
             Command::Compare(args) => args.json(),
             Command::Transition(args) => args.json(),
             Command::Backups(args) => args.json(),
+            Command::Apm(args) => args.json(),
             Command::Verify(args) => args.json(),
             Command::Model(args) => args.json(),
             Command::Simulate(args) => args.json(),
@@ -152,6 +155,7 @@ impl Cli {
             Command::Compare(args) => compare::run(args),
             Command::Transition(args) => transition::run(args),
             Command::Backups(args) => backups::run(args),
+            Command::Apm(args) => apm::run(args),
             Command::Bench(args) => bench::run(args),
             Command::Verify(args) => verify::run(args),
             Command::Model(args) => model::run(args),

@@ -262,6 +262,9 @@ pub enum CliError {
     /// A port of a fabric, named as the emulator names it.
     #[error(transparent)]
     PortName(#[from] EmulatorError),
+    /// A mistake in a policy for alternate paths.
+    #[error(transparent)]
+    Apm(#[from] selvedge_apm::ApmError),
     /// An error of a what-if question.
     #[error(transparent)]
     Study(#[from] StudyError),

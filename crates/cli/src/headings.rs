@@ -4,7 +4,7 @@ use clap::{Arg, Command};
 
 /// The headings, each with the long names of its flags. The help of a command shows a heading where the first flag with
 /// this heading is defined.
-const HEADINGS: [(&str, &[&str]); 24] = [
+const HEADINGS: [(&str, &[&str]); 25] = [
     (
         "Way to the fabric",
         &[
@@ -65,6 +65,7 @@ const HEADINGS: [(&str, &[&str]); 24] = [
         "Lanes and service levels",
         &["lanes", "assume-sl-aware", "vls", "sl", "sls", "sl2vl"],
     ),
+    ("Alternate paths", &["policy", "path-bits", "among"]),
     ("Partitions", &["partitions", "part-enforce"]),
     ("Keys", &["m-key", "m-key-file", "sm-key-file", "sa-key-file"]),
     (
@@ -202,7 +203,7 @@ const HEADINGS: [(&str, &[&str]); 24] = [
 ];
 
 /// Flags that have another meaning in one command: command, long name, heading.
-const ELSEWHERE: [(&str, &str, &str); 28] = [
+const ELSEWHERE: [(&str, &str, &str); 30] = [
     ("transition", "to", "Routing"),
     ("plot", "since", "Output"),
     ("baseline", "clear", "Change"),
@@ -228,6 +229,8 @@ const ELSEWHERE: [(&str, &str, &str); 28] = [
     ("model", "agent-window", "Costs"),
     ("soak", "seeds", "Schedules"),
     ("show", "links", "Output"),
+    ("show", "lfts", "Routing"),
+    ("show", "seed", "Alternate paths"),
     ("check", "against", "Way to the manager"),
     ("congestion", "pairs", "Output"),
     ("ack", "all", "Alarms"),

@@ -1,6 +1,7 @@
 //! The single binary `selvedge`: parses, calls, prints. Other crates do the work.
 
 mod admission;
+mod apm;
 mod approve;
 mod args;
 mod ask;

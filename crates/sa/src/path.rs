@@ -1,5 +1,6 @@
 //! Paths: one row for every matching pair of LIDs.
 
+use selvedge_apm::rank;
 use selvedge_types::{Guid, Lid, PKey, Sl};
 use selvedge_wire::Gid;
 use selvedge_wire::sa::{Field, SaData, records};
@@ -137,8 +138,8 @@ pub struct Paths {
     requester: Option<u32>,
     source: usize,
     target: usize,
-    /// LMC offsets of the current pair that are still to be tried, last first; `None`: not started.
-    offsets: Option<Vec<u16>>,
+    /// Source and destination LIDs of the current pair that are still to be tried, last first; `None`: not started.
+    lids: Option<Vec<(Lid, Lid)>>,
     /// Number of paths of the current pair so far.
     of_pair: u32,
 }
@@ -226,7 +227,7 @@ impl Paths {
             requester,
             source: 0,
             target: 0,
-            offsets: None,
+            lids: None,
             of_pair: 0,
         }
     }
@@ -254,18 +255,16 @@ impl Paths {
         let (Some(from), Some(to)) = (snapshot.end(source), snapshot.end(target)) else {
             return Step::End;
         };
-        if self.offsets.is_none() {
+        if self.lids.is_none() {
             self.of_pair = 0;
-            self.offsets = Some(self.offsets_of(snapshot, from, (target, to)));
+            self.lids = Some(self.lids_of(snapshot, from, to));
         }
         let left = self.of_pair < self.most_of_pair && self.may_see(snapshot, from, to);
-        let offset = self.offsets.as_mut().and_then(Vec::pop).filter(|_| left);
-        let Some(offset) = offset else {
-            (self.target, self.offsets) = (self.target + 1, None);
+        let lids = self.lids.as_mut().and_then(Vec::pop).filter(|_| left);
+        let Some((slid, dlid)) = lids else {
+            (self.target, self.lids) = (self.target + 1, None);
             return Step::Nothing;
         };
-        let slid = self.slid.unwrap_or_else(|| lid_at(from, offset));
-        let dlid = self.dlid.unwrap_or_else(|| lid_at(to, offset));
         let preference = u8::try_from(self.of_pair).unwrap_or(u8::MAX);
         let path = Path {
             source: (source, from, slid),
@@ -293,38 +292,36 @@ impl Paths {
             .all(|end| end.at == requester.at || snapshot.shared_key(requester, end, None).is_some())
     }
 
-    /// Returns the LMC offsets of a pair in the order of attempts, last first.
-    fn offsets_of(&self, snapshot: &Snapshot, from: &EndPort, (target, to): (u32, &EndPort)) -> Vec<u16> {
+    /// Returns the source and destination LIDs of a pair in the order of attempts, last first, as many as the port has
+    /// LIDs. If paths should be apart, the order is that of `selvedge_apm::rank`: most disjoint, then least loaded.
+    fn lids_of(&self, snapshot: &Snapshot, from: &EndPort, to: &EndPort) -> Vec<(Lid, Lid)> {
         let count = match (self.dlid, self.slid) {
             (Some(_), Some(_)) => 1,
             (Some(_), None) => from.lids.lmc.lids(),
             (None, _) => to.lids.lmc.lids(),
         };
+        let plain = |offset: u16| {
+            let slid = self.slid.unwrap_or_else(|| lid_at(from, offset));
+            (slid, self.dlid.unwrap_or_else(|| lid_at(to, offset)))
+        };
         if !self.apart || count == 1 || self.dlid.is_some() {
-            return (0..count).rev().collect();
+            return (0..count).rev().map(plain).collect();
         }
-        let ways = (0..count).map(|offset| {
-            let mut way = Vec::new();
-            snapshot.walk_by(from, target, lid_at(to, offset), |hop| way.push(hop));
-            way
-        });
-        let mut order = most_apart(ways.collect());
+        let Some(routes) = snapshot.routes() else {
+            return (0..count).rev().map(plain).collect();
+        };
+        let candidates = routes.candidates((from.at, to.at), self.slid);
+        let ways: Vec<_> = candidates.iter().map(|path| routes.way(path)).collect();
+        let mut order: Vec<(Lid, Lid)> = (rank(&ways).into_iter())
+            .map(|at| (candidates[at].slid, candidates[at].dlid))
+            .collect();
+        // Paths without a way back are tried too, after the others.
+        let others: Vec<(Lid, Lid)> = (0..count).map(plain).filter(|lids| !order.contains(lids)).collect();
+        order.extend(others);
+        order.truncate(usize::from(count));
         order.reverse();
         order
     }
-}
-
-/// Sorts paths so that each shares as few hops as possible with those before it; ties keep their order.
-fn most_apart(ways: Vec<Vec<u32>>) -> Vec<u16> {
-    let mut taken: Vec<u32> = Vec::new();
-    let mut left: Vec<(u16, Vec<u32>)> = (0..).zip(ways).collect();
-    let mut order = Vec::with_capacity(left.len());
-    while let Some(best) = (0..left.len()).min_by_key(|&at| left[at].1.iter().filter(|h| taken.contains(h)).count()) {
-        let (offset, way) = left.remove(best);
-        taken.extend(way);
-        order.push(offset);
-    }
-    order
 }
 
 /// Returns the LID of an end port at an LMC offset. If the port has fewer LIDs, they are used again from the first on.
@@ -421,21 +418,5 @@ impl Path<'_> {
         f::LIFE_SELECTOR.set(row, exactly);
         f::LIFE.set(row, u64::from(answer.life));
         f::PREFERENCE.set(row, u64::from(preference));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ways_that_share_least_come_first() {
-        let check = |ways: &[&[u32]], want: &[u16]| {
-            let order = most_apart(ways.iter().map(|way| way.to_vec()).collect());
-            assert_eq!(order, want, "{ways:?}");
-        };
-        check(&[], &[]);
-        check(&[&[1, 2], &[1, 2], &[3, 4]], &[0, 2, 1]);
-        check(&[&[1, 2, 9], &[1, 3, 9], &[4, 3, 9], &[4, 5, 9]], &[0, 2, 3, 1]);
     }
 }

@@ -1,5 +1,6 @@
 //! The reasons for which a study has no answer.
 
+use selvedge_apm::ApmError;
 use selvedge_dataplane::BuildError;
 use selvedge_model::NoSeat;
 use selvedge_planner::lid::OutOfLids;
@@ -39,6 +40,9 @@ pub enum StudyError {
         /// Remarks of the earlier engines, with their reasons.
         notes: Vec<Note>,
     },
+    /// An unknown host, or a pair without an alternate path.
+    #[error(transparent)]
+    Apm(#[from] ApmError),
     /// Too many LIDs.
     #[error(transparent)]
     Lids(#[from] OutOfLids),

@@ -9,6 +9,7 @@
 //! | [`measure`] | Which tables does an engine make, what is the judge's verdict on them, how long does it take? |
 //! | [`compare`] | How do engines compare on one fabric, whole and with links lost? |
 //! | [`backups`] | What would be done about each single fault? |
+//! | [`alternates`] | Which pairs have alternate paths, and which single fault breaks both? |
 //! | [`failures`] | How many links can be lost, one after another and without being restored? |
 //! | [`transition`] | In which steps and with which waits would tables be changed under traffic? |
 //! | [`found`] | Which engine made the tables that switches hold, and what would an own engine make? |
@@ -22,6 +23,7 @@
 //! - **Times.** A study that measures asks a [`Meter`] for the time; [`NoMeter`] measures nothing.
 //! - **Same answer.** One question has one answer on any number of threads, except for what a [`Meter`] measured.
 
+pub mod alternates;
 pub mod backups;
 pub mod compare;
 mod cuts;
@@ -56,6 +58,7 @@ mod tests {
     #[test]
     fn a_server_can_hand_questions_to_a_thread_and_answers_back() {
         fn values<T: Send + Sync + 'static>() {}
+        values::<(alternates::Question, alternates::Answer)>();
         values::<(backups::Question, backups::Answer)>();
         values::<(compare::Question, compare::Answer)>();
         values::<(failures::Question, failures::Answer)>();

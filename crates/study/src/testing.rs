@@ -8,6 +8,7 @@ use selvedge_plan::{Lids, Policy};
 use selvedge_planner::lid;
 use selvedge_routing::{Engine, Options};
 use selvedge_topology::Spec;
+use selvedge_types::Lmc;
 
 use crate::in_force::Start;
 
@@ -21,14 +22,16 @@ pub(crate) fn fabric(spec: &str) -> Fabric {
 
 /// Returns the LIDs that a manager would assign.
 pub(crate) fn lids(fabric: &Fabric) -> Lids {
-    lid::assign(
-        fabric,
-        &Policy::default(),
-        &BTreeMap::new(),
-        &BTreeSet::new(),
-        &mut Vec::new(),
-    )
-    .unwrap()
+    lids_with(fabric, 0)
+}
+
+/// Returns the LIDs that a manager would assign with this LMC.
+pub(crate) fn lids_with(fabric: &Fabric, lmc: u8) -> Lids {
+    let policy = Policy {
+        lmc: Lmc::new(lmc).unwrap(),
+        ..Policy::default()
+    };
+    lid::assign(fabric, &policy, &BTreeMap::new(), &BTreeSet::new(), &mut Vec::new()).unwrap()
 }
 
 /// Returns a generated fabric with the tables of an engine in force.

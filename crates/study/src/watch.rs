@@ -51,6 +51,8 @@ pub enum Stage {
     Contention(Engine),
     /// Single faults are tried. Unit of work: a fault.
     SingleFaults,
+    /// Alternate paths are examined. Unit of work: 512 pairs of hosts.
+    Alternates,
     /// Links are lost in a row. Unit of work: a random order of links.
     InARow,
     /// The steps of a transition are planned.
@@ -70,6 +72,7 @@ impl fmt::Display for Stage {
             Self::Judging(engine) => write!(f, "{}: judging", engine.name()),
             Self::Contention(engine) => write!(f, "{}: contention", engine.name()),
             Self::SingleFaults => f.write_str("single faults"),
+            Self::Alternates => f.write_str("alternate paths"),
             Self::InARow => f.write_str("in a row"),
             Self::Steps => f.write_str("steps"),
             Self::Proof => f.write_str("proof"),

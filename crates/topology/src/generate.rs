@@ -5,7 +5,8 @@
 //!
 //! Names: switches are `S-L<level>-<index>` in trees (hosts are level 0, leaves level 1), `S-<x>-<y>…` in meshes and
 //! tori, `S-<index>` elsewhere; with several rails `S-P<plane>-…`. Hosts are `H-<index>`. Ports of a switch: hosts
-//! first, then links downwards, then links upwards.
+//! first, then links downwards, then links upwards. With several channel adapters per host they are `H-<index> HCA-1`,
+//! `H-<index> HCA-2`…, as the scripts of OFED name them.
 //!
 //! The number of hosts does not depend on `ports-per-host` or `rails`: leaf switches get more ports instead.
 
@@ -28,7 +29,7 @@ pub(crate) const NODES_MAX: u64 = 1_000_000;
 pub(crate) const PORTS_MAX: u64 = 10_000_000;
 /// Largest number of external ports of a switch. Source: IBA vol 1 §18.2.4.3: port 255 is reserved.
 const SWITCH_PORTS_MAX: u64 = 254;
-/// Largest number of ports of a host channel adapter; real ones have one or two.
+/// Largest number of ports, and of channel adapters, of a host; real adapters have one or two ports.
 const HOST_PORTS_MAX: u8 = 4;
 
 /// A generator with its parameters. The same recipe gives the same fabric, to the last byte, on every machine.
@@ -77,10 +78,13 @@ pub enum Shape {
 /// Options for every shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Ports of each host: 1–4 and a multiple of `rails`. A host has one node GUID, and a GUID per port. Port `j` is on
-    /// plane `j mod rails`. Ports on the same plane are on different leaf switches if there are enough. Default:
-    /// `rails`.
+    /// Ports of each host: 1–4 and a multiple of `rails` and of `hcas`. Each port has a GUID. Port `j` is on plane
+    /// `j mod rails`. Ports on the same plane are on different leaf switches if there are enough. Default: `rails` or
+    /// `hcas`, whichever is larger.
     pub ports_per_host: u8,
+    /// Channel adapters of each host, 1–4. Each is a node with a GUID, and has `ports_per_host / hcas` of the ports, the
+    /// first adapter the first ones. Default 1.
+    pub hcas: u8,
     /// Number of separate copies of the switch network, connected only by the hosts, 1–4. Default 1.
     pub rails: u8,
     /// Cables between switches to remove at random; the remaining fabric may be disconnected. Default: none.
@@ -103,6 +107,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             ports_per_host: 1,
+            hcas: 1,
             rails: 1,
             removal: LinkRemoval::Count(0),
             seed: Seed(1),
@@ -148,6 +153,13 @@ impl Recipe {
             let want = format!("1 to 4 and a multiple of rails={}", options.rails);
             return Err(self.bad("ports-per-host", &ports.to_string(), &want));
         }
+        if !(1..=HOST_PORTS_MAX).contains(&options.hcas) {
+            return Err(self.bad("hcas", &options.hcas.to_string(), "1 to 4"));
+        }
+        if !ports.is_multiple_of(options.hcas) {
+            let want = format!("a multiple of hcas={}", options.hcas);
+            return Err(self.bad("ports-per-host", &ports.to_string(), &want));
+        }
         let plane = match &self.shape {
             Shape::Tree(tree) => tree.plane(self)?,
             Shape::Grid {
@@ -175,11 +187,12 @@ impl Recipe {
     fn check_size(&self, size: Size) -> Result<(), SpecError> {
         let switches = size.switches.saturating_mul(self.options.rails.into());
         let host_ports = size.hosts.saturating_mul(self.options.ports_per_host.into());
+        let hcas = size.hosts.saturating_mul(self.options.hcas.into());
         let ports = switches
             .saturating_mul(size.ports.saturating_add(1))
             .saturating_add(host_ports);
         for (what, wanted, limit) in [
-            ("nodes", switches.saturating_add(size.hosts), NODES_MAX),
+            ("nodes", switches.saturating_add(hcas), NODES_MAX),
             ("ports on a switch", size.ports, SWITCH_PORTS_MAX),
             ("ports", ports, PORTS_MAX),
         ] {

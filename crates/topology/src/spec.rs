@@ -128,6 +128,7 @@ const GENERATORS: &[Generator] = &[
 /// Keys of every generator.
 const COMMON_KEYS: &[&str] = &[
     "ports-per-host",
+    "hcas",
     "rails",
     "remove-links",
     "seed",
@@ -331,9 +332,11 @@ impl<'a> Given<'a> {
     fn options(&self) -> Result<Options, SpecError> {
         let default = Options::default();
         let rails = self.or("rails", default.rails)?;
+        let hcas = self.or("hcas", default.hcas)?;
         Ok(Options {
             rails,
-            ports_per_host: self.or("ports-per-host", rails)?,
+            ports_per_host: self.or("ports-per-host", rails.max(hcas))?,
+            hcas,
             removal: self.value(
                 "remove-links",
                 default.removal,

@@ -202,6 +202,7 @@ fn numbers_of_specifications() {
         "sx6536:remove-links=V%",
         "sx6536:rails=V",
         "sx6536:ports-per-host=V",
+        "sx6536:hcas=V",
         "sx6536:guids=shuffled,seed=V",
         "sx6536:mtu=V",
         "sx6536:vls=V",

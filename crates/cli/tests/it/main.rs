@@ -4,6 +4,7 @@
 
 mod admission;
 mod api;
+mod apm;
 mod assumes_nothing;
 mod backups;
 mod changes;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::support::{Bench, Value, Wish, number};
+use selvedge_apm::{Hosts, Index, Policy, Routes, Subnet};
 use selvedge_fabric::FabricBuilder;
 use selvedge_plan::{LaneTables, ServiceLevels};
 use selvedge_sa::{Input, Snapshot};
@@ -302,6 +303,44 @@ fn alternates_come_from_lmc_offsets() {
     assert_eq!(lids(&one.rows), [(from, to)]);
     let none = bench.ask(Method::GetTable, &records::PATH, &gids(&[(f::NUMB_PATH, 0)]));
     assert_eq!(none.status, SaStatus::REQUEST_INVALID);
+}
+
+/// The second of two paths is the alternate path that `selvedge apm show --policy manager` names: one function orders
+/// both, by disjointness and then by load.
+#[test]
+fn the_second_path_is_the_managers_alternate() {
+    let mut bench = Bench::new(&Wish {
+        lmc: 2,
+        ..Wish::new("karytree:k=3,n=2,remove-links=3")
+    });
+    let snapshot = bench.snapshot.clone();
+    let (plan, fabric) = (snapshot.plan(), snapshot.fabric());
+    let subnet = Subnet {
+        fabric,
+        lids: &plan.lids,
+        tables: &plan.tables,
+        levels: plan.told_levels(),
+    };
+    let index = Index::new(subnet);
+    let (routes, hosts) = (Routes { subnet, index: &index }, Hosts::of(subnet, &index));
+    let mut others = BTreeSet::new();
+    for from in 0..9 {
+        for to in (0..9).filter(|&to| to != from) {
+            let pair = (&hosts.all()[from], &hosts.all()[to]);
+            let found = routes.alternate(pair, 0, Policy::Manager).unwrap();
+            let question = vec![
+                (f::SGID, Value::Gid(bench.gid(from))),
+                (f::DGID, Value::Gid(bench.gid(to))),
+                (f::NUMB_PATH, number(2_u8)),
+            ];
+            let told = bench.ask(Method::GetTable, &records::PATH, &question);
+            let lids = told.rows.iter().map(|row| (f::SLID.get(row), f::DLID.get(row)));
+            let want = [found.primary, found.alternate].map(|path| (u64::from(path.slid.0), u64::from(path.dlid.0)));
+            assert_eq!(lids.collect::<Vec<_>>(), want, "{from} {to}");
+            others.insert(found.alternate.bits);
+        }
+    }
+    assert!(others.len() > 1, "the order differs from that of the LIDs: {others:?}");
 }
 
 #[test]

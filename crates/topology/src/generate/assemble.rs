@@ -13,7 +13,7 @@ const OUI: u32 = 0x02_5E1E;
 const SWITCH_GUIDS: u64 = ((OUI as u64) << 40) | 0x01_0000_0000;
 const HOST_GUIDS: u64 = ((OUI as u64) << 40) | 0x02_0000_0000;
 const MIXED_GUIDS: u64 = ((OUI as u64) << 40) | 0x03_0000_0000;
-/// Number of GUIDs per host or mixed node: the node's and its ports'.
+/// Number of GUIDs per channel adapter or mixed node: the node's and its ports'.
 const GUIDS_PER_NODE: u64 = 8;
 /// Device ids, to distinguish the two kinds.
 const SWITCH_DEVICE: u16 = 1;
@@ -50,17 +50,19 @@ pub fn fabric(recipe: &Recipe, plane: &Plane) -> Result<Fabric, SpecError> {
     builder.finish().map_err(|e| recipe.contradiction(e))
 }
 
-/// Returns all nodes: the switches of each plane, then the hosts.
+/// Returns all nodes: the switches of each plane, then the channel adapters of the hosts.
 fn nodes(recipe: &Recipe, plane: &Plane) -> Vec<Node> {
     let (rails, capability) = (recipe.options.rails, capability(recipe));
     let hosts: usize = plane.switches.iter().map(|s| s.hosts as usize).sum();
+    let per_host = usize::from(recipe.options.hcas);
+    let hcas = hosts * per_host;
     let switches = plane.switches.len() * usize::from(rails);
-    let mut order: Vec<u64> = (0..(switches + hosts) as u64).collect();
+    let mut order: Vec<u64> = (0..(switches + hcas) as u64).collect();
     let guids = recipe.options.guids;
     if guids == GuidOrder::Shuffled {
         recipe.options.seed.child("guids").rng().shuffle(&mut order);
     }
-    let mut nodes = Vec::with_capacity(switches + hosts);
+    let mut nodes = Vec::with_capacity(switches + hcas);
     for rail in 0..rails {
         let prefix = if rails > 1 {
             format!("S-P{rail}-")
@@ -80,16 +82,19 @@ fn nodes(recipe: &Recipe, plane: &Plane) -> Vec<Node> {
             ));
         }
     }
-    for host in 0..hosts {
+    for hca in 0..hcas {
         let guid = match guids {
-            GuidOrder::Ordered => HOST_GUIDS + GUIDS_PER_NODE * host as u64,
+            GuidOrder::Ordered => HOST_GUIDS + GUIDS_PER_NODE * hca as u64,
             GuidOrder::Shuffled => MIXED_GUIDS + GUIDS_PER_NODE * order[nodes.len()],
         };
         let node = Node::new(
             NodeKind::Ca,
             Guid(guid),
-            recipe.options.ports_per_host,
-            format!("H-{host}"),
+            recipe.options.ports_per_host / recipe.options.hcas,
+            match per_host {
+                1 => format!("H-{hca}"),
+                _ => format!("H-{} HCA-{}", hca / per_host, hca % per_host + 1),
+            },
         );
         let capability = PortCapability {
             guids: recipe.options.guid_cap,
@@ -167,15 +172,18 @@ fn host_cables(recipe: &Recipe, plane: &Plane) -> Vec<(End, End)> {
         .find(|&hosts| hosts > 0)
         .unwrap_or(0) as usize;
     let first_host = plane.switches.len() * rails;
+    // Checked: each adapter has at least one port.
+    let per_hca = usize::from(recipe.options.ports_per_host / recipe.options.hcas);
     let mut cables = Vec::with_capacity(places.len() * rails * per_plane);
     for host in 0..places.len() {
         for rank in 0..per_plane {
             let (switch, place) = places[(host + rank * step) % places.len()];
             let port = port_number(place * recipe.ports_per_plane() + rank as u32 + 1);
             for rail in 0..rails {
-                let host_port = port_number((rank * rails + rail) as u32 + 1);
+                let host_port = rank * rails + rail;
+                let hca = host * usize::from(recipe.options.hcas) + host_port / per_hca;
                 cables.push((
-                    (first_host + host, host_port),
+                    (first_host + hca, port_number((host_port % per_hca) as u32 + 1)),
                     (rail * plane.switches.len() + switch, port),
                 ));
             }

@@ -27,6 +27,7 @@ fn what_is_written_is_read_back() {
         "mport:m=6,n=2,rails=2,guids=shuffled",
         "sx6536:remove-links=5%,ports-per-host=2",
         "torus:4x3,hosts=0",
+        "karytree:k=3,n=2,hcas=2,ports-per-host=4,guids=shuffled",
         "ring:switches=5,rate=12xQDR",
     ];
     for spec in Spec::examples().chain(more) {

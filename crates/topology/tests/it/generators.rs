@@ -252,7 +252,43 @@ fn what_cannot_be_is_refused() {
     check("sx6536:ports-per-host=5", &["1 to 4"]);
     check("sx6536:rails=2,ports-per-host=3", &["multiple of rails=2"]);
     check("sx6536:rails=0", &["1 to 4"]);
+    check("sx6536:hcas=5", &["hcas=5", "1 to 4"]);
+    check("sx6536:hcas=0", &["hcas=0", "1 to 4"]);
+    check("sx6536:hcas=2,ports-per-host=3", &["multiple of hcas=2"]);
+    check("sx6536:rails=2,hcas=3", &["multiple of rails=2"]);
     check("karytree:k=90,n=3,ports-per-host=4", &["ports"]);
+}
+
+#[test]
+fn several_adapters_per_host() {
+    check("karytree:k=4,n=2,hcas=2", [8, 32, 16, 32]);
+    check("single:ports=16,hosts=4,hcas=2,ports-per-host=4", [1, 8, 0, 16]);
+    let shape = |spec: &str| {
+        let fabric = fabric(spec);
+        let name = |at: NodeIdx| fabric.node(at).description.clone();
+        let hcas = fabric
+            .nodes()
+            .iter()
+            .filter(|node| node.description.starts_with("H-3 "));
+        hcas.map(|hca| {
+            let leaves = hca.external_ports().map(|(_, port)| name(port.peer.unwrap().node));
+            (hca.description.clone(), leaves.collect::<Vec<_>>())
+        })
+        .collect::<Vec<_>>()
+    };
+    let want = |hca: &str, leaves: &[&str]| (hca.to_owned(), leaves.iter().map(|&leaf| leaf.to_owned()).collect());
+    // Each adapter on another leaf, or with rails on another plane.
+    let two = [want("H-3 HCA-1", &["S-L1-0"]), want("H-3 HCA-2", &["S-L1-1"])];
+    assert_eq!(shape("karytree:k=4,n=2,hcas=2"), two);
+    let two = [want("H-3 HCA-1", &["S-P0-L1-0"]), want("H-3 HCA-2", &["S-P1-L1-0"])];
+    assert_eq!(shape("karytree:k=4,n=2,hcas=2,rails=2"), two);
+    let two = [
+        want("H-3 HCA-1", &["S-L1-0", "S-L1-1"]),
+        want("H-3 HCA-2", &["S-L1-2", "S-L1-3"]),
+    ];
+    assert_eq!(shape("karytree:k=4,n=2,hcas=2,ports-per-host=4"), two);
+    // Without the key, nothing changes.
+    assert_eq!(net("karytree:k=4,n=2,hcas=1"), net("karytree:k=4,n=2"));
 }
 
 #[test]

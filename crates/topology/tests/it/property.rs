@@ -95,6 +95,7 @@ fn key() -> impl Strategy<Value = &'static str> {
         "ports",
         "rails",
         "ports-per-host",
+        "hcas",
         "remove-links",
     ])
 }
