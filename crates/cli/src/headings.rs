@@ -122,6 +122,18 @@ const HEADINGS: [(&str, &[&str]); 25] = [
         ],
     ),
     (
+        "Path migration",
+        &[
+            "apm",
+            "alternate",
+            "told",
+            "repair",
+            "cut-at",
+            "in-flight",
+            "connections",
+        ],
+    ),
+    (
         "Faults and changes",
         &[
             "faults", "seeds", "kinds", "sample", "below", "orders", "lost", "change",
