@@ -17,6 +17,7 @@ mod finding;
 mod health;
 mod intake;
 mod inventory;
+mod migration;
 mod model;
 mod out_of_service;
 mod partition;
@@ -52,6 +53,7 @@ pub use inventory::{
     End, Fabric, Link, Links, Node, Nodes, Port, Ports, RateCount, ReasonCount, StateCounts, count_reasons, links,
     nodes, ports,
 };
+pub use migration::{Migration, MigrationError, MigrationFault, MigrationRun};
 pub use model::{Model, ModelAnswer, ModelCount, ModelPaper, ModelPaperRow, ModelStage};
 pub use out_of_service::{
     OutOfService, OutOfServiceChange, OutOfServiceFigures, OutOfServicePlace, OutOfServiceRequest,

@@ -4,7 +4,7 @@ use clap::{Arg, Command};
 
 /// The headings, each with the long names of its flags. The help of a command shows a heading where the first flag with
 /// this heading is defined.
-const HEADINGS: [(&str, &[&str]); 25] = [
+const HEADINGS: [(&str, &[&str]); 26] = [
     (
         "Way to the fabric",
         &[
@@ -119,6 +119,18 @@ const HEADINGS: [(&str, &[&str]); 25] = [
             "ack-every",
             "ack-delay",
             "operation",
+        ],
+    ),
+    (
+        "Path migration",
+        &[
+            "apm",
+            "alternate",
+            "told",
+            "repair",
+            "cut-at",
+            "in-flight",
+            "connections",
         ],
     ),
     (

@@ -4,6 +4,7 @@ mod change;
 mod chart;
 mod grids;
 mod job;
+mod migration;
 mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ use selvedge_types::{Guid, LidRange};
 use selvedge_workload::{Arrivals, Collective, Pattern, read_goal};
 
 use self::grids::{links_grid, series_grid};
+use self::migration::MigrationArgs;
 use self::settings::{HardwareArgs, SlArg, TransportArgs};
 use crate::exit::{CliError, Exit};
 use crate::load;
@@ -64,6 +66,8 @@ pub struct SimulateArgs {
     hardware: HardwareArgs,
     #[command(flatten)]
     transport: TransportArgs,
+    #[command(flatten)]
+    migration: MigrationArgs,
     /// A change while packets move, as `50us cut "leaf 1"[20]`: cut, mend, flap PORT down=5us up=20us times=3, rate
     /// PORT 4x-edr, entry SWITCH LID PORT, tables FILE. TIME counts from the start of the warm-up
     #[arg(long, value_name = "TIME CHANGE")]
@@ -153,6 +157,9 @@ pub fn time_ns(text: &str) -> Result<u64, String> {
 
 /// Runs the command.
 pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
+    if args.migration.is_wanted() {
+        return args.migrate();
+    }
     let bar = progress::bar();
     let done = simulate(args, &DrawnTime::new(&bar));
     bar.finish_and_clear();
@@ -252,6 +259,11 @@ impl SimulateArgs {
     /// again.
     pub fn check(&self, known: &mut BTreeSet<String>) -> Result<(), CliError> {
         self.settings()?;
+        if self.migration.is_wanted() {
+            return Err(CliError::Usage {
+                what: "--apm: experiments do not have it; run 'selvedge simulate --apm' for each setting".to_owned(),
+            });
+        }
         self.traffic.check()?;
         if let Some(name) = &self.engine {
             name.parse::<Engine>()?;

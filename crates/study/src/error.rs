@@ -2,6 +2,7 @@
 
 use selvedge_apm::ApmError;
 use selvedge_dataplane::BuildError;
+use selvedge_hca::VerbsError;
 use selvedge_model::NoSeat;
 use selvedge_planner::lid::OutOfLids;
 use selvedge_routing::{EngineError, Note};
@@ -21,6 +22,53 @@ pub enum StudyError {
     /// SLV-STUDY-0003: the study's settings name no seed for the random choice of lost links.
     #[error("SLV-STUDY-0003: the study's settings name no seed for the random choice of lost links; name at least one")]
     NoSeed,
+    /// SLV-STUDY-0004: more queue pairs than an adapter holds.
+    #[error("SLV-STUDY-0004: {host} needs {wanted} queue pairs, but an adapter holds {most}; want fewer connections")]
+    QueuePairs {
+        /// The host.
+        host: String,
+        /// The number needed.
+        wanted: u64,
+        /// Largest number.
+        most: u32,
+    },
+    /// SLV-STUDY-0005: changes that are not in order of time.
+    #[error(
+        "SLV-STUDY-0005: change {number} is at {at_ns} ns, but the one before is at {before_ns} ns; sort them by time"
+    )]
+    TimeGoesBack {
+        /// Position of the change, from 1.
+        number: usize,
+        /// Its time.
+        at_ns: u64,
+        /// The time of the change before it.
+        before_ns: u64,
+    },
+    /// SLV-STUDY-0006: the alternate path begins or ends at another adapter.
+    #[error(
+        "SLV-STUDY-0006: the alternate path from {from} to {to} uses another adapter, where no queue pair can migrate \
+             by itself; choose an alternate on the same adapter: port, lmc=N or manager"
+    )]
+    OtherAdapter {
+        /// The source.
+        from: String,
+        /// The destination.
+        to: String,
+    },
+    /// SLV-STUDY-0007: a drawn cut, but the fabric has no cables between switches.
+    #[error(
+        "SLV-STUDY-0007: no cable between switches is left to cut; name a cable of a host, or take a larger fabric"
+    )]
+    NoCable,
+    /// SLV-STUDY-0008: no connection, or connections that carry nothing.
+    #[error("SLV-STUDY-0008: {what} is 0; want at least 1")]
+    Nothing {
+        /// What is 0.
+        what: &'static str,
+    },
+    /// A verb was refused.
+    #[error(transparent)]
+    Verbs(#[from] VerbsError),
     /// The fabric cannot lose the requested links.
     #[error("{cause}")]
     Damage {

@@ -178,8 +178,17 @@ fn run(simulation: &mut Simulation<Hosts<Workload>>, end_ns: u64, reporter: &Rep
 }
 
 impl Planned {
+    /// Returns the time of the first change.
+    pub(crate) const fn at(&self) -> Ps {
+        match self {
+            Self::One(timed) => timed.at,
+            Self::Flaps { first, .. } => *first,
+            Self::Tables { at, .. } => *at,
+        }
+    }
+
     /// Returns the individual changes, in order of time.
-    fn timed(&self, tables: &Tables) -> Vec<Timed> {
+    pub(crate) fn timed(&self, tables: &Tables) -> Vec<Timed> {
         match self {
             Self::One(change) => vec![change.clone()],
             &Self::Flaps {

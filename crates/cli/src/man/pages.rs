@@ -443,6 +443,11 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
                     "A cable is pulled while packets move:",
                     "selvedge simulate --fabric mport:m=4,n=2 --change '50us cut \"S-L1-0\"[1]'",
                 ),
+                (
+                    "The same under reliable connections that migrate to an alternate path:",
+                    "selvedge simulate --fabric karytree:k=4,n=2 --apm error --lmc 1 --ack-timeout 6 --retries 2 \
+                     --duration 5ms --cut-at 1ms",
+                ),
             ],
         ),
     ),

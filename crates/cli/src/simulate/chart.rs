@@ -1,5 +1,7 @@
 //! Pictures of one simulation: load and drops over time, and the use of every switch port.
 
+mod goodput;
+
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -8,6 +10,8 @@ use selvedge_experiment::axis::{Axis, fit, width};
 
 use crate::exit::CliError;
 use crate::out::thousands;
+
+pub use self::goodput::goodput;
 
 const WIDTH: u32 = 1_120;
 const HEAD: u32 = 62;

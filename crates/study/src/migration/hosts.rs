@@ -1,0 +1,96 @@
+//! Pairs of hosts that talk to each other, and the paths of their connections.
+
+use std::collections::BTreeSet;
+
+use selvedge_apm::{Hosts, Path, Routes};
+use selvedge_hca::{AhAttr, Path as QpPath};
+use selvedge_sim::Seed;
+use selvedge_types::{Lid, Sl};
+use selvedge_workload::{Pattern, Receivers};
+
+use super::{Mode, Question};
+use crate::error::StudyError;
+
+/// The connections of a pair of hosts: primary and alternate path at each end.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    /// Indexes of the hosts.
+    pub(super) hosts: [u32; 2],
+    /// The primary path, as the queue pair of each end has it.
+    pub(super) primaries: [QpPath; 2],
+    /// The alternate path likewise.
+    pub(super) alternates: Option<[QpPath; 2]>,
+}
+
+/// Returns the pairs that a pattern may need, the lower number first.
+pub(super) fn pairs(pattern: &Pattern, receivers: &Receivers, hosts: u32) -> Vec<[u32; 2]> {
+    let is_drawn = matches!(
+        pattern,
+        Pattern::Uniform { .. } | Pattern::HotSpot { .. } | Pattern::AllToAll
+    );
+    if is_drawn {
+        return (0..hosts).flat_map(|a| (a + 1..hosts).map(move |b| [a, b])).collect();
+    }
+    let mut receivers = receivers.clone();
+    let mut rng = Seed(0).rng();
+    let found: BTreeSet<[u32; 2]> = (0..hosts)
+        .filter_map(|host| receivers.next(host, &mut rng).map(|to| [host.min(to), host.max(to)]))
+        .collect();
+    found.into_iter().collect()
+}
+
+/// Returns the paths of all pairs.
+pub(super) fn links(
+    question: &Question,
+    routes: &Routes<'_>,
+    hosts: &Hosts,
+    pairs: &[[u32; 2]],
+) -> Result<Vec<Link>, StudyError> {
+    let of = |&hosts_of: &[u32; 2]| {
+        let [a, b] = hosts_of.map(|host| &hosts.all()[host as usize]);
+        let (primary, alternate) = match question.mode {
+            Mode::Off => (routes.primary((a, b), 0)?, None),
+            Mode::Error | Mode::Request(_) => {
+                let found = routes.alternate((a, b), 0, question.policy)?;
+                if !found.is_in_hardware() {
+                    return Err(StudyError::OtherAdapter {
+                        from: a.name.clone(),
+                        to: b.name.clone(),
+                    });
+                }
+                (found.primary, Some(found.alternate))
+            }
+        };
+        let level = |path: &Path, from: &Path| match question.policy {
+            policy if policy.keeps_level() => (from.sl, routes.subnet.levels.to(from.slid)),
+            _ => (path.sl, routes.subnet.levels.to(path.slid)),
+        };
+        let ends = |path: &Path| ends(question, routes, path, level(path, &primary));
+        Ok(Link {
+            hosts: hosts_of,
+            primaries: ends(&primary),
+            alternates: alternate.as_ref().map(ends),
+        })
+    };
+    pairs.iter().map(of).collect()
+}
+
+/// Returns a path as the queue pairs of both ends have it: the second end has the mirrored path.
+fn ends(question: &Question, routes: &Routes<'_>, path: &Path, (there, back): (Sl, Sl)) -> [QpPath; 2] {
+    let base = |at| routes.subnet.lids.base(at).unwrap_or(Lid::NONE);
+    let qp_path = |port: u8, dlid: Lid, bits: u16, sl: Sl| QpPath {
+        port,
+        ah: AhAttr {
+            sl,
+            src_path_bits: bits as u8,
+            ..AhAttr::lid(dlid)
+        },
+        pkey_index: 0,
+        timeout: question.settings.qp.ack_timeout,
+    };
+    let far = path.dlid.0.saturating_sub(base(path.target).0);
+    [
+        qp_path(path.source.port.get(), path.dlid, path.bits.into(), there),
+        qp_path(path.target.port.get(), path.slid, far, back),
+    ]
+}
