@@ -334,7 +334,7 @@ fn thresholds_change_with_a_reload_and_ended_alarms_are_listed() {
     lab.run(&["reload"])
         .exits(2)
         .complains("SLV-CONFIG-0013")
-        .complains("line 10");
+        .complains("line 11");
     lab.write("selvedge.toml", &format!("{settings}{table}false\n"));
     lab.run(&["reload"]).exits(0);
     let ended = wait_for("the end of the alarm", || {
