@@ -210,9 +210,9 @@ impl Lab {
             return;
         }
         let hca = &mut self.hosts[host].hca;
-        let levels: Vec<u8> = hca.waiting_levels(port).map(selvedge_types::Sl::get).collect();
-        let now = self.now;
-        let Some(packet) = levels.into_iter().find_map(|sl| hca.take(now, port, sl)) else {
+        let (now, waiting) = (self.now, hca.waiting(port));
+        let mut levels = (0..16).filter(|sl| waiting >> sl & 1 == 1);
+        let Some(packet) = levels.find_map(|sl| hca.take(now, port, sl)) else {
             return;
         };
         let end = now + u64::from(packet.wire_bytes()) * self.settings.ps_per_byte;
