@@ -157,6 +157,24 @@ pub fn attributes(number: u32, primary: Path) -> QpAttr {
 impl Lab {
     /// Returns hosts with ACTIVE ports, or the reason why an HCA refuses the settings.
     pub fn new(settings: LabSettings) -> Result<Self, VerbsError> {
+        let wrong = |what, value: u64, least, most| VerbsError::OutOfRange {
+            what,
+            value,
+            least,
+            most,
+        };
+        // A LID has four bits for the port, and hosts come in pairs.
+        if !(2..=HOSTS_MAX).contains(&settings.hosts) || settings.hosts % 2 == 1 {
+            return Err(wrong(
+                "number of hosts, which come in pairs,",
+                settings.hosts as u64,
+                2,
+                HOSTS_MAX as u64,
+            ));
+        }
+        if !(1..=8).contains(&settings.ports) {
+            return Err(wrong("number of ports of a host", u64::from(settings.ports), 1, 8));
+        }
         let hosts: Result<Vec<Host>, VerbsError> = (0..settings.hosts).map(|host| host_of(&settings, host)).collect();
         Ok(Self {
             now: 0,
@@ -182,9 +200,9 @@ impl Lab {
     pub fn set_cable(&mut self, host: usize, port: u8, up: bool) -> Result<(), VerbsError> {
         let state = if up { PortState::Active } else { PortState::Down };
         for end in [host & !1, host | 1] {
-            self.hosts[end]
-                .hca
-                .set_port(self.now, port, port_attr(end, port, state))?;
+            let host = self.hosts.get_mut(end);
+            let host = host.ok_or(VerbsError::UnknownHandle { what: "host" })?;
+            host.hca.set_port(self.now, port, port_attr(end, port, state))?;
         }
         if !up {
             let before = self.flying.len();
@@ -210,12 +228,9 @@ impl Lab {
             return;
         }
         let hca = &mut self.hosts[host].hca;
-        let waiting = hca.waiting(port);
-        let now = self.now;
-        let Some(packet) = (0..16)
-            .filter(|sl| waiting >> sl & 1 == 1)
-            .find_map(|sl| hca.take(now, port, sl))
-        else {
+        let (now, waiting) = (self.now, hca.waiting(port));
+        let mut levels = (0..16).filter(|sl| waiting >> sl & 1 == 1);
+        let Some(packet) = levels.find_map(|sl| hca.take(now, port, sl)) else {
             return;
         };
         let end = now + u64::from(packet.wire_bytes()) * self.settings.ps_per_byte;
@@ -325,6 +340,8 @@ fn port_attr(host: usize, port: u8, state: PortState) -> PortAttr {
     }
 }
 
+/// Most hosts: LIDs are 16 for each.
+const HOSTS_MAX: usize = 2_048;
 /// Room of the completion queue of a host.
 const COMPLETIONS: u32 = 1 << 21;
 

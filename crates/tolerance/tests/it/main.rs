@@ -4,6 +4,7 @@
 
 mod beyond;
 mod duo;
+mod fabric;
 mod modules;
 mod paper;
 mod rivals;

@@ -272,3 +272,26 @@ fn carriers_between_the_same_hosts_do_not_take_each_others_messages() {
         assert_eq!(numbers, (0..EACH).collect::<Vec<_>>(), "carrier {at}");
     }
 }
+
+#[test]
+fn a_lab_that_cannot_be_is_refused() {
+    let check = |hosts: usize, ports: u8, want: &str| {
+        let settings = LabSettings {
+            hosts,
+            ports,
+            ..LabSettings::default()
+        };
+        let found = Lab::new(settings)
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default();
+        assert!(found.contains(want), "{hosts} {ports}: {found}");
+    };
+    check(3, 2, "number of hosts, which come in pairs, is 3; want 2 to 2048");
+    check(0, 2, "is 0; want 2");
+    check(2, 0, "number of ports of a host is 0; want 1 to 8");
+    check(2, 9, "is 9; want 1 to 8");
+    let mut lab = Lab::new(LabSettings::default()).unwrap();
+    assert!(lab.set_cable(2, 1, false).is_err());
+    assert!(lab.set_cable(0, 3, false).is_err());
+}
