@@ -41,6 +41,13 @@ struct End {
     number: u32,
     peer: u32,
     in_error: bool,
+    /// Its two paths; the same one twice if it has no alternate path.
+    paths: [selvedge_hca::Path; 2],
+    /// Messages posted, and messages acknowledged.
+    posted: u64,
+    done: u64,
+    /// After a migration: arm again when more messages than these are acknowledged.
+    arm_after: Option<u64>,
 }
 
 /// The program of a host.
@@ -250,6 +257,7 @@ impl<'a> World<'a> {
                 self.run.messages += 1;
                 self.run.bytes += bytes;
                 self.run.goodput[step] += bytes;
+                self.acknowledged(host, wc.wr_id as usize);
                 continue;
             }
             self.run.messages_failed += 1;
@@ -312,7 +320,9 @@ impl<'a> World<'a> {
                 .verbs(host, |hca, now| hca.post_send(now, qp, &wr))
                 .is_some_and(|posted| posted.is_ok())
             {
-                self.programs[host].in_flight += 1;
+                let program = &mut self.programs[host];
+                program.in_flight += 1;
+                program.ends[end as usize].posted += 1;
             } else {
                 skipped += 1;
             }
@@ -344,24 +354,50 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Counts a migration, and loads the former path as the next alternate one.
+    /// Counts a migration. The connection is armed again later, when a message that is posted from now on has been
+    /// acknowledged: the other end has followed then. A queue pair in REARM shows MigReq 0, which an end that is still
+    /// on the former path would not follow.
     fn migrated(&mut self, host: u32, qp: selvedge_hca::Qp) {
         let step = self.step();
         self.run.migrations += 1;
         self.run.migrated[step] += 1;
-        let Some(attr) = self.verbs(host as usize, |hca, _| hca.query_qp(qp).ok()).flatten() else {
+        let found = self.verbs(host as usize, |hca, _| {
+            Some((hca.query_qp(qp).ok()?, hca.qp_num(qp).ok()?))
+        });
+        let Some((attr, number)) = found.flatten() else {
             return;
         };
         if !self.carries(host, &attr.primary) {
             self.run.dead_alternates += 1;
         }
-        let attr = QpAttr {
-            path_mig_state: PathState::Rearm,
-            ..attr
+        let program = &mut self.programs[host as usize];
+        if let Some(&end) = program.by_number.get(&number) {
+            let end = &mut program.ends[end as usize];
+            end.arm_after = Some(end.posted);
+        }
+    }
+
+    /// Counts an acknowledged message. Loads the former path as the next alternate one if that is due.
+    fn acknowledged(&mut self, host: usize, end: usize) {
+        let Some(end) = self.programs[host].ends.get_mut(end) else {
+            return;
         };
-        let mask = M::ALT_PATH.with(M::PATH_MIG_STATE);
-        let armed = self.verbs(host as usize, |hca, now| hca.modify_qp(now, qp, &attr, mask).is_ok());
-        self.run.rearmed += u64::from(armed == Some(true));
+        end.done += 1;
+        if end.arm_after.is_none_or(|posted| end.done <= posted) {
+            return;
+        }
+        end.arm_after = None;
+        let (qp, paths) = (end.qp, end.paths);
+        let armed = self.verbs(host, |hca, now| {
+            let found = hca.query_qp(qp).ok()?;
+            let attr = QpAttr {
+                path_mig_state: PathState::Rearm,
+                alternate: *paths.iter().find(|path| **path != found.primary)?,
+                ..found
+            };
+            hca.modify_qp(now, qp, &attr, M::ALT_PATH.with(M::PATH_MIG_STATE)).ok()
+        });
+        self.run.rearmed += u64::from(armed.flatten().is_some());
     }
 
     /// Asks for the migration of a queue pair.

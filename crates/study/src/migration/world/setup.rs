@@ -73,7 +73,9 @@ impl World<'_> {
     /// Makes one connection of a pair.
     pub(super) fn connect(&mut self, link: &Link) -> Result<(), StudyError> {
         for (side, host) in link.hosts.into_iter().enumerate() {
-            self.create(host, link.hosts[1 - side])?;
+            let primary = link.primaries[side];
+            let alternate = link.alternates.map_or(primary, |paths| paths[side]);
+            self.create(host, link.hosts[1 - side], [primary, alternate])?;
         }
         for (side, host) in link.hosts.into_iter().enumerate() {
             let far = self.programs[link.hosts[1 - side] as usize].ends.last();
@@ -88,7 +90,7 @@ impl World<'_> {
         Ok(())
     }
 
-    fn create(&mut self, host: u32, peer: u32) -> Result<(), StudyError> {
+    fn create(&mut self, host: u32, peer: u32, paths: [Path; 2]) -> Result<(), StudyError> {
         let in_flight = self.question.program.in_flight;
         let program = &mut self.programs[host as usize];
         let (adapters, subnet) = self.simulation.parts_mut();
@@ -119,6 +121,10 @@ impl World<'_> {
             number,
             peer,
             in_error: false,
+            paths,
+            posted: 0,
+            done: 0,
+            arm_after: None,
         });
         program.by_number.insert(number, end);
         program.by_peer.entry(peer).or_default().0.push(end);
