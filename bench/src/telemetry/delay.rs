@@ -17,8 +17,8 @@ use crate::stats::Spread;
 const SMPS: usize = 2_000;
 /// Time after which nothing more is expected.
 const TIMEOUT: Duration = Duration::from_millis(1_000);
-/// Transaction ids of SMPs begin here, above those of the poller.
-const FIRST_ID: u64 = 1 << 40;
+/// Transaction ids of SMPs begin here, above those of the poller. The upper half of an id belongs to the port.
+const FIRST_ID: u32 = 1 << 31;
 
 /// Round trips of an SMP, in microseconds.
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +43,15 @@ pub fn measure(port: &mut IbsimPort, targets: &[(Lid, u8)], window: usize) -> Re
                 port.send(&poller::request(targets, sent), TIMEOUT)?;
                 (sent, open) = (sent + 1, open + 1);
             }
-            let id = FIRST_ID + number as u64;
+            let id = FIRST_ID + number as u32;
             let begin = Instant::now();
             port.send(&smp(lid, id), TIMEOUT)?;
             loop {
                 match port.receive(TIMEOUT)? {
-                    Some(Arrival::Received(answer)) if answer.mad.transaction().0 == id => break,
-                    Some(Arrival::Received(answer)) if answer.mad.method() == Method::GetResp => open -= 1,
+                    Some(Arrival::Received(answer)) if answer.mad.transaction().0 as u32 == id => break,
+                    Some(Arrival::Received(answer)) if answer.mad.method() == Method::GetResp => {
+                        open = usize::saturating_sub(open, 1);
+                    }
                     Some(_) => {}
                     None => return Err(silent(number, SMPS)),
                 }
@@ -72,9 +74,9 @@ pub fn measure(port: &mut IbsimPort, targets: &[(Lid, u8)], window: usize) -> Re
 }
 
 /// A request for NodeInfo of the node with this LID.
-fn smp(lid: Lid, id: u64) -> Datagram {
+fn smp(lid: Lid, id: u32) -> Datagram {
     let mut mad = Mad::request(Class::SubnLid, Method::Get, AttributeId::NODE_INFO, 0);
-    mad.set_transaction(TransactionId(id));
+    mad.set_transaction(TransactionId(id.into()));
     Datagram {
         address: Address::smi(lid),
         mad,
