@@ -79,9 +79,11 @@ impl Sm {
             Effect::ForeignPackets(last) => self.await_foreign_packets(last),
             Effect::Yield(master) => self.yield_to(master, out),
             Effect::Weigh(to) => {
+                let changing = self.ports_that_change_keys();
                 let wait = Wait {
                     is_draining: self.is_draining(),
-                    are_keys_changing: self.are_keys_changing(),
+                    are_keys_changing: !changing.is_empty(),
+                    has_new_ports: changing.iter().any(|port| self.keys.is_newly_found(port)),
                 };
                 self.run_election(In::Weighed { to, wait }, out);
             }

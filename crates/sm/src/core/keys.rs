@@ -14,11 +14,11 @@ use crate::commit::NoPlan;
 use crate::config::{Config, Mode};
 use crate::event::{Event, SweepReason};
 use crate::io::{Output, PersistentState};
-use crate::key_ring::{Effect, Found, In, KeyEvent, KeyRing};
+use crate::key_ring::{Effect, Found, In, KeyEvent, KeyRing, PortId};
 use crate::milestone::Milestone;
 use crate::smp::Smp;
 use crate::stage::Stage;
-use crate::{commit, election, persist, report, sm_keys};
+use crate::{commit, persist, report, sm_keys};
 
 /// Returns the key ring of a manager. Until the M_Key of its policy is stored, the policy gets the former M_Key.
 pub(super) fn ring(config: &mut Config, state: &PersistentState) -> KeyRing {
@@ -120,29 +120,29 @@ impl Sm {
                         self.want_sweep_unless_due(SweepReason::MKey);
                     }
                 }
-                Effect::Confirm => {
-                    self.want_sweep_unless_due(SweepReason::MKey);
-                    self.run_election(election::In::KeysGiven, out);
-                }
+                Effect::Confirm => self.want_sweep_unless_due(SweepReason::MKey),
                 Effect::Usual(key) => out.push(Output::Milestone(Milestone::KeyChanged(key))),
                 Effect::Event(event) => out.push(Output::Event(Event::Keys(event))),
             }
         }
     }
 
-    /// Returns true if the last heavy sweep found ports with an M_Key that they are to lose: a manager that takes over
-    /// now may know only the new one. False if ports were set and kept it, or hold a key that this manager lacks too.
-    pub(super) fn are_keys_changing(&self) -> bool {
+    /// Returns the ports that the last heavy sweep found with an M_Key that they are to lose: a manager that takes over
+    /// now may know only the new one. There are none if ports were set and kept it, or hold a key that this manager
+    /// lacks too.
+    pub(super) fn ports_that_change_keys(&self) -> Vec<PortId> {
         let proposed = self.changes.wanted().map(|policy| SecretKey::new(policy.m_key));
         let wanted = proposed.unwrap_or_else(|| self.keys.wanted());
         let is_former =
             |held: u64| held != 0 && SecretKey::new(held) != wanted && self.keys.opens(SecretKey::new(held));
         let fabric = self.inventory.as_ref().map(|inventory| &inventory.fabric);
-        let mut ports = fabric
-            .into_iter()
-            .flat_map(|fabric| fabric.end_ports().filter(report::is_in_use));
         let is_locked_out = matches!(self.in_force.no_plan(), Some(NoPlan::MKey));
-        !is_locked_out && self.keys.left().is_none() && ports.any(|(_, port)| is_former(port.settings.m_key))
+        let Some(fabric) = fabric.filter(|_| !is_locked_out && self.keys.left().is_none()) else {
+            return Vec::new();
+        };
+        let in_use = fabric.end_ports().filter(report::is_in_use);
+        let changing = in_use.filter(|(_, port)| is_former(port.settings.m_key));
+        changing.map(|(at, _)| (fabric.node(at.node).guid, at.port)).collect()
     }
 
     /// Shows the key ring what a heavy sweep found, if there are former keys.

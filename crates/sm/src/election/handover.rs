@@ -68,12 +68,6 @@ impl Offers {
         self.since = None;
     }
 
-    /// Notes that ports have been given another M_Key: if the next sweep finds ports with a former one, they were out
-    /// of sight before, and a better manager waits for them anew.
-    pub(super) fn keys_given(&mut self) {
-        self.since = None;
-    }
-
     /// Handles that this manager has become idle. That may happen several times before the next offer.
     pub(super) fn resting(&mut self, now: Time) {
         if let Offer::PutOff(guid) = self.last {
@@ -112,6 +106,9 @@ impl Election {
     /// without the former key it could set no port.
     pub(super) fn offer(&mut self, ctx: &Ctx<'_>, to: Other, wait: Wait, effects: &mut Vec<Effect>) {
         let Other { at, info } = to;
+        if wait.has_new_ports {
+            self.offers.since = None;
+        }
         let waits = wait.are_keys_changing && self.offers.may_wait_for_keys(ctx.now, &info)
             || info.state != SmState::Master && wait.is_draining;
         let since = self.offers.since.filter(|(guid, _)| *guid == info.guid);
@@ -320,8 +317,17 @@ mod tests {
         let mut bench = Bench::master();
         let kept: Vec<bool> = (0..3).map(|_| waits(&mut bench, SmState::Master)).collect();
         assert_eq!(kept, [true; 3]);
-        assert!(bench.hand(In::KeysGiven).is_empty());
-        assert!(waits(&mut bench, SmState::Master));
+        let to = Other {
+            at: bench.far(),
+            info: far(SmState::Master, 9),
+        };
+        let wait = Wait {
+            has_new_ports: true,
+            ..keys
+        };
+        assert!(matches!(bench.hand(In::Weighed { to, wait })[..], [Effect::StayMaster]));
+        let kept: Vec<bool> = (0..4).map(|_| waits(&mut bench, SmState::Master)).collect();
+        assert_eq!(kept, [true, true, true, false]);
     }
 
     #[test]

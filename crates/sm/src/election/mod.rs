@@ -174,8 +174,6 @@ pub enum In<'a> {
     LightSweepBegun,
     /// There is no work until the next light sweep.
     Resting,
-    /// Ports have been given another M_Key, and a sweep that confirms it follows.
-    KeysGiven,
     /// A request has ended, with this answer or without one.
     Answered(Ask, Option<&'a Mad>),
     /// All requests of the election, or of the handover, have ended.
@@ -214,6 +212,8 @@ pub struct Wait {
     pub is_draining: bool,
     /// True if ports hold an M_Key that they are to lose.
     pub are_keys_changing: bool,
+    /// True if some of these ports were in no earlier sweep of the change: a better manager waits for them anew.
+    pub has_new_ports: bool,
 }
 
 /// A sign that another master may have written to the fabric, or an event after which that no longer matters.
@@ -329,7 +329,6 @@ impl Election {
             In::Swept => self.begin(ctx, effects),
             In::LightSweepBegun => self.ask_in_light_sweep(ctx, effects),
             In::Resting => self.offers.resting(ctx.now),
-            In::KeysGiven => self.offers.keys_given(),
             In::Answered(Ask::Election(at), answer) => self.manager_answered(ctx, at, answer, effects),
             In::Answered(Ask::Poll, answer) => self.master_answered(ctx, answer, effects),
             In::Answered(Ask::LightSweep(at), answer) => self.answered_in_light_sweep(ctx, at, answer, effects),

@@ -74,6 +74,8 @@ enum Rotation {
         is_due: bool,
         /// Ports that the last heavy sweep found with a former key: its plan gives them the present one.
         found: BTreeSet<PortId>,
+        /// Ports that any heavy sweep of this change found with a former key.
+        ever_found: BTreeSet<PortId>,
         /// Ports that a sweep found with a former key although their Sets had been sent.
         left: Option<Arc<str>>,
     },
@@ -215,6 +217,14 @@ impl KeyRing {
     pub fn others(&self) -> Vec<SecretKey> {
         let coming = Some(self.wanted).filter(|key| *key != self.present && !is_none(*key));
         coming.into_iter().chain(self.former.iter().copied()).collect()
+    }
+
+    /// True if no heavy sweep of this change has found the port with a former key: it came into sight since.
+    pub fn is_newly_found(&self, port: &PortId) -> bool {
+        match &self.rotation {
+            Rotation::Changing { ever_found, .. } => !ever_found.contains(port),
+            Rotation::None | Rotation::Kept { .. } => true,
+        }
     }
 
     /// Returns the ports that still have a former key although they were set, in words.
@@ -390,17 +400,19 @@ impl KeyRing {
     /// since.
     fn found_former(&self, former: BTreeMap<PortId, String>, effects: &mut Vec<Effect>) -> Rotation {
         let (mut left, mut confirms_left) = (None, CONFIRMS_MAX);
-        let mut kept = Vec::new();
+        let (mut kept, mut ever_found) = (Vec::new(), BTreeSet::new());
         let mut is_news = true;
         if let Rotation::Changing {
             is_reported,
             confirms_left: confirms,
             is_due,
             found,
+            ever_found: ever,
             left: before,
         } = &self.rotation
         {
             confirms_left = *confirms;
+            ever_found.clone_from(ever);
             match (is_reported, is_due) {
                 (true, true) => (is_news, left) = (false, before.clone()),
                 (true, false) => kept.extend(former.iter().filter(|(port, _)| found.contains(port))),
@@ -416,11 +428,13 @@ impl KeyRing {
         } else if is_news {
             effects.push(Effect::Event(KeyEvent::Begins { ports }));
         }
+        ever_found.extend(former.keys().copied());
         Rotation::Changing {
             is_reported: true,
             confirms_left,
             is_due: true,
             found: former.into_keys().collect(),
+            ever_found,
             left,
         }
     }
@@ -477,6 +491,7 @@ const fn changing() -> Rotation {
         confirms_left: CONFIRMS_MAX,
         is_due: false,
         found: BTreeSet::new(),
+        ever_found: BTreeSet::new(),
         left: None,
     }
 }
