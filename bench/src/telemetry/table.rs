@@ -107,14 +107,7 @@ fn reads(text: &mut String, figures: &Figures) {
         format!("{:.1}", figures.rss_bytes / 1024.0 / per_port),
         "",
     );
-    if let Some(delay) = figures.delay {
-        row("an SMP alone, µs", format!("{:.0}", delay.alone), "");
-        row(
-            "an SMP behind a full window, µs; added in the median",
-            format!("{:.0}; {:.0}", delay.behind, delay.behind.median - delay.alone.median),
-            &format!("window over ibsim's rate: {:.0}", delay.bound_us),
-        );
-    }
+    delayed(&mut row, figures);
     for is_gzip in [false, true] {
         scraped(&mut row, figures, is_gzip, ours.median);
     }
@@ -136,6 +129,16 @@ fn reads(text: &mut String, figures: &Figures) {
             &target,
         );
     }
+}
+
+fn delayed(row: &mut impl FnMut(&str, String, &str), figures: &Figures) {
+    let Some(delay) = figures.delay else { return };
+    row("an SMP alone, µs", format!("{:.0}", delay.alone), "");
+    row(
+        "an SMP behind a full window, µs; added in the median",
+        format!("{:.0}; {:.0}", delay.behind, delay.behind.median - delay.alone.median),
+        &format!("window over ibsim's rate: {:.0}", delay.bound_us),
+    );
 }
 
 fn scraped(row: &mut impl FnMut(&str, String, &str), figures: &Figures, is_gzip: bool, slot_ms: f64) {

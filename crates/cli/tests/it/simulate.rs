@@ -308,3 +308,58 @@ fn tables_change_at_a_time() {
     assert!(dropped[..99].iter().all(|drops| *drops == 0), "{dropped:?}");
     assert!(dropped[101..].iter().all(|drops| *drops != 0), "{dropped:?}");
 }
+
+#[test]
+fn a_cut_under_reliable_connections_ends_none_with_repair_and_migration() {
+    let lab = Lab::new("simulate-apm");
+    let (series, picture) = (lab.path("series.csv"), lab.path("t.svg"));
+    let run = |more: &[&str], code: i32| {
+        let all = [
+            "--traffic",
+            "all-to-all",
+            "--lmc",
+            "1",
+            "--ack-timeout",
+            "4",
+            "--duration",
+            "2ms",
+            "--cut-at",
+            "200us",
+        ];
+        let words: Vec<&str> = TREE.into_iter().chain(all).chain(more.iter().copied()).collect();
+        lab.run(&words).exits(code)
+    };
+    let both = ["--apm", "request", "--told", "20us", "--repair", "50us", "--json"];
+    let files = ["--series", series.as_str(), "--timeline", picture.as_str()];
+    let found = run(&[&both[..], &files[..]].concat(), 0).json();
+    assert_eq!(found["schema"], "selvedge.migration");
+    assert_eq!(found["run"]["qp_errors"], 0);
+    let count = |key: &str| found["run"][key].as_u64().unwrap();
+    assert!(count("migrations") > 0 && count("rearmed") > 0, "{found}");
+    assert!(found["faults"][0]["entries"].as_u64().unwrap() > 0, "{found}");
+    assert_eq!(std::fs::read_to_string(&series).unwrap().lines().count(), 1 + 200);
+    let drawn = std::fs::read_to_string(&picture).unwrap();
+    assert!(drawn.contains("migrations") && misfits(&drawn).is_empty());
+    run(&["--apm", "off", "--repair", "none", "--retries", "1"], 1)
+        .says("RETRY_EXC_ERR")
+        .says("lost time");
+}
+
+#[test]
+fn mistakes_of_migrations_are_refused() {
+    let lab = Lab::new("simulate-apm-errors");
+    for (words, want) in [
+        ("--apm error --alternate lmc=1", "SLV-APM-0005"),
+        ("--apm error --alternate lmc=0 --lmc 1", "SLV-APM-0004"),
+        ("--apm error --alternate lcm=1", "SLV-APM-0001"),
+        ("--apm off --change cut", "there is no change"),
+        ("--apm off --connections 20000", "SLV-STUDY-0004"),
+        ("--apm off --cut-at 2us --cut-at 1us", "SLV-STUDY-0005"),
+        ("--apm off --in-flight 0", "in-flight"),
+        ("--apm off --load 0.5", "cannot be used with"),
+        ("--alternate port", "--apm"),
+    ] {
+        let all: Vec<&str> = TREE.into_iter().chain(words.split(' ')).collect();
+        lab.run(&all).exits(2).complains(want);
+    }
+}
