@@ -76,7 +76,7 @@ fn reads(text: &mut String, figures: &Figures) {
     let mut row = |what: &str, value: String, target: &str| {
         let _ = writeln!(text, "| {what} | {value} | {target} |");
     };
-    let most = figures.requests();
+    let (most, per_port) = (figures.requests(), figures.links.max(1) as f64);
     let missing: u64 = figures.pairs.iter().map(|pair| pair.ours.missing).sum();
     let is_whole = !figures.misses_a_count();
     row(
@@ -96,7 +96,6 @@ fn reads(text: &mut String, figures: &Figures) {
         format!("{ratio:.2}"),
         &format!("≤ {BARE_TARGET}: {}", met(ratio.median <= BARE_TARGET)),
     );
-    let per_port = figures.links.max(1) as f64;
     row(
         "processor time of a slot, per port, µs",
         format!("{:.1}", figures.cpu_us / per_port),
