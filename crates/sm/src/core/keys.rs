@@ -142,7 +142,7 @@ impl Sm {
         };
         let in_use = fabric.end_ports().filter(report::is_in_use);
         let changing = in_use.filter(|(_, port)| is_former(port.settings.m_key));
-        changing.map(|(at, _)| (fabric.node(at.node).guid, at.port)).collect()
+        changing.map(|(at, _)| PortId::of(fabric, at)).collect()
     }
 
     /// Shows the key ring what a heavy sweep found, if there are former keys.
@@ -159,7 +159,7 @@ impl Sm {
         let has_former = |port: &Port| former.iter().any(|key| key.expose() == port.settings.m_key);
         let in_use = || fabric.end_ports().filter(report::is_in_use);
         let with_former = in_use().filter(|(_, port)| has_former(port));
-        let with_former = with_former.map(|(at, _)| ((fabric.node(at.node).guid, at.port), fabric.port_name(at)));
+        let with_former = with_former.map(|(at, _)| (PortId::of(fabric, at), fabric.port_name(at)));
         let absent = self.presence.absent();
         // Ports at both ends of a link between switches are guarded by keys that were read.
         let is_of_host = |guid: Guid| {

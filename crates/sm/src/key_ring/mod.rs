@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_fabric::{Fabric, PortRef};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, PortNum, SecretKey};
 use selvedge_wire::{DirectedRoute, Mad, PortInfo, SmInfo};
@@ -35,8 +36,27 @@ const CONFIRMS_MAX: u8 = 3;
 /// If another manager has asked with a former key within this time, it counts as still having that key.
 const PEER_ASKS_WITHIN: Duration = Duration::from_secs(60);
 
-/// A port, by the GUID of its node and its number.
-pub type PortId = (Guid, PortNum);
+/// A port: the GUID of its node, its number, and those of the port at the other end of its link. Without the other end,
+/// two nodes that show the same GUID would be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PortId {
+    /// Node and number.
+    pub at: (Guid, PortNum),
+    /// The other end; none if there is no link.
+    pub peer: Option<(Guid, PortNum)>,
+}
+
+impl PortId {
+    /// Returns the identity of a port of a fabric.
+    pub fn of(fabric: &Fabric, at: PortRef) -> Self {
+        let end = |at: PortRef| (fabric.node(at.node).guid, at.port);
+        let peer = fabric.port(at).and_then(|port| port.peer);
+        Self {
+            at: end(at),
+            peer: peer.map(end),
+        }
+    }
+}
 
 /// The present M_Key, the former ones, and which agent holds which key.
 #[derive(Debug)]

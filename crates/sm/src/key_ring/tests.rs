@@ -266,10 +266,12 @@ fn rotations_follow_each_other() {
 /// Returns port 1 of hosts with these numbers.
 fn ports(hosts: impl IntoIterator<Item = u64>) -> BTreeMap<PortId, String> {
     let port = PortNum::new(1).unwrap();
+    let id = |host| PortId {
+        at: (Guid(host), port),
+        peer: None,
+    };
     let hosts = hosts.into_iter();
-    hosts
-        .map(|host| ((Guid(host), port), format!("\"H-{host}\"[1]")))
-        .collect()
+    hosts.map(|host| (id(host), format!("\"H-{host}\"[1]"))).collect()
 }
 
 #[test]
