@@ -98,6 +98,9 @@ pub struct Answer {
     pub notes: Vec<Note>,
 }
 
+/// What is done to the fabric, by time.
+type Acts = Vec<(Ps, Act)>;
+
 impl Question {
     /// Simulates the traffic with the faults, and without them for comparison. A unit of work is a simulated
     /// nanosecond.
@@ -178,7 +181,7 @@ impl Question {
     }
 
     /// Returns everything that happens to the fabric, in order of time, and the faults of it.
-    fn acts(&self, force: &InForce) -> Result<(Vec<(Ps, Act)>, Vec<MigrationFault>), StudyError> {
+    fn acts(&self, force: &InForce) -> Result<(Acts, Vec<MigrationFault>), StudyError> {
         let mut changes: Vec<(Timed, String)> = Vec::new();
         for (text, planned) in &self.changes {
             let timed = planned.timed(&force.routed.tables);
