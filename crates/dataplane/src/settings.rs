@@ -171,6 +171,16 @@ impl Default for Settings {
     }
 }
 
+/// Returns the local ACK time-out of a code: 4.096 µs × 2^code; `None` for 0: never. Source: IBA vol 1 §9.7.6.1.3.
+#[must_use]
+pub const fn ack_timeout(code: u8) -> Option<Ps> {
+    match code {
+        0 => None,
+        1..=31 => Some(4_096_000 << code),
+        _ => Some(4_096_000 << 31),
+    }
+}
+
 /// Returns 4.096 µs × 2^value in picoseconds; `None` from 20 on: infinite. Source: IBA vol 1 §18.2.5.4.
 #[must_use]
 pub const fn lifetime(value: u8) -> Option<Ps> {

@@ -1,22 +1,9 @@
-//! Time, and the times that IBA codes mean.
+//! The times that IBA codes mean, in the unit of the packet simulator.
 
-/// Time in picoseconds since the start of a simulation.
-pub type Ps = u64;
+pub use selvedge_dataplane::{PS_PER_NS, Ps, ack_timeout};
 
-/// Picoseconds per nanosecond.
-pub const PS_PER_NS: Ps = 1_000;
 /// Picoseconds per microsecond.
 pub const PS_PER_US: Ps = 1_000_000;
-
-/// Returns the local ACK time-out of a code: 4.096 µs × 2^code; `None` for 0: never. Source: IBA vol 1 §9.7.6.1.3.
-#[must_use]
-pub const fn ack_timeout(code: u8) -> Option<Ps> {
-    match code {
-        0 => None,
-        1..=31 => Some(4_096_000 << code),
-        _ => Some(4_096_000 << 31),
-    }
-}
 
 /// Hundredths of a millisecond of each RNR NAK timer code. Source: IBA vol 1 §9.7.5.2.8, table 45.
 const RNR: [u32; 32] = [

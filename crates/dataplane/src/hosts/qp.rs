@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::{Header, Host, Hosts, Opcode, QpCounts, QpState, Workload};
 use crate::packet::{NIL, Packet};
-use crate::settings::{Settings, Transport};
+use crate::settings::{Settings, Transport, ack_timeout};
 use crate::subnet::Subnet;
 use crate::units::{NEVER, PS_PER_NS, Ps, header};
 
@@ -320,7 +320,7 @@ impl<W: Workload> Hosts<W> {
     /// Handles an acknowledgement of all packets before a number.
     fn acknowledged(&mut self, (index, psn): (u32, u32), is_nak: bool, subnet: &mut Subnet<Header>) {
         let now = subnet.now();
-        let timeout = ack_timeout(subnet.settings());
+        let timeout = ack_timeout(subnet.settings().qp.ack_timeout);
         let counts = &mut self.qps.counts;
         *(if is_nak { &mut counts.naks } else { &mut counts.acks }) += 1;
         let qp = &mut self.qps.all[index as usize];
@@ -419,7 +419,7 @@ impl<W: Workload> Hosts<W> {
     }
 
     fn start_timer(&mut self, index: u32, subnet: &mut Subnet<Header>) {
-        let Some(timeout) = ack_timeout(subnet.settings()) else {
+        let Some(timeout) = ack_timeout(subnet.settings().qp.ack_timeout) else {
             return;
         };
         let at = subnet.now() + timeout;
@@ -446,7 +446,7 @@ impl<W: Workload> Hosts<W> {
             self.repeat(index, subnet);
             subnet.pull(self, host);
         }
-        let timeout = ack_timeout(subnet.settings()).unwrap_or(NEVER);
+        let timeout = ack_timeout(subnet.settings().qp.ack_timeout).unwrap_or(NEVER);
         let qp = &mut self.qps.all[index as usize];
         if qp.state != QpState::Error && !qp.has_timer {
             qp.has_timer = true;
@@ -477,14 +477,6 @@ const fn window_packets(settings: &Settings) -> u32 {
     match settings.transport {
         Transport::Rc => settings.qp.window_packets,
         Transport::Uc | Transport::None => u32::MAX,
-    }
-}
-
-/// Returns the time that a sender waits for an acknowledgement; `None`: for ever.
-fn ack_timeout(settings: &Settings) -> Option<Ps> {
-    match settings.qp.ack_timeout {
-        0 => None,
-        value => Some(4_096_000 << value.min(31)),
     }
 }
 
