@@ -119,7 +119,7 @@ mod tests {
             assert!(ask(Some(answer)).0.is_err(), "{answer}");
         }
         assert_eq!(ask(None).0.unwrap_err().kind(), io::ErrorKind::TimedOut);
-        // Nobody listens there: the port was free a moment ago.
+        // No process listens at this address: the port was free a moment ago.
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let url: HttpUrl = format!("http://{free}/").parse().unwrap();
         assert!(Poster::default().post(&url, &[], Vec::new()).is_err());

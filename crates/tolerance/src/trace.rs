@@ -135,8 +135,8 @@ pub struct Mtbf {
 }
 
 impl Mtbf {
-    /// Draws the faults of so many links until a time. Links draw from generators of their own, so that one more link
-    /// does not change the faults of the others.
+    /// Draws the faults of this number of links until a time. Links draw from generators of their own, so that one more
+    /// link does not change the faults of the others.
     pub fn draw(&self, seed: Seed, links: u32, until: Ps) -> Result<Trace, TraceError> {
         for (what, found_ps) in [("MTBF", self.mtbf_ps), ("MTTR", self.mttr_ps)] {
             if found_ps == 0 || found_ps > TIME_MAX {

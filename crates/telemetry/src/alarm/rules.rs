@@ -20,7 +20,7 @@ pub struct CounterRule {
     pub critical: Option<u64>,
     /// It may clear when the growth is below this; at most the lowest threshold.
     pub clears_below: u64,
-    /// Its time to live, as [`AlarmRules::ttl`]; `None`: that one.
+    /// Its time to live, as [`AlarmRules::ttl`]; `None`: `AlarmRules::ttl` applies.
     pub ttl: Option<Duration>,
 }
 

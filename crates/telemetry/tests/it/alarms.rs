@@ -370,7 +370,7 @@ fn a_stored_alarm_goes_on_in_one_that_has_begun_already() {
     };
     assert_eq!(resume(Level::Warning, 12), (Level::Warning, true));
     assert_eq!(resume(Level::Critical, 12), (Level::Critical, true));
-    // It has risen: nobody has seen that.
+    // It has risen: no operator has acknowledged this level.
     assert_eq!(resume(Level::Warning, 20_000), (Level::Critical, false));
     let mut desk = Desk::new(AlarmRules::default());
     let news = desk.give(1, AlarmIn::Resume(vec![stored(Level::Warning, 99)]));
