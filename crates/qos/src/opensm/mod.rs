@@ -4,8 +4,9 @@
 //! about a value, or reads part of it, there is an error here, because the tables would differ from the file unnoticed.
 
 mod number;
+pub mod policy;
 mod settings;
 mod tables;
 
 pub use settings::{Options, Settings, Target};
-pub use tables::{PortFacts, PortTables, row_target};
+pub use tables::{PortFacts, PortTables, Template, row_target};

@@ -117,14 +117,16 @@ impl Settings {
     #[must_use]
     pub fn vlarb_high(&self, target: Target) -> Vec<(Vl, u8)> {
         let set = self.of(target).vlarb_high.as_ref().or(self.common.vlarb_high.as_ref());
-        set.cloned().unwrap_or_else(|| by_default(|vl| if vl == 0 { 4 } else { 0 }))
+        set.cloned()
+            .unwrap_or_else(|| by_default(|vl| if vl == 0 { 4 } else { 0 }))
     }
 
     /// Returns the entries of the low-priority table for a target; by default all other lanes, with 256 bytes each.
     #[must_use]
     pub fn vlarb_low(&self, target: Target) -> Vec<(Vl, u8)> {
         let set = self.of(target).vlarb_low.as_ref().or(self.common.vlarb_low.as_ref());
-        set.cloned().unwrap_or_else(|| by_default(|vl| if vl == 0 { 0 } else { 4 }))
+        set.cloned()
+            .unwrap_or_else(|| by_default(|vl| if vl == 0 { 0 } else { 4 }))
     }
 
     /// Returns the lane of each SL for a target; by default the lane with the number of the SL, and lane 7 for SL 15.
@@ -219,7 +221,11 @@ mod tests {
     use super::*;
 
     fn text(lanes: &[Vl]) -> String {
-        lanes.iter().map(|vl| vl.get().to_string()).collect::<Vec<_>>().join(",")
+        lanes
+            .iter()
+            .map(|vl| vl.get().to_string())
+            .collect::<Vec<_>>()
+            .join(",")
     }
 
     fn pair_text(entries: &[(Vl, u8)]) -> String {
@@ -259,8 +265,14 @@ mod tests {
         assert_eq!(pair_text(&settings.vlarb_high(Target::SwitchExternal)), "3:64,4:63");
         let limits = Target::ALL.map(|target| settings.high_limit(target));
         assert_eq!(limits, [6, 6, 0, 6]);
-        assert_eq!(text(&settings.sl2vl(Target::SwitchPort0)), "0,0,0,0,0,0,0,0,1,1,1,1,1,1,1,15");
-        assert_eq!(text(&settings.sl2vl(Target::SwitchExternal)), "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7");
+        assert_eq!(
+            text(&settings.sl2vl(Target::SwitchPort0)),
+            "0,0,0,0,0,0,0,0,1,1,1,1,1,1,1,15"
+        );
+        assert_eq!(
+            text(&settings.sl2vl(Target::SwitchExternal)),
+            "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7"
+        );
         assert_eq!(settings.of(Target::Router).max_vls, Some(8));
         settings.set("qos_swe_vlarb_high", "(null)").unwrap();
         settings.set("qos_swe_high_limit", "-1").unwrap();
@@ -321,7 +333,11 @@ mod tests {
             "256",
             &format!("SLV-QOS-0001: qos_high_limit 256: want {HIGH_LIMIT}"),
         );
-        check("qos_max_vls", "16", &format!("SLV-QOS-0001: qos_max_vls 16: want {MAX_VLS}"));
+        check(
+            "qos_max_vls",
+            "16",
+            &format!("SLV-QOS-0001: qos_max_vls 16: want {MAX_VLS}"),
+        );
         check(
             "qos_ca_vlarb_hihg",
             "0:4",

@@ -6,6 +6,32 @@ use selvedge_types::{NodeKind, PortNum, Sl, Vl};
 
 use super::{Settings, Target};
 
+/// The tables of a kind of port, before they are fitted to one port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// Entries of the high-priority table. Weights in units of 64 bytes.
+    pub high: Vec<(Vl, u8)>,
+    /// Entries of the low-priority table. Weights in units of 64 bytes.
+    pub low: Vec<(Vl, u8)>,
+    /// PortInfo.VLHighLimit, in units of 4,096 bytes.
+    pub high_limit: u8,
+    /// The lane of each SL; lane 15 drops.
+    pub row: [Vl; Sl::COUNT],
+}
+
+impl Template {
+    /// Returns the tables of a target's ports.
+    #[must_use]
+    pub fn new(settings: &Settings, target: Target) -> Self {
+        Self {
+            high: settings.vlarb_high(target),
+            low: settings.vlarb_low(target),
+            high_limit: settings.high_limit(target),
+            row: settings.sl2vl(target),
+        }
+    }
+}
+
 /// What a port's tables depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortFacts {
@@ -75,8 +101,8 @@ pub struct PortTables {
 impl PortTables {
     /// Returns the tables of a port. A port with one data lane has no arbitration tables, and VLHighLimit 0.
     #[must_use]
-    pub fn new(settings: &Settings, target: Target, port: &PortFacts) -> Self {
-        let row = port.has_sl_mapping.then(|| port.row(&settings.sl2vl(target)));
+    pub fn new(template: &Template, port: &PortFacts) -> Self {
+        let row = port.has_sl_mapping.then(|| port.row(&template.row));
         if port.vl_cap == 1 {
             return Self {
                 row,
@@ -85,14 +111,12 @@ impl PortTables {
                 left_out: 0,
             };
         }
-        let low = settings.vlarb_low(target);
-        let high = settings.vlarb_high(target);
-        let (low, low_left_out) = Self::pair(port, &low, port.vl_arb_low);
-        let (high, high_left_out) = Self::pair(port, &high, port.vl_arb_high);
+        let (low, low_left_out) = Self::pair(port, &template.low, port.vl_arb_low);
+        let (high, high_left_out) = Self::pair(port, &template.high, port.vl_arb_high);
         Self {
             row,
             blocks: [low[0], low[1], high[0], high[1]],
-            high_limit: settings.high_limit(target),
+            high_limit: template.high_limit,
             left_out: low_left_out + high_left_out,
         }
     }
@@ -135,10 +159,11 @@ mod tests {
         has_sl_mapping: true,
     };
 
-    fn settings(lines: &[(&str, &str)]) -> Settings {
+    /// Returns the tables of channel adapters with these settings.
+    fn template(lines: &[(&str, &str)]) -> Template {
         let mut settings = Settings::default();
         lines.iter().for_each(|(key, value)| settings.set(key, value).unwrap());
-        settings
+        Template::new(&settings, Target::Ca)
     }
 
     fn row(tables: &PortTables) -> String {
@@ -157,10 +182,10 @@ mod tests {
     /// The lane is masked by the number of operational lanes, lane 15 is kept.
     #[test]
     fn lanes_are_masked_by_operational_lanes() {
-        let settings = settings(&[("qos_sl2vl", "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15")]);
+        let template = template(&[("qos_sl2vl", "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15")]);
         let check = |oper_vls, want: &str| {
             let port = PortFacts { oper_vls, ..PORT };
-            assert_eq!(row(&PortTables::new(&settings, Target::Ca, &port)), want, "{oper_vls}");
+            assert_eq!(row(&PortTables::new(&template, &port)), want, "{oper_vls}");
         };
         check(1, "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,15");
         check(2, "0,1,0,1,0,1,0,1,0,1,0,1,0,1,0,15");
@@ -172,7 +197,10 @@ mod tests {
     #[test]
     fn blocks_have_the_ports_length() {
         let forty: Vec<String> = (0..40).map(|at| format!("{}:{}", at % 3, at + 1)).collect();
-        let settings = settings(&[("qos_vlarb_low", &forty.join(",")), ("qos_vlarb_high", &forty.join(","))]);
+        let template = template(&[
+            ("qos_vlarb_low", &forty.join(",")),
+            ("qos_vlarb_high", &forty.join(",")),
+        ]);
         let blocks = |low, high| {
             let port = PortFacts {
                 vl_arb_low: low,
@@ -180,7 +208,7 @@ mod tests {
                 oper_vls: 2,
                 ..PORT
             };
-            let tables = PortTables::new(&settings, Target::Ca, &port);
+            let tables = PortTables::new(&template, &port);
             (tables.blocks.map(turns), tables.left_out)
         };
         let ([low1, low2, high1, high2], left_out) = blocks(4, 36);
@@ -199,24 +227,24 @@ mod tests {
     /// A port with one data lane needs no arbitration, but has a row.
     #[test]
     fn a_port_with_one_lane_has_no_arbitration() {
-        let settings = settings(&[("qos_high_limit", "9"), ("qos_ca_vlarb_low", "0:7")]);
+        let template = template(&[("qos_high_limit", "9"), ("qos_ca_vlarb_low", "0:7")]);
         let one = PortFacts {
             vl_cap: 1,
             oper_vls: 1,
             ..PORT
         };
-        let tables = PortTables::new(&settings, Target::Ca, &one);
+        let tables = PortTables::new(&template, &one);
         assert_eq!(tables.blocks, [None; 4]);
         assert_eq!((tables.high_limit, tables.left_out), (0, 0));
         assert_eq!(row(&tables), "0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0");
         let two = PortFacts { vl_cap: 2, ..one };
-        let tables = PortTables::new(&settings, Target::Ca, &two);
+        let tables = PortTables::new(&template, &two);
         assert_eq!((turns(tables.blocks[0]).as_str(), tables.high_limit), ("0:7", 9));
         let without = PortFacts {
             has_sl_mapping: false,
             ..two
         };
-        assert_eq!(PortTables::new(&settings, Target::Ca, &without).row, None);
+        assert_eq!(PortTables::new(&template, &without).row, None);
     }
 
     #[test]
