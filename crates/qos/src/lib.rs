@@ -5,9 +5,11 @@
 //! these tables and choices; it sends nothing and keeps nothing.
 //!
 //! - [`opensm`] reads OpenSM's settings and policy file, and returns the tables that OpenSM would write.
+//! - [`intent`] compiles classes with promises to SLs, lanes and arbitration tables.
 //! - [`path`] gives a path its SL, P_Key and limits.
 
 mod error;
+pub mod intent;
 mod near;
 pub mod opensm;
 pub mod path;

@@ -166,7 +166,7 @@ impl Limits {
         })
     }
 
-    /// Returns the MTU of a path whose hops allow `mtu`.
+    /// Returns the MTU of a path if all its hops allow `mtu`.
     #[must_use]
     pub fn mtu(&self, mtu: Mtu) -> Mtu {
         self.mtu.map_or(mtu, |limit| limit.min(mtu))

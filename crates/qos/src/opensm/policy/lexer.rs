@@ -1,8 +1,8 @@
 //! Splits a policy file into tokens.
 //!
 //! OpenSM's lexer takes the longest word that it knows at each place, and changes the meaning of digits, dashes and
-//! colons by the keyword before them on the line. So this lexer does the same. Keywords are lower-case; kinds of nodes and
-//! ULPs are accepted in any case.
+//! colons by the keyword before them on the line. So this lexer does the same. Keywords are lower-case; kinds of nodes
+//! and ULPs are accepted in any case.
 
 /// A keyword that opens or closes a section, or stands alone.
 const SECTIONS: [&str; 24] = [

@@ -32,7 +32,7 @@ pub struct Asked {
     pub pkey: Option<PKey>,
 }
 
-/// A policy whose groups are known.
+/// A policy with the ports of its groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resolved {
     policy: Policy,
@@ -46,8 +46,8 @@ pub struct Resolved {
 pub enum Unresolved {
     /// SLV-QOS-0020: no node has the description of a port name.
     #[error(
-        "SLV-QOS-0020: QoS policy, line {line}: no node of the fabric is called '{node}', so port-group '{group}' lacks \
-         its port; a description with blanks must be quoted"
+        "SLV-QOS-0020: QoS policy, line {line}: no node of the fabric is called '{node}', so port-group '{group}' \
+         lacks its port; a description with blanks must be quoted"
     )]
     NoNode {
         /// Line in the file, counted from 1.
@@ -88,8 +88,8 @@ pub enum Unresolved {
     },
     /// SLV-QOS-0023: no partition has a P_Key of this range.
     #[error(
-        "SLV-QOS-0023: QoS policy, line {line}: no partition has a P_Key from {first:#06x} to {last:#06x}; no query can \
-         have such a P_Key"
+        "SLV-QOS-0023: QoS policy, line {line}: no partition has a P_Key from {first:#06x} to {last:#06x}; no query \
+         can have such a P_Key"
     )]
     NoPKey {
         /// Line of the group or rule, counted from 1.

@@ -189,8 +189,8 @@ fn refused(lines: &str, want: &str) {
 fn wrong_words_are_named_with_what_was_expected() {
     refused(
         "port-group\n",
-        "line 4: found 'port-group'; want qos-ulps, port-groups, qos-setup, qos-levels or qos-match-rules; did you mean \
-         'port-groups'?",
+        "line 4: found 'port-group'; want qos-ulps, port-groups, qos-setup, qos-levels or qos-match-rules; did you \
+         mean 'port-groups'?",
     );
     refused(
         "port-groups\nport-group\nname: A\nprot-guid: 1\n",
@@ -358,6 +358,12 @@ fn what_is_missing_or_given_twice() {
         6,
         "sl2vl-scope has no group, across-to or across-from",
     );
+}
+
+#[test]
+fn unknown_groups_and_levels() {
+    let group = "port-group\nname: A\nend-port-group\n";
+    let level = "qos-level\nname: L\nsl: 1\nend-qos-level\n";
     let rule = |line: &str| {
         format!(
             "port-groups\n{group}end-port-groups\nqos-levels\n{level}end-qos-levels\nqos-match-rules\nqos-match-rule\n\
