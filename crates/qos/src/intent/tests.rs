@@ -200,8 +200,8 @@ fn refusals_for_the_arbitration_tables() {
         ],
         LINK,
         "SLV-QOS-0046: class b: a low-latency class is promised 30 % of a link, but one packet of normal classes \
-         follows each of its packets, so it gets at least 24 %; possible: a >= 70 %, b >= 24 % with low latency, c with \
-         low latency (6 points of share less)",
+         follows each of its packets, so it gets at least 24 %; possible: a >= 70 %, b >= 24 % with low latency, c \
+         with low latency (6 points of share less)",
     );
 }
 
