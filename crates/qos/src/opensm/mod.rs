@@ -7,8 +7,10 @@ mod finding;
 mod number;
 pub mod policy;
 mod settings;
+mod subnet;
 mod tables;
 
 pub use finding::TableFinding;
 pub use settings::{Options, Settings, Target};
+pub use subnet::{SubnetTables, target};
 pub use tables::{PortFacts, PortTables, Template, row_target};
