@@ -12,7 +12,7 @@ use crate::path::SlSet;
 pub struct SubnetTables<'a> {
     /// The settings.
     pub settings: &'a Settings,
-    /// The policy, whose section qos-setup replaces settings for the ports in its scopes.
+    /// The policy. Its section qos-setup replaces settings for the ports in its scopes.
     pub policy: Option<&'a Resolved>,
     /// The fabric, with PortInfo.OperationalVLs of each port.
     pub fabric: &'a Fabric,
