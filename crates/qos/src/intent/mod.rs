@@ -13,12 +13,14 @@
 //!
 //! Shares are exact for packets of the MTU, because every weight is a multiple of it.
 
+mod classify;
 mod compile;
 mod error;
 mod link;
 mod offer;
 mod quota;
 
+pub use classify::Context;
 pub use compile::{ClassPlan, Compiled};
 pub use error::{IntentError, Refused, Why};
 pub use link::{Lanes, LinkTables};

@@ -14,6 +14,7 @@ mod setup;
 mod value;
 
 pub use error::PolicyError;
+pub(crate) use parser::ulp_service_ids;
 pub use ranges::Ranges;
 pub use resolve::{Asked, End, Resolved, Unresolved};
 pub use setup::{ScopedTables, tables_in_scope};

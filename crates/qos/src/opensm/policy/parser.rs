@@ -11,6 +11,7 @@ use crate::near::meant;
 use crate::opensm::number::number;
 
 use link::Unlinked;
+pub(crate) use ulps::ulp_service_ids;
 
 impl Policy {
     /// Reads the text of a policy file.

@@ -33,6 +33,17 @@ const RDS_PORT: u64 = 0x48CA;
 const ISER_PORT: u64 = 0x0CBC;
 const PORT: &str = "a TCP port from 0 to 65535";
 
+/// Returns the service IDs that a ULP has by default, the first and the last one; `None` for ULPs that are not
+/// recognised by service ID.
+pub fn ulp_service_ids(ulp: &str) -> Option<(u64, u64)> {
+    match ulp {
+        "sdp" => Some((SDP, SDP + 0xFFFF)),
+        "rds" => Some((RDMA_TCP + RDS_PORT, RDMA_TCP + RDS_PORT)),
+        "iser" => Some((RDMA_TCP + ISER_PORT, RDMA_TCP + ISER_PORT)),
+        _ => None,
+    }
+}
+
 impl Parser<'_> {
     /// Reads section qos-ulps, which OpenSM accepts with one line at least.
     pub(super) fn ulps(&mut self, found: &mut Unlinked) -> Result<(), PolicyError> {
@@ -73,9 +84,11 @@ impl Parser<'_> {
 
     fn criterion(&mut self, ulp: &str, criterion: &str, rule: &mut MatchRule) -> Result<(), PolicyError> {
         match (ulp, criterion) {
-            ("sdp", "") => rule.service_ids.add(SDP, SDP + 0xFFFF),
-            ("rds", "") => rule.service_ids.add(RDMA_TCP + RDS_PORT, RDMA_TCP + RDS_PORT),
-            ("iser", "") => rule.service_ids.add(RDMA_TCP + ISER_PORT, RDMA_TCP + ISER_PORT),
+            ("sdp" | "rds" | "iser", "") => {
+                if let Some((first, last)) = ulp_service_ids(ulp) {
+                    rule.service_ids.add(first, last);
+                }
+            }
             ("ipoib", "") => {
                 rule.pkeys.add(0x7FFF, 0x7FFF);
                 rule.is_ipoib = true;
