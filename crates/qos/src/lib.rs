@@ -6,10 +6,12 @@
 //!
 //! - [`opensm`] reads OpenSM's settings and policy file, and returns the tables that OpenSM would write.
 //! - [`intent`] compiles classes with promises to SLs, lanes and arbitration tables.
+//! - [`jobs`] admits jobs inside a compiled policy.
 //! - [`path`] gives a path its SL, P_Key and limits.
 
 mod error;
 pub mod intent;
+pub mod jobs;
 mod near;
 pub mod opensm;
 pub mod path;
