@@ -25,6 +25,7 @@ mod optional_counters;
 mod parsers;
 mod partitions;
 mod peers;
+mod qos;
 mod refusals;
 mod registered;
 mod served;
