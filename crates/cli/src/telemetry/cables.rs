@@ -88,6 +88,7 @@ fn table(cables: &[Cable], is_plain: bool) -> Grid {
         "peer",
         "peer_port",
         "rate",
+        "link",
         "downs",
         "recoveries",
         "symbol_errors",
@@ -111,6 +112,7 @@ fn table(cables: &[Cable], is_plain: bool) -> Grid {
             (&cable.b.node_name).into(),
             Cell::id(cable.b.port),
             cable.rate.clone().into(),
+            if cable.is_down { "down" } else { "up" }.into(),
             cable.downs.into(),
             cable.recoveries.into(),
             cable.symbol_errors.into(),
@@ -145,6 +147,7 @@ mod tests {
             a: end(1, "leaf 1", 7),
             b: end(2, "spine 2", 9),
             rate: Some("4xHDR".to_owned()),
+            is_down: true,
             over_s: 1_800,
             downs: 2,
             recoveries: 3,
@@ -159,13 +162,14 @@ mod tests {
         let bare = Cable {
             ber: None,
             rate: None,
+            is_down: false,
             ..cable.clone()
         };
         let csv = table(&[cable, bare], true).csv();
         let rows: Vec<&str> = csv.lines().collect();
         let want = [
-            "leaf 1,7,spine 2,9,4xHDR,2,3,40,5,2.0e-11,9.6e-12,3.7e-11,1800",
-            "leaf 1,7,spine 2,9,,2,3,40,5,,,,1800",
+            "leaf 1,7,spine 2,9,4xHDR,down,2,3,40,5,2.0e-11,9.6e-12,3.7e-11,1800",
+            "leaf 1,7,spine 2,9,,up,2,3,40,5,,,,1800",
         ];
         assert_eq!(rows[1..], want);
         assert_eq!(rows[0].split(',').count(), want[0].split(',').count());

@@ -137,7 +137,7 @@ impl Interpreter {
             self.has_resumed = false;
         } else {
             state.rates.take_inventory(inventory);
-            state.cables.take_inventory(inventory);
+            state.cables.take_inventory(self.shared.clock.now(), inventory);
             let is_up = |end: End| inventory.port(end).is_some_and(|port| port.is_up());
             state.watch.retain(is_up);
             let input = AlarmIn::Inventory(Arc::clone(inventory));

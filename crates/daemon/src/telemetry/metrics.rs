@@ -67,7 +67,7 @@ impl Telemetry {
             let selected = selected.map_err(|error| Error::of_text(&error.to_string()))?;
             let counters = selected.into_iter().filter_map(|selected| match selected {
                 Selected::Counter(metric) => Some(metric),
-                Selected::RemoteLid | Selected::RemotePort | Selected::CounterSelect2 => None,
+                Selected::RemoteLid | Selected::RemotePort | Selected::CounterSelect2 | Selected::State => None,
             });
             Ok(counters.collect())
         });
@@ -123,6 +123,7 @@ impl Metrics {
         }
         if wanted.has(Part::Meaning) {
             let meant = meaning::Meaning {
+                inventory,
                 rates: &self.meant.rates,
                 congestion: &self.meant.traced.congestion,
                 alarms: &self.meant.alarms,

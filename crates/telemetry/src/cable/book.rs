@@ -3,7 +3,10 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use crate::cable::{BerEstimate, CableEnd};
+use selvedge_sim::Time;
+use selvedge_types::Rate;
+
+use crate::cable::{BerEstimate, CableEnd, LostLink};
 use crate::rates::Growth;
 use crate::{End, Inventory, Metric};
 
@@ -41,11 +44,22 @@ impl Counts {
     }
 }
 
-/// What the ends of cables counted within the last window: the half of it in progress, and the half before.
+/// The link of a port: the one that it has, or the one that it had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Link {
+    peer: End,
+    rate: Option<Rate>,
+    /// When the port was first seen without it.
+    lost_at: Option<Time>,
+}
+
+/// What the ends of cables counted within the last window: the half of it in progress, and the half before. Links that
+/// were lost within the window are kept: a port that is down has no other end, and the cable is of interest then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CableBook {
     half: Duration,
     ends: BTreeMap<End, (Counts, Counts)>,
+    links: BTreeMap<End, Link>,
 }
 
 impl CableBook {
@@ -55,6 +69,7 @@ impl CableBook {
         Self {
             half: window / 2,
             ends: BTreeMap::new(),
+            links: BTreeMap::new(),
         }
     }
 
@@ -71,9 +86,56 @@ impl CableBook {
         now.add(growth);
     }
 
-    /// Forgets ports that the fabric does not have.
-    pub fn take_inventory(&mut self, inventory: &Inventory) {
+    /// Takes the ports of the fabric from `now` on: forgets those that it does not have, and links that were lost longer
+    /// ago than the window.
+    pub fn take_inventory(&mut self, now: Time, inventory: &Inventory) {
         self.ends.retain(|end, _| inventory.port(*end).is_some());
+        for (guid, node) in &inventory.nodes {
+            for port in &node.ports {
+                let end = End {
+                    node: *guid,
+                    port: port.num,
+                };
+                if let Some(peer) = port.peer {
+                    let link = Link {
+                        peer,
+                        rate: port.rate,
+                        lost_at: None,
+                    };
+                    self.links.insert(end, link);
+                } else if let Some(link) = self.links.get_mut(&end) {
+                    link.lost_at.get_or_insert(now);
+                }
+            }
+        }
+        let window = 2 * self.half;
+        self.links.retain(|end, link| {
+            let is_recent = link.lost_at.is_none_or(|at| now.since(at) < window);
+            is_recent && inventory.port(*end).is_some()
+        });
+    }
+
+    /// Returns the links that were lost within the window and are still down, the lower end first. A port that has
+    /// another link, and one with an end in another place, has lost none.
+    #[must_use]
+    pub fn lost(&self, now: Time) -> Vec<LostLink> {
+        let window = 2 * self.half;
+        let is_lost = |link: &Link| link.lost_at.is_some_and(|at| now.since(at) < window);
+        let both_lost = |end: End, link: &Link| {
+            let far = self.links.get(&link.peer);
+            // A node that has left took its end along.
+            is_lost(link) && far.is_none_or(|far| far.peer == end && is_lost(far))
+        };
+        let lost = self.links.iter().filter(|(end, link)| both_lost(**end, link));
+        let lost = lost.map(|(end, link)| LostLink {
+            a: (*end).min(link.peer),
+            b: (*end).max(link.peer),
+            rate: link.rate,
+        });
+        let mut lost: Vec<LostLink> = lost.collect();
+        lost.sort_by_key(|link| (link.a, link.b));
+        lost.dedup_by_key(|link| (link.a, link.b));
+        lost
     }
 
     /// Returns what a port counted, with the bit error rate of what it received.
@@ -82,6 +144,8 @@ impl CableBook {
         let (now, before) = self.ends.get(&end)?;
         let counts = now.plus(*before);
         let rate = inventory.port(end).and_then(|port| port.rate);
+        // While the link is down, what was received before still has its rate.
+        let rate = rate.or_else(|| self.links.get(&end)?.rate);
         Some(CableEnd {
             over: counts.over,
             symbol_errors: counts.symbol_errors,
@@ -102,11 +166,12 @@ impl CableBook {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_types::Guid;
+    use selvedge_types::{Guid, Lid, LinkSpeed, LinkWidth, NodeKind, PortState};
 
     use super::*;
+    use crate::cable::{RankBy, rank};
     use crate::group::WIDEST;
-    use crate::{Group, SampleKey};
+    use crate::{Group, NodeEntry, PortEntry, SampleKey};
 
     fn growth(metric: Metric, by: u64) -> Growth {
         let group = Group::Base;
@@ -143,7 +208,66 @@ mod tests {
         assert_eq!(seen[8], (2, 9, 600));
         assert_eq!(seen[9], (0, 6, 360));
         assert_eq!(seen[11], (0, 8, 480));
-        book.take_inventory(&inventory);
+        book.take_inventory(Time::ZERO, &inventory);
         assert_eq!(book.of(&inventory, end), None);
+    }
+
+    fn fabric(state: PortState) -> Inventory {
+        let (a, b) = (End { node: Guid(1), port: 2 }, End { node: Guid(2), port: 1 });
+        let node = |own: End, peer: End| {
+            let is_up = state != PortState::Down;
+            let port = PortEntry {
+                num: own.port,
+                lid: Lid(own.node.0 as u16),
+                state,
+                peer: is_up.then_some(peer),
+                rate: is_up.then_some(Rate {
+                    width: LinkWidth::X4,
+                    speed: LinkSpeed::Hdr,
+                }),
+            };
+            let node = NodeEntry {
+                kind: NodeKind::Switch,
+                description: String::new(),
+                ports: vec![port],
+            };
+            (own.node, node)
+        };
+        Inventory {
+            nodes: [node(a, b), node(b, a)].into(),
+        }
+    }
+
+    #[test]
+    fn a_link_that_is_down_keeps_its_cable_and_its_bit_error_rate_for_a_window() {
+        let mut book = CableBook::new(Duration::from_secs(600));
+        let at = Time::from_secs;
+        let (up, down) = (fabric(PortState::Active), fabric(PortState::Down));
+        let end = End { node: Guid(1), port: 2 };
+        book.take_inventory(at(0), &up);
+        book.take(&growth(Metric::SymbolErrors, 6));
+        let ber = book.of(&up, end).unwrap().ber;
+        assert!(ber.is_some());
+        assert_eq!(book.lost(at(0)), []);
+        book.take_inventory(at(10), &down);
+        assert_eq!(book.of(&down, end).unwrap().ber, ber, "of what it received before");
+        let lost = book.lost(at(11));
+        assert_eq!(lost.len(), 1, "both ends are one cable");
+        assert_eq!((lost[0].a, lost[0].b), (end, End { node: Guid(2), port: 1 }));
+        let ranked = rank(&down, &lost, &book.counted(&down), RankBy::Worst);
+        assert!(
+            ranked[0].is_down && !ranked[0].is_clean() && ranked[0].rate.is_some(),
+            "{ranked:?}"
+        );
+        // Another plan changes nothing; after the window it is forgotten; if the link comes back, nothing is lost.
+        book.take_inventory(at(300), &down);
+        assert_eq!((book.lost(at(609)).len(), book.lost(at(610)).len()), (1, 0));
+        book.take_inventory(at(400), &up);
+        assert_eq!(book.lost(at(400)), []);
+        // A host that leaves takes its end along.
+        let mut alone = fabric(PortState::Down);
+        alone.nodes.remove(&Guid(2));
+        book.take_inventory(at(500), &alone);
+        assert_eq!(book.lost(at(501)).len(), 1);
     }
 }

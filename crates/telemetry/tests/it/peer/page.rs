@@ -92,6 +92,7 @@ impl Page {
         let alarms: Vec<Alarm> = self.alarms.alarms().cloned().collect();
         let wanted = Wanted::default();
         let meaning = Meaning {
+            inventory: &self.inventory,
             rates: &self.rates,
             congestion: &self.congestion,
             alarms: &alarms,
