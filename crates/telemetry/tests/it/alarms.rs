@@ -274,7 +274,7 @@ fn congestion_that_stays_is_worth_knowing_and_no_condition() {
     };
     let congestion = Congestion {
         trees: vec![tree],
-        without_root: Vec::new(),
+        ..Congestion::default()
     };
     assert_eq!(desk.give(10, AlarmIn::Congestion(&congestion)), []);
     assert_eq!(desk.give(60, AlarmIn::Congestion(&congestion)), []);

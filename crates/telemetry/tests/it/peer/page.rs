@@ -174,6 +174,7 @@ fn congestion() -> Congestion {
     Congestion {
         trees: vec![tree],
         without_root: vec![End { node: host(1), port: 1 }],
+        horizon: None,
     }
 }
 
