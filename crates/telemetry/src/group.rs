@@ -1,7 +1,7 @@
 //! Counter groups. Each is one attribute of performance management, and takes one request per port.
 
 use selvedge_wire::{
-    AttributeId, Class, CounterBlock, GmpAttribute, Mad, Method, PortCounters, PortCountersExtended,
+    AttributeId, Class, CounterBlock, GmpAttribute, Mad, Method, PortBer, PortCounters, PortCountersExtended,
     PortExtSpeedsCounters, PortFlowCtl, PortOpRcv, PortRcvConCtrl, PortRcvDataSl, PortRcvErrorDetails, PortSlRcvBecn,
     PortSlRcvFecn, PortVlOpData, PortVlOpPackets, PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl,
     PortXmitDiscardDetails, SwPortVlCongestion,
@@ -58,6 +58,8 @@ pub enum Group {
     /// PortExtendedSpeedsCounters: wrong headers, unknown blocks, errors of each lane, then the sums over all lanes of
     /// blocks that error correction mended, and could not mend.
     ExtendedSpeeds,
+    /// PortBer of Selvedge's own vendor class: bits in error before and after error correction. The emulator answers it.
+    BitErrors,
 }
 
 /// The layout of an attribute that is a row of counters of one width.
@@ -100,7 +102,7 @@ fn request<A: GmpAttribute>(attribute: &A) -> Mad {
 
 impl Group {
     /// All groups.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Base,
         Self::Extended,
         Self::RcvErrors,
@@ -119,12 +121,28 @@ impl Group {
         Self::OpRcv,
         Self::FlowControl,
         Self::ExtendedSpeeds,
+        Self::BitErrors,
     ];
 
-    /// Returns the layout of the attribute; `None` for the three attributes with counters of several widths.
+    /// Returns the management class of the attribute.
+    #[must_use]
+    pub const fn class(self) -> Class {
+        match self {
+            Self::BitErrors => Class::SELVEDGE,
+            _ => Class::PerfMgt,
+        }
+    }
+
+    /// True for the classes in which groups are read.
+    #[must_use]
+    pub const fn is_class(class: Class) -> bool {
+        matches!(class, Class::PerfMgt | Class::SELVEDGE)
+    }
+
+    /// Returns the layout of the attribute; `None` for the attributes that are no such row.
     const fn block(self) -> Option<Block> {
         Some(match self {
-            Self::Base | Self::Extended | Self::ExtendedSpeeds => return None,
+            Self::Base | Self::Extended | Self::ExtendedSpeeds | Self::BitErrors => return None,
             Self::RcvErrors => block::<PortRcvErrorDetails>(),
             Self::XmitDiscards => block::<PortXmitDiscardDetails>(),
             Self::VlPackets => block::<PortVlOpPackets>(),
@@ -150,6 +168,7 @@ impl Group {
             Self::Base => AttributeId::PORT_COUNTERS,
             Self::Extended => AttributeId::PORT_COUNTERS_EXTENDED,
             Self::ExtendedSpeeds => AttributeId::PORT_EXT_SPEEDS_COUNTERS,
+            Self::BitErrors => AttributeId::PORT_BER,
             _ => match self.block() {
                 Some(block) => block.id,
                 None => AttributeId::PORT_COUNTERS,
@@ -179,6 +198,7 @@ impl Group {
             Self::OpRcv => "PortOpRcvCounters",
             Self::FlowControl => "PortFlowCtlCounters",
             Self::ExtendedSpeeds => "PortExtendedSpeedsCounters",
+            Self::BitErrors => "PortBer",
         }
     }
 
@@ -189,6 +209,7 @@ impl Group {
             Some(block) => block.count,
             None if matches!(self, Self::Base) => BASE.len(),
             None if matches!(self, Self::ExtendedSpeeds) => SPEED_ERRORS + 2,
+            None if matches!(self, Self::BitErrors) => 2,
             None => WIDEST,
         }
     }
@@ -259,6 +280,14 @@ impl Group {
                 port_select,
                 ..PortExtSpeedsCounters::default()
             }),
+            None if self == Self::BitErrors => {
+                let mut mad = Mad::vendor(Method::Get, AttributeId::PORT_BER);
+                mad.write_gmp(&PortBer {
+                    port_select,
+                    ..PortBer::default()
+                });
+                mad
+            }
             None => request(&PortCountersExtended {
                 port_select,
                 ..PortCountersExtended::default()
@@ -269,7 +298,8 @@ impl Group {
     /// Reads PortSelect and the counters of an answer; `None`: the answer is of another attribute.
     #[must_use]
     pub fn decode(self, mad: &Mad) -> Option<(u8, Row)> {
-        if mad.attribute() != self.attribute() {
+        let is_others = self == Self::BitErrors && !mad.is_vendor();
+        if mad.attribute() != self.attribute() || mad.class() != self.class() || is_others {
             return None;
         }
         match self.block() {
@@ -278,6 +308,7 @@ impl Group {
             None if self == Self::ExtendedSpeeds => PortExtSpeedsCounters::parse(mad.gmp_data())
                 .ok()
                 .map(|c| speeds_row(&c)),
+            None if self == Self::BitErrors => PortBer::parse(mad.gmp_data()).ok().map(|ber| bits_row(&ber)),
             None => PortCountersExtended::parse(mad.gmp_data())
                 .ok()
                 .map(|c| (c.port_select, c.counters())),
@@ -348,6 +379,12 @@ fn speeds_row(c: &PortExtSpeedsCounters) -> (u8, Row) {
     (c.port_select, row)
 }
 
+fn bits_row(ber: &PortBer) -> (u8, Row) {
+    let mut row = [0; WIDEST];
+    (row[0], row[1]) = (ber.raw_errors, ber.effective_errors);
+    (ber.port_select, row)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,7 +394,8 @@ mod tests {
         for (at, group) in Group::ALL.into_iter().enumerate() {
             assert_eq!(group as usize, at);
             let asked = group.request(7);
-            assert_eq!((asked.class(), asked.method()), (Class::PerfMgt, Method::Get));
+            assert_eq!((asked.class(), asked.method()), (group.class(), Method::Get));
+            assert!(Group::is_class(group.class()) && !Group::is_class(Class::SubnAdm));
             assert_eq!(asked.attribute(), group.attribute());
             assert_eq!(group.decode(&asked), Some((7, [0; WIDEST])), "{group:?}");
             let another = Group::ALL[(at + 1) % Group::ALL.len()];
@@ -365,6 +403,23 @@ mod tests {
             assert!(group.counters() <= WIDEST);
             assert!((0..group.counters()).all(|i| [4, 8, 16, 32, 64].contains(&group.bits(i))));
         }
+    }
+
+    #[test]
+    fn bits_in_error_are_of_our_own_class_only() {
+        let mut answer = Group::BitErrors.request(3);
+        answer.write_gmp(&PortBer {
+            port_select: 3,
+            raw_errors: u64::MAX,
+            effective_errors: 7,
+            ..PortBer::default()
+        });
+        let (port, row) = Group::BitErrors.decode(&answer).expect("our own");
+        assert_eq!((port, row[0], row[1], row[2]), (3, u64::MAX, 7, 0));
+        // PortSamplesControl of performance management has the same attribute id.
+        let mut other = Mad::request(Class::PerfMgt, Method::Get, AttributeId::PORT_BER, 0);
+        other.write_gmp(&PortBer::default());
+        assert_eq!(Group::BitErrors.decode(&other), None);
     }
 
     #[test]

@@ -44,6 +44,12 @@ pub struct Cable {
     pub rcv_errors: u64,
     /// The bit error rate of the worse direction by its symbol errors; none: not known yet.
     pub ber: Option<BitErrorRate>,
+    /// The rate of the worse direction before error correction; none: its agent does not count it.
+    #[serde(default)]
+    pub raw_ber: Option<BitErrorRate>,
+    /// The rate of the worse direction after error correction; none: its agent does not count it.
+    #[serde(default)]
+    pub effective_ber: Option<BitErrorRate>,
 }
 
 /// A bit error rate.

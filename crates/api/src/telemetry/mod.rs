@@ -171,7 +171,7 @@ pub struct TelemetryCounter {
     /// Name of the counter in the standard, as `PortXmitData`; detailed counters have their number behind the
     /// attribute, as `PortVLXmitWaitCounters[3]`.
     pub name: String,
-    /// What the counter counts: `4-byte words`, `packets`, `ticks` or `events`.
+    /// What the counter counts: `4-byte words`, `packets`, `ticks`, `bits` or `events`.
     pub unit: String,
     /// Total since the sampler began, without resets.
     pub total: u64,

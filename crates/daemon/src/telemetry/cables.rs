@@ -59,5 +59,7 @@ fn shown_cable(cable: &CableRank, inventory: &Inventory) -> api::Cable {
         symbol_errors: cable.symbol_errors(),
         rcv_errors: cable.rcv_errors(),
         ber: cable.ber().map(ber),
+        raw_ber: cable.raw_ber().map(ber),
+        effective_ber: cable.effective_ber().map(ber),
     }
 }

@@ -169,7 +169,9 @@ impl Interpreter {
     /// Takes a slot.
     pub(super) fn take_slot(&mut self, slot: &SlotData) {
         let class = self.uses.get(usize::from(slot.report.class)).copied().flatten();
-        let Some(class) = class else { return };
+        let Some(class) = class else {
+            return self.shared.telemetry.meaning.lock().cables.take_bits(slot);
+        };
         let view = self.shared.view().0;
         self.take_ticks(view.fabric.as_ref());
         let shared = Arc::clone(&self.shared);
@@ -346,7 +348,10 @@ mod tests {
 
     #[test]
     fn rates_come_from_data_and_alarms_from_errors() {
-        let config = super::super::config(&TelemetryOptions::default(), &["PortRcvErrorDetails".to_owned()]);
-        assert_eq!(uses(&config), [Some(ClassUse::Data), Some(ClassUse::Errors), None]);
+        let config = super::super::config(&TelemetryOptions::default(), &["PortRcvErrorDetails".to_owned()], true);
+        assert_eq!(
+            uses(&config),
+            [Some(ClassUse::Data), Some(ClassUse::Errors), None, None]
+        );
     }
 }

@@ -46,6 +46,8 @@ struct Meant {
     alarms: Vec<Alarm>,
     /// Of the ports that have had errors.
     ber: BTreeMap<End, BerEstimate>,
+    /// Before and after error correction.
+    corrected: BTreeMap<End, [BerEstimate; 2]>,
     traced: Arc<Traced>,
 }
 
@@ -99,12 +101,16 @@ impl Telemetry {
 impl Telemetry {
     fn meant(&self, snapshot: &Snapshot) -> Meant {
         let state = self.meaning.lock();
-        let counted = state.cables.counted(&snapshot.inventory).into_iter();
-        let had_errors = counted.filter(|(_, end)| end.symbol_errors > 0);
+        let counted = state.cables.counted(&snapshot.inventory);
+        let corrected = counted.iter();
+        let corrected = corrected.filter_map(|(at, end)| Some((*at, [end.raw?, end.effective?])));
+        let corrected = corrected.collect();
+        let had_errors = counted.into_iter().filter(|(_, end)| end.symbol_errors > 0);
         Meant {
             rates: state.rates.rates().copied().collect(),
             alarms: state.alarms.alarms().cloned().collect(),
             ber: had_errors.filter_map(|(at, end)| Some((at, end.ber?))).collect(),
+            corrected,
             traced: Arc::clone(&state.traced),
         }
     }
@@ -128,6 +134,7 @@ impl Metrics {
                 congestion: &self.meant.traced.congestion,
                 alarms: &self.meant.alarms,
                 ber: &self.meant.ber,
+                corrected: &self.meant.corrected,
             };
             meaning::write(&mut out, self.format, wanted, &meant)?;
         }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod alarms;
+mod cables;
 mod down;
 mod emulated;
 mod history;

@@ -8,7 +8,7 @@ use selvedge_types::Rate;
 
 use crate::cable::{BerEstimate, CableEnd, LostLink};
 use crate::rates::Growth;
-use crate::{End, Inventory, Metric};
+use crate::{End, Group, How, Inventory, Metric, Sample, SlotData};
 
 /// What an end counted, for each counter over the time in which it was known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +18,10 @@ struct Counts {
     recoveries: u64,
     downs: u64,
     rcv_errors: u64,
+    /// The time in which bits in error were counted.
+    bits_over: Duration,
+    /// Bits in error before and after error correction.
+    bits: [u64; 2],
 }
 
 impl Counts {
@@ -40,6 +44,11 @@ impl Counts {
             recoveries: self.recoveries.saturating_add(other.recoveries),
             downs: self.downs.saturating_add(other.downs),
             rcv_errors: self.rcv_errors.saturating_add(other.rcv_errors),
+            bits_over: self.bits_over.saturating_add(other.bits_over),
+            bits: [
+                self.bits[0].saturating_add(other.bits[0]),
+                self.bits[1].saturating_add(other.bits[1]),
+            ],
         }
     }
 }
@@ -60,6 +69,8 @@ pub struct CableBook {
     half: Duration,
     ends: BTreeMap<End, (Counts, Counts)>,
     links: BTreeMap<End, Link>,
+    /// The last samples of PortBer.
+    bits: BTreeMap<End, Sample>,
 }
 
 impl CableBook {
@@ -70,6 +81,7 @@ impl CableBook {
             half: window / 2,
             ends: BTreeMap::new(),
             links: BTreeMap::new(),
+            bits: BTreeMap::new(),
         }
     }
 
@@ -86,10 +98,34 @@ impl CableBook {
         now.add(growth);
     }
 
+    /// Takes the samples of PortBer of a slot; others are ignored.
+    pub fn take_bits(&mut self, slot: &SlotData) {
+        let samples = slot.samples.iter();
+        for sample in samples.filter(|sample| sample.key.group == Group::BitErrors) {
+            let end = End {
+                node: sample.key.node,
+                port: sample.key.port,
+            };
+            // While the link is down, nothing is received.
+            let before = match sample.how {
+                How::Down => self.bits.remove(&end).and(None),
+                How::Read | How::Unchanged | How::Derived => self.bits.insert(end, **sample),
+            };
+            let growth = before.and_then(|before| Growth::between(&before, sample, slot.interval));
+            let Some(growth) = growth else { continue };
+            let (now, _) = self.ends.entry(end).or_default();
+            now.bits_over += growth.over;
+            for (counter, bits) in now.bits.iter_mut().enumerate() {
+                *bits = bits.saturating_add(growth.counter(counter).unwrap_or(0));
+            }
+        }
+    }
+
     /// Takes the ports of the fabric from `now` on: forgets those that it does not have, and links that were lost longer
     /// ago than the window.
     pub fn take_inventory(&mut self, now: Time, inventory: &Inventory) {
         self.ends.retain(|end, _| inventory.port(*end).is_some());
+        self.bits.retain(|end, _| inventory.port(*end).is_some());
         for (guid, node) in &inventory.nodes {
             for port in &node.ports {
                 let end = End {
@@ -146,8 +182,11 @@ impl CableBook {
         let rate = inventory.port(end).and_then(|port| port.rate);
         // While the link is down, what was received before still has its rate.
         let rate = rate.or_else(|| self.links.get(&end)?.rate);
+        let corrected = |counter: usize| BerEstimate::new(counts.bits[counter], counts.bits_over, rate?);
         Some(CableEnd {
             over: counts.over,
+            raw: corrected(0),
+            effective: corrected(1),
             symbol_errors: counts.symbol_errors,
             recoveries: counts.recoveries,
             downs: counts.downs,
@@ -171,7 +210,7 @@ mod tests {
     use super::*;
     use crate::cable::{RankBy, rank};
     use crate::group::WIDEST;
-    use crate::{Group, NodeEntry, PortEntry, SampleKey};
+    use crate::{NodeEntry, PortEntry, SampleKey, Slot, SlotReport};
 
     fn growth(metric: Metric, by: u64) -> Growth {
         let group = Group::Base;
@@ -236,6 +275,58 @@ mod tests {
         Inventory {
             nodes: [node(a, b), node(b, a)].into(),
         }
+    }
+
+    #[test]
+    fn bits_in_error_are_counted_while_the_link_is_up() {
+        let mut book = CableBook::new(Duration::from_secs(600));
+        let inventory = std::sync::Arc::new(fabric(PortState::Active));
+        let end = End { node: Guid(1), port: 2 };
+        let slot = |number: u64, how: How, bits: [u64; 2]| {
+            let mut totals = [0; WIDEST];
+            totals[..2].copy_from_slice(&bits);
+            let slot = Slot { epoch: 0, number };
+            let sample = Sample {
+                key: SampleKey {
+                    node: end.node,
+                    port: end.port,
+                    group: Group::BitErrors,
+                },
+                class: 3,
+                slot,
+                offset_us: 0,
+                rtt_us: 0,
+                agent: 0,
+                how,
+                totals,
+                raw: None,
+                known: Group::BitErrors.mask(),
+                full: 0,
+                resets: 0,
+            };
+            SlotData {
+                report: SlotReport {
+                    slot,
+                    ..SlotReport::default()
+                },
+                interval: Duration::from_secs(10),
+                samples: vec![Box::new(sample)],
+                inventory: std::sync::Arc::clone(&inventory),
+            }
+        };
+        book.take_bits(&slot(1, How::Read, [5, 0]));
+        assert_eq!(book.of(&inventory, end), None, "one sample");
+        book.take_bits(&slot(2, How::Read, [1_005, 10]));
+        // 212.5 Gbit/s for 10 s.
+        let found = book.of(&inventory, end).unwrap();
+        let (raw, effective) = (found.raw.unwrap(), found.effective.unwrap());
+        assert_eq!((raw.errors, effective.errors, raw.bits), (1_000, 10, 2.125e12));
+        // What grew while the link was down, or between, is not of the time in which it received.
+        book.take_bits(&slot(3, How::Down, [1_005, 10]));
+        book.take_bits(&slot(4, How::Read, [9_005, 90]));
+        assert_eq!(book.of(&inventory, end), Some(found));
+        book.take_bits(&slot(5, How::Read, [10_005, 90]));
+        assert_eq!(book.of(&inventory, end).unwrap().raw.unwrap().errors, 2_000);
     }
 
     #[test]

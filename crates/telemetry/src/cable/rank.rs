@@ -24,6 +24,10 @@ pub struct CableEnd {
     pub rcv_errors: u64,
     /// The bit error rate of what it received.
     pub ber: Option<BerEstimate>,
+    /// The rate before error correction, by PortBer; `None`: the agent does not have it.
+    pub raw: Option<BerEstimate>,
+    /// The rate after error correction, by PortBer.
+    pub effective: Option<BerEstimate>,
 }
 
 impl CableEnd {
@@ -40,6 +44,8 @@ impl CableEnd {
             downs: of(Metric::LinkDowned),
             rcv_errors: of(Metric::RcvErrors),
             ber: ber.and_then(|rate| BerEstimate::new(symbol_errors, growth.over, rate)),
+            raw: None,
+            effective: None,
         }
     }
 }
@@ -117,7 +123,23 @@ impl CableRank {
     /// Returns the bit error rate of the worse direction.
     #[must_use]
     pub fn ber(&self) -> Option<BerEstimate> {
-        let both = [self.at_a.ber, self.at_b.ber];
+        self.worse(|end| end.ber)
+    }
+
+    /// Returns the rate before error correction of the worse direction.
+    #[must_use]
+    pub fn raw_ber(&self) -> Option<BerEstimate> {
+        self.worse(|end| end.raw)
+    }
+
+    /// Returns the rate after error correction of the worse direction.
+    #[must_use]
+    pub fn effective_ber(&self) -> Option<BerEstimate> {
+        self.worse(|end| end.effective)
+    }
+
+    fn worse(&self, of: fn(&CableEnd) -> Option<BerEstimate>) -> Option<BerEstimate> {
+        let both = [of(&self.at_a), of(&self.at_b)];
         both.into_iter()
             .flatten()
             .max_by(|a, b| a.low.total_cmp(&b.low).then(a.rate.total_cmp(&b.rate)))

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::alarm::{Alarm, Level};
 use crate::cable::BerEstimate;
 use crate::congestion::{Cause, Congestion};
-use crate::prometheus::{Kind, TextFormat, Wanted, declare, gauge};
+use crate::prometheus::{Kind, Part, TextFormat, Wanted, declare, gauge};
 use crate::rates::PortRates;
 use crate::{End, Inventory};
 
@@ -27,6 +27,8 @@ pub struct Meaning<'a> {
     pub alarms: &'a [Alarm],
     /// Bit error rates by the port that received.
     pub ber: &'a BTreeMap<End, BerEstimate>,
+    /// Rates before and after error correction, of ports with an agent that counts them.
+    pub corrected: &'a BTreeMap<End, [BerEstimate; 2]>,
 }
 
 /// A metric with one value a port: its name, help, and the value of a port's rates.
@@ -66,7 +68,7 @@ pub fn write(out: &mut impl Write, format: TextFormat, wanted: &Wanted, meaning:
             }
         }
     }
-    bit_errors(out, format, wanted, meaning.ber)?;
+    bit_errors(out, format, wanted, meaning)?;
     congestion(out, format, wanted, meaning.congestion)?;
     alarms(out, format, wanted, meaning.alarms)
 }
@@ -84,25 +86,31 @@ fn down(inventory: &Inventory, wanted: &Wanted) -> Vec<End> {
     down.collect()
 }
 
-fn bit_errors(
-    out: &mut impl Write,
-    format: TextFormat,
-    wanted: &Wanted,
-    ber: &BTreeMap<End, BerEstimate>,
-) -> fmt::Result {
+fn bit_errors(out: &mut impl Write, format: TextFormat, wanted: &Wanted, meaning: &Meaning<'_>) -> fmt::Result {
     let name = "infiniband_port_ber";
     declare(
         out,
         format,
         Kind::Gauge,
         name,
-        "Bit error rate by symbol errors: estimate, and its 95 % interval",
+        "Bit error rate: by symbol errors, with its 95 % interval; before (raw) and after (effective) error correction",
     )?;
-    for (end, ber) in ber.iter().filter(|(end, _)| wanted.has_node(end.node)) {
+    for (end, ber) in meaning.ber.iter().filter(|(end, _)| wanted.has_node(end.node)) {
         for (bound, value) in [("estimate", ber.rate), ("low", ber.low), ("high", ber.high)] {
             writeln!(
                 out,
                 "{name}{{{},kind=\"symbol\",bound=\"{bound}\"}} {value:e}",
+                Port(*end)
+            )?;
+        }
+    }
+    let corrected = meaning.corrected.iter().filter(|_| wanted.has(Part::Detail));
+    for (end, rates) in corrected.filter(|(end, _)| wanted.has_node(end.node)) {
+        for (kind, ber) in ["raw", "effective"].into_iter().zip(rates) {
+            let value = ber.rate;
+            writeln!(
+                out,
+                "{name}{{{},kind=\"{kind}\",bound=\"estimate\"}} {value:e}",
                 Port(*end)
             )?;
         }

@@ -1,8 +1,8 @@
 //! What users ask of telemetry, each with the test that shows its symptom gone. The asks are those of issue trackers:
 //! exporters for Prometheus (treydock, guilbaults), LDMS, node_exporter, infiniband-radar.
 //!
-//! Not here: power supplies and fans of unmanaged switches, and the leaf of which jobs hang, which no test shows yet;
-//! encryption of `/metrics`, which needs a proxy in front of it.
+//! Not here, with the reasons in docs/telemetry.md: power supplies and fans of unmanaged switches, cables of real
+//! hardware, the leaf of which jobs hang, and encryption of `/metrics`, which needs a proxy in front of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
