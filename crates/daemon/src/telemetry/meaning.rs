@@ -271,10 +271,7 @@ impl Interpreter {
             return;
         }
         let nodes = fabric.nodes().iter();
-        let ticks = nodes.map(|node| {
-            let tick = WaitTick::of_device(node.vendor_id, node.device_id, None);
-            (node.guid, tick)
-        });
+        let ticks = nodes.map(|node| (node.guid, WaitTick::of_node(node)));
         self.ticks = ticks.collect();
         self.fabric = Some(Arc::clone(fabric));
     }
