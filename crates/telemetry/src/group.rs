@@ -1,10 +1,8 @@
 //! Counter groups. Each is one attribute of performance management, and takes one request per port.
 
 use selvedge_wire::{
-    AttributeId, Class, CounterBlock, GmpAttribute, Mad, Method, PortBer, PortCounters, PortCountersExtended,
-    PortExtSpeedsCounters, PortFlowCtl, PortOpRcv, PortRcvConCtrl, PortRcvDataSl, PortRcvErrorDetails, PortSlRcvBecn,
-    PortSlRcvFecn, PortVlOpData, PortVlOpPackets, PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl,
-    PortXmitDiscardDetails, SwPortVlCongestion,
+    AttributeId, Class, CounterAttribute, GmpAttribute, Mad, Method, PortBer, PortCounters, PortCountersExtended,
+    PortExtSpeedsCounters, SelectedRow,
 };
 
 use crate::Metric;
@@ -62,37 +60,8 @@ pub enum Group {
     BitErrors,
 }
 
-/// The layout of an attribute that is a row of counters of one width.
-struct Block {
-    id: AttributeId,
-    count: usize,
-    bits: u32,
-    decode: fn(&Mad) -> Option<(u8, Row)>,
-    request: fn(u8) -> Mad,
-}
-
-const fn block<A: CounterBlock>() -> Block {
-    Block {
-        id: A::ID,
-        count: A::COUNT,
-        bits: A::BITS,
-        decode: decode_block::<A>,
-        request: request_block::<A>,
-    }
-}
-
-fn decode_block<A: CounterBlock>(mad: &Mad) -> Option<(u8, Row)> {
-    let read = A::parse(mad.gmp_data()).ok()?;
-    let mut row = [0; WIDEST];
-    for (to, from) in row.iter_mut().zip(read.row()) {
-        *to = from.into();
-    }
-    Some((read.selects().0, row))
-}
-
-fn request_block<A: CounterBlock>(port: u8) -> Mad {
-    request(&A::block(port, 0, [0; 16]))
-}
+/// Groups before the first one that is a row of counters of one width.
+const BEFORE_ROWS: usize = Group::RcvErrors as usize;
 
 fn request<A: GmpAttribute>(attribute: &A) -> Mad {
     let mut mad = Mad::request(Class::PerfMgt, Method::Get, A::ID, 0);
@@ -139,26 +108,12 @@ impl Group {
         matches!(class, Class::PerfMgt | Class::SELVEDGE)
     }
 
-    /// Returns the layout of the attribute; `None` for the attributes that are no such row.
-    const fn block(self) -> Option<Block> {
-        Some(match self {
-            Self::Base | Self::Extended | Self::ExtendedSpeeds | Self::BitErrors => return None,
-            Self::RcvErrors => block::<PortRcvErrorDetails>(),
-            Self::XmitDiscards => block::<PortXmitDiscardDetails>(),
-            Self::VlPackets => block::<PortVlOpPackets>(),
-            Self::VlData => block::<PortVlOpData>(),
-            Self::VlXmitWait => block::<PortVlXmitWait>(),
-            Self::VlCongestion => block::<SwPortVlCongestion>(),
-            Self::Marks => block::<PortRcvConCtrl>(),
-            Self::SlFecn => block::<PortSlRcvFecn>(),
-            Self::SlBecn => block::<PortSlRcvBecn>(),
-            Self::TimeCongested => block::<PortXmitConCtrl>(),
-            Self::VlTimeCongested => block::<PortVlXmitTimeCong>(),
-            Self::SlXmitData => block::<PortXmitDataSl>(),
-            Self::SlRcvData => block::<PortRcvDataSl>(),
-            Self::OpRcv => block::<PortOpRcv>(),
-            Self::FlowControl => block::<PortFlowCtl>(),
-        })
+    /// Returns the attribute, if it is a row of counters of one width. These groups are in the order of the attributes.
+    const fn block(self) -> Option<CounterAttribute> {
+        match self {
+            Self::Base | Self::Extended | Self::ExtendedSpeeds | Self::BitErrors => None,
+            row => Some(CounterAttribute::ALL[row as usize - BEFORE_ROWS]),
+        }
     }
 
     /// Returns the attribute of the group.
@@ -179,26 +134,12 @@ impl Group {
     /// Returns the name of the attribute in the standard.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Base => "PortCounters",
-            Self::Extended => "PortCountersExtended",
-            Self::RcvErrors => "PortRcvErrorDetails",
-            Self::XmitDiscards => "PortXmitDiscardDetails",
-            Self::VlPackets => "PortVLOpPackets",
-            Self::VlData => "PortVLOpData",
-            Self::VlXmitWait => "PortVLXmitWaitCounters",
-            Self::VlCongestion => "SwPortVLCongestion",
-            Self::Marks => "PortRcvConCtrl",
-            Self::SlFecn => "PortSLRcvFECN",
-            Self::SlBecn => "PortSLRcvBECN",
-            Self::TimeCongested => "PortXmitConCtrl",
-            Self::VlTimeCongested => "PortVLXmitTimeCong",
-            Self::SlXmitData => "PortXmitDataSL",
-            Self::SlRcvData => "PortRcvDataSL",
-            Self::OpRcv => "PortOpRcvCounters",
-            Self::FlowControl => "PortFlowCtlCounters",
-            Self::ExtendedSpeeds => "PortExtendedSpeedsCounters",
-            Self::BitErrors => "PortBer",
+        match (self, self.block()) {
+            (_, Some(block)) => block.name,
+            (Self::Extended, None) => "PortCountersExtended",
+            (Self::ExtendedSpeeds, None) => "PortExtendedSpeedsCounters",
+            (Self::BitErrors, None) => "PortBer",
+            (_, None) => "PortCounters",
         }
     }
 
@@ -271,7 +212,15 @@ impl Group {
     #[must_use]
     pub fn request(self, port_select: u8) -> Mad {
         match self.block() {
-            Some(block) => (block.request)(port_select),
+            Some(block) => {
+                let mut mad = Mad::request(Class::PerfMgt, Method::Get, block.id, 0);
+                let asked = SelectedRow {
+                    port_select,
+                    ..SelectedRow::default()
+                };
+                mad.set_gmp_data(&block.emit(asked));
+                mad
+            }
             None if self == Self::Base => request(&PortCounters {
                 port_select,
                 ..PortCounters::default()
@@ -303,7 +252,14 @@ impl Group {
             return None;
         }
         match self.block() {
-            Some(block) => (block.decode)(mad),
+            Some(block) => {
+                let read = block.parse(mad.gmp_data()).ok()?;
+                let mut row = [0; WIDEST];
+                for (to, from) in row.iter_mut().zip(read.values) {
+                    *to = from.into();
+                }
+                Some((read.port_select, row))
+            }
             None if self == Self::Base => PortCounters::parse(mad.gmp_data()).ok().map(|c| base_row(&c)),
             None if self == Self::ExtendedSpeeds => PortExtSpeedsCounters::parse(mad.gmp_data())
                 .ok()
@@ -403,6 +359,32 @@ mod tests {
             assert!(group.counters() <= WIDEST);
             assert!((0..group.counters()).all(|i| [4, 8, 16, 32, 64].contains(&group.bits(i))));
         }
+    }
+
+    #[test]
+    fn groups_are_in_the_order_of_the_attributes() {
+        let check = |group: Group, id, name| assert_eq!((group.attribute(), group.name()), (id, name));
+        check(
+            Group::RcvErrors,
+            AttributeId::PORT_RCV_ERROR_DETAILS,
+            "PortRcvErrorDetails",
+        );
+        check(Group::VlPackets, AttributeId::PORT_VL_OP_PACKETS, "PortVLOpPackets");
+        check(
+            Group::VlXmitWait,
+            AttributeId::PORT_VL_XMIT_WAIT,
+            "PortVLXmitWaitCounters",
+        );
+        check(Group::SlBecn, AttributeId::PORT_SL_RCV_BECN, "PortSLRcvBECN");
+        check(Group::SlRcvData, AttributeId::PORT_RCV_DATA_SL, "PortRcvDataSL");
+        check(Group::FlowControl, AttributeId::PORT_FLOW_CTL, "PortFlowCtlCounters");
+        check(
+            Group::ExtendedSpeeds,
+            AttributeId::PORT_EXT_SPEEDS_COUNTERS,
+            "PortExtendedSpeedsCounters",
+        );
+        let names: std::collections::BTreeSet<&str> = Group::ALL.map(Group::name).into();
+        assert_eq!(names.len(), Group::ALL.len());
     }
 
     #[test]
