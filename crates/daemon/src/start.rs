@@ -269,7 +269,6 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     let Loaded { state, known, doubts } = Loaded::read(folder.as_deref())?;
     let (sender, receiver) = channel();
     let notes = (options.until == Until::Stopped).then(|| sender.clone());
-    let is_emulated = matches!(options.door, Door::Emulated { .. });
     let (port, name, emulator) = open_door(options.door, options.mode, clock, notes)?;
     let local = port.local();
     let header = Header {
@@ -280,7 +279,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         known: Arc::clone(&known),
     };
     let recorder = create_record(options.record.as_deref(), &header)?;
-    let sampling = sampling(options.mode, options.until, &settings, is_emulated);
+    let sampling = sampling(options.mode, options.until, &settings, emulator.is_some());
     let shared = Arc::new(Shared::new(
         clock,
         Names::new(options.names),

@@ -56,7 +56,8 @@ pub enum Group {
     /// PortExtendedSpeedsCounters: wrong headers, unknown blocks, errors of each lane, then the sums over all lanes of
     /// blocks that error correction mended, and could not mend.
     ExtendedSpeeds,
-    /// PortBer of Selvedge's own vendor class: bits in error before and after error correction. The emulator answers it.
+    /// PortBer of Selvedge's own vendor class, which the emulator answers: bits in error before and after error
+    /// correction.
     BitErrors,
 }
 

@@ -1,7 +1,8 @@
-//! A link that goes down, in every output of telemetry: it is shown as down, with rates of 0, and nothing of it vanishes.
+//! A link that goes down, in every output of telemetry: it is shown as down, with rates of 0, and nothing of it
+//! vanishes.
 
 use selvedge_api::{
-    CableQuery, CounterQuery, FaultRequest, MetricsQuery, SeriesQuery, SetForm, SetQuery, TelemetryPort,
+    CableQuery, Cables, CounterQuery, FaultRequest, MetricsQuery, SeriesQuery, SetForm, SetQuery, TelemetryPort,
 };
 use selvedge_daemon::{Manager, Service, TelemetryService as _};
 use selvedge_types::{NodeKind, PortState};
@@ -55,6 +56,38 @@ const SHARES: [&str; 3] = [
     "infiniband_port_transmit_wait_ratio",
 ];
 
+fn cables(manager: &Manager, all: bool) -> Cables {
+    let query = CableQuery {
+        all,
+        ..CableQuery::default()
+    };
+    manager.cables(&query).unwrap()
+}
+
+/// The outputs before the link goes down.
+struct Before {
+    cables: u64,
+    set: String,
+    header: String,
+}
+
+impl Before {
+    fn of(manager: &Manager, up: &TelemetryPort) -> Self {
+        wait_for("bit errors", || {
+            let first = cables(manager, false).cables.into_iter().next();
+            first.filter(|cable| cable.symbol_errors > 0)
+        });
+        let page = page(manager, &MetricsQuery::default());
+        assert!(value(&page, SHARES[0], up).is_some_and(|value| value != "0"), "{page}");
+        let name = format!("ibfabric/{}", up.node_name);
+        Self {
+            cables: cables(manager, true).cables_total,
+            header: set(manager, &name, SetForm::Csv)[0].clone(),
+            set: name,
+        }
+    }
+}
+
 #[test]
 fn a_link_that_is_down_is_data_in_every_output() {
     let folder = scratch("down");
@@ -64,58 +97,53 @@ fn a_link_that_is_down_is_data_in_every_output() {
     let up = uplink(manager);
     let at = format!("\"{}\"[{}]", up.node_name, up.port);
     fault(manager, format!("ber {at} 1e-5 1e-8"));
-    let cables = |all| {
-        let query = CableQuery {
-            all,
-            ..CableQuery::default()
-        };
-        manager.cables(&query).unwrap()
-    };
-    wait_for("bit errors", || {
-        cables(false)
-            .cables
-            .first()
-            .filter(|cable| cable.symbol_errors > 0)
-            .cloned()
-    });
-    let before = page(manager, &MetricsQuery::default());
-    assert!(
-        value(&before, SHARES[0], &up).is_some_and(|value| value != "0"),
-        "{before}"
-    );
-    let all_cables = cables(true).cables_total;
-    let set_name = format!("ibfabric/{}", up.node_name);
-    let header = set(manager, &set_name, SetForm::Csv)[0].clone();
-
+    let before = Before::of(manager, &up);
     fault(manager, format!("cut {at}"));
+    in_ports(manager, &up);
+    in_metrics(manager, &up);
+    in_sets(manager, &up, &before);
+    in_cables(manager, &up, &before);
+    in_history(manager, &up);
+    fault(manager, format!("restore {at}"));
+    wait_for("the port that is up again", || {
+        let port = port_of(manager, &up.node_name, up.port);
+        (port.state == PortState::Active && port.how.as_deref() == Some("read")).then_some(())
+    });
+    assert!(cables(manager, false).cables.iter().all(|cable| !cable.is_down));
+    stop(running);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// What `port`, `top` and `watch` show: rates of 0, counters as they were, the age of the knowledge.
+fn in_ports(manager: &Manager, up: &TelemetryPort) {
     let down = wait_for("the port that is down", || {
         let port = port_of(manager, &up.node_name, up.port);
         Some(port).filter(|port| port.state == PortState::Down && port.how.as_deref() == Some("down"))
     });
-    // port, top, watch: rates of 0, counters as they were, the age of the knowledge.
-    assert_eq!(
-        (down.load_ppm, down.wait_ppm, down.peer.as_ref()),
-        (Some(0), Some(0), None)
-    );
+    let shares = (down.load_ppm, down.wait_ppm);
+    assert_eq!((shares, down.peer.as_ref()), ((Some(0), Some(0)), None));
     let later = wait_for("a slot in which nothing grew", || {
         let port = port_of(manager, &up.node_name, up.port);
         Some(port).filter(|port| port.xmit_bytes_per_s == Some(0) && port.rcv_bytes_per_s == Some(0))
     });
-    assert!(
-        later.age_ms < Some(5_000) && later.counters.iter().any(|counter| counter.total > 0),
-        "{later:?}"
-    );
-    // /metrics: its series stay, shares are 0, the state is DOWN.
+    let has_counted = later.counters.iter().any(|counter| counter.total > 0);
+    assert!(later.age_ms < Some(5_000) && has_counted, "{later:?}");
+}
+
+/// Its series stay, shares are 0, the state is DOWN.
+fn in_metrics(manager: &Manager, up: &TelemetryPort) {
     let after = page(manager, &MetricsQuery::default());
     for share in SHARES {
-        assert_eq!(value(&after, share, &up).as_deref(), Some("0"), "{share}");
+        assert_eq!(value(&after, share, up).as_deref(), Some("0"), "{share}");
     }
-    assert_eq!(value(&after, "infiniband_port_state", &up).as_deref(), Some("1"));
-    assert!(value(&after, "infiniband_switch_port_transmit_data_bytes_total", &up).is_some());
-    assert!(
-        value(&after, "infiniband_port_ber", &up).is_some(),
-        "what it received before"
-    );
+    assert_eq!(value(&after, "infiniband_port_state", up).as_deref(), Some("1"));
+    // The bit error rate is that of what it received before.
+    for name in [
+        "infiniband_switch_port_transmit_data_bytes_total",
+        "infiniband_port_ber",
+    ] {
+        assert!(value(&after, name, up).is_some(), "{name}");
+    }
     let influx = MetricsQuery {
         influx: true,
         ..MetricsQuery::default()
@@ -127,30 +155,38 @@ fn a_link_that_is_down_is_data_in_every_output() {
         line.contains(" port_state=1i,") && !line.contains("peer_guid"),
         "{line}"
     );
-    // Text set and LDMS CSV: the same columns, the state, no remote end.
-    let csv = set(manager, &set_name, SetForm::Csv);
-    assert_eq!(csv[0], header);
+}
+
+/// Text set and LDMS CSV: the same columns, the state, no remote end.
+fn in_sets(manager: &Manager, up: &TelemetryPort, before: &Before) {
+    let csv = set(manager, &before.set, SetForm::Csv);
+    assert_eq!(csv[0], before.header);
     assert_eq!(csv[0].split(',').count(), csv[1].split(',').count());
-    let text = set(manager, &set_name, SetForm::Ldms).join("\n");
-    let metric = |name: &str| format!("_port_{}_{name}\n", up.port);
+    let text = set(manager, &before.set, SetForm::Ldms).join("\n");
     for end in ["port_state 1", "Remote_LID 0", "Remote_port 0"] {
-        assert!(text.contains(&metric(end)), "{end}: {text}");
+        let metric = format!("_port_{}_{end}\n", up.port);
+        assert!(text.contains(&metric), "{end}: {text}");
     }
-    // Cables: the one that is down comes first, and is one of as many as before.
-    let listed = cables(false);
+}
+
+/// The cable that is down comes first, and is one of as many as before.
+fn in_cables(manager: &Manager, up: &TelemetryPort, before: &Before) {
+    let listed = cables(manager, false);
     let worst = &listed.cables[0];
     assert!(
         worst.is_down && worst.rate.is_some() && worst.ber.is_some(),
         "{worst:?}"
     );
+    let mut ends = [&worst.a, &worst.b].into_iter();
     assert!(
-        [&worst.a, &worst.b]
-            .iter()
-            .any(|end| (end.node_guid, end.port) == (up.node_guid, up.port)),
+        ends.any(|end| (end.node_guid, end.port) == (up.node_guid, up.port)),
         "{worst:?}"
     );
-    assert_eq!(cables(true).cables_total, all_cables);
-    // History, of which plots are made: points that say `down`, with a rate of 0.
+    assert_eq!(cables(manager, true).cables_total, before.cables);
+}
+
+/// History, of which plots are made: points that say `down`, with a rate of 0.
+fn in_history(manager: &Manager, up: &TelemetryPort) {
     let points = wait_for("stored slots", || {
         let query = SeriesQuery {
             node: up.node_name.clone(),
@@ -162,13 +198,4 @@ fn a_link_that_is_down_is_data_in_every_output() {
         (down.len() >= 2).then_some(down)
     });
     assert!(points[1..].iter().all(|point| point.per_s == Some(0.0)), "{points:?}");
-
-    fault(manager, format!("restore {at}"));
-    wait_for("the port that is up again", || {
-        let port = port_of(manager, &up.node_name, up.port);
-        (port.state == PortState::Active && port.how.as_deref() == Some("read")).then_some(())
-    });
-    assert!(cables(false).cables.iter().all(|cable| !cable.is_down));
-    stop(running);
-    std::fs::remove_dir_all(&folder).unwrap();
 }

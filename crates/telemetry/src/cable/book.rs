@@ -121,8 +121,8 @@ impl CableBook {
         }
     }
 
-    /// Takes the ports of the fabric from `now` on: forgets those that it does not have, and links that were lost longer
-    /// ago than the window.
+    /// Takes the ports of the fabric from `now` on: forgets those that it does not have, and links that were lost
+    /// longer ago than the window.
     pub fn take_inventory(&mut self, now: Time, inventory: &Inventory) {
         self.ends.retain(|end, _| inventory.port(*end).is_some());
         self.bits.retain(|end, _| inventory.port(*end).is_some());

@@ -65,8 +65,8 @@ pub struct Congestion {
     pub horizon: Option<u32>,
 }
 
-/// Most branches of all trees together. Source: ours; they take about 200 MB while they are traced, and a fabric of 5,832
-/// hosts with 50 roots that all ports wait for stays below.
+/// Most branches of all trees together. Source: ours; they take about 200 MB while they are traced, and 5,832 hosts
+/// with 50 roots that all ports wait for stay below.
 const BRANCHES_MAX: usize = 2_000_000;
 
 /// Share of the time in which a port always has something to send, by utilisation and wait together, and the least

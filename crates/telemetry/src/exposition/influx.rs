@@ -10,8 +10,8 @@ use crate::prometheus::Wanted;
 use crate::{Inventory, Latest, Metric, Wall};
 
 /// Writes a line for each port: tags `guid`, `port`, `type`, `node`, and `peer_guid`, `peer_port` if the other end is
-/// known; the field `port_state` (1 DOWN, 2 INIT, 3 ARMED, 4 ACTIVE), and one for each counter with a value, by its LDMS
-/// name, with data in bytes; the time in nanoseconds. A port that is down has its line, too.
+/// known; the field `port_state` (1 DOWN, 2 INIT, 3 ARMED, 4 ACTIVE), and one for each counter with a value, by its
+/// LDMS name, with data in bytes; the time in nanoseconds. A port that is down has its line, too.
 pub fn write(
     out: &mut impl Write,
     wanted: &Wanted,

@@ -145,8 +145,8 @@ fn ports_that_wait_for_each_other_are_a_cycle() {
     );
 }
 
-/// Every port of 1,024 hosts waits: all ports to hosts are roots, and nearly all ports wait for each of them, which makes
-/// four million pairs. The trace keeps the nearest.
+/// Every port of 1,024 hosts waits: all ports to hosts are roots, and nearly all ports wait for each of them, which
+/// makes four million pairs. The trace keeps the nearest.
 #[test]
 fn a_fabric_that_waits_everywhere_is_traced_within_bounds() {
     let lab = Lab::new("karytree:k=32,n=2", "minhop");
