@@ -6,6 +6,7 @@ use selvedge_health::Known;
 use selvedge_sa::Sa;
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Input, Intake, IntakeOut, Milestone, PersistentState, Role};
+use selvedge_telemetry::Group;
 use selvedge_telemetry::Sampler;
 use selvedge_wire::{Class, Datagram, Method};
 
@@ -84,7 +85,7 @@ impl Coordinator {
             In::Arrived(datagram) => self.arrived(now, datagram, out),
             // The administrator repeats requests by its own timers.
             In::Returned(datagram) if datagram.mad.class() == Class::SubnAdm => {}
-            In::Returned(datagram) if datagram.mad.class() == Class::PerfMgt => self.sample(now, input, out),
+            In::Returned(datagram) if Group::is_class(datagram.mad.class()) => self.sample(now, input, out),
             In::Returned(datagram) => out.push(Out::Manager(Input::Returned(datagram))),
             In::Milestone(milestone) => self.reached(now, milestone, out),
             In::Command(command) => {

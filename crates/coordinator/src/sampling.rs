@@ -6,8 +6,8 @@ use std::sync::Arc;
 use selvedge_plan::{Plan, ServiceLevels};
 use selvedge_sim::Time;
 use selvedge_sm::{Committed, Milestone, Role};
-use selvedge_telemetry::{In as Input, Inventory, Out as Output, Sampler, Wall};
-use selvedge_wire::{Class, Datagram};
+use selvedge_telemetry::{Group, In as Input, Inventory, Out as Output, Sampler, Wall};
+use selvedge_wire::Datagram;
 
 use crate::io::{In, Out, Sampled};
 
@@ -60,7 +60,7 @@ impl Sampling {
 
     /// True if a datagram that arrived is an answer to the sampler.
     pub(crate) fn takes(datagram: &Datagram) -> bool {
-        datagram.mad.class() == Class::PerfMgt && datagram.mad.method().is_response()
+        Group::is_class(datagram.mad.class()) && datagram.mad.method().is_response()
     }
 
     /// Handles one input and appends the outputs. Every input of the sampler passes here.

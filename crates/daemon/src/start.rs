@@ -229,9 +229,9 @@ fn create_record(path: Option<&Path>, header: &Header) -> Result<Option<Recorder
 
 /// Returns the parameters of the sampler. A process that sets a fabric up once has none, and neither has one that only
 /// watches.
-fn sampling(mode: Mode, until: Until, settings: &Settings) -> Option<selvedge_telemetry::Config> {
+fn sampling(mode: Mode, until: Until, settings: &Settings, is_emulated: bool) -> Option<selvedge_telemetry::Config> {
     let samples = settings.telemetry.enabled && mode == Mode::Manage && until == Until::Stopped;
-    samples.then(|| telemetry::config(&settings.telemetry, &settings.telemetry_choices.detail))
+    samples.then(|| telemetry::config(&settings.telemetry, &settings.telemetry_choices.detail, is_emulated))
 }
 
 /// Lets alarms isolate links, if there is a sampler and the operator wants it.
@@ -279,7 +279,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         known: Arc::clone(&known),
     };
     let recorder = create_record(options.record.as_deref(), &header)?;
-    let sampling = sampling(options.mode, options.until, &settings);
+    let sampling = sampling(options.mode, options.until, &settings, emulator.is_some());
     let shared = Arc::new(Shared::new(
         clock,
         Names::new(options.names),

@@ -62,8 +62,10 @@ fn others(count: usize, named: usize, command: &str) -> Option<String> {
     Some(format!("and {more} more like these; 'selvedge telemetry {command}"))
 }
 
-/// Returns the parameters of the sampler that these options and attributes stand for.
-pub(crate) fn config(options: &TelemetryOptions, detail: &[String]) -> Config {
+/// Returns the parameters of the sampler that these options and attributes stand for. Only agents of the built-in
+/// emulator have our own vendor class, and others would be silent about it: only of an emulated fabric it is read, in a
+/// class of its own.
+pub(crate) fn config(options: &TelemetryOptions, detail: &[String], is_emulated: bool) -> Config {
     let ends = match options.is_one_end {
         true => Ends::One {
             both_after_error: BOTH_AFTER_ERROR,
@@ -85,12 +87,14 @@ pub(crate) fn config(options: &TelemetryOptions, detail: &[String]) -> Config {
     let detail = options
         .detail_interval
         .map(|interval| SamplingClass::new("detail", interval, &details));
+    let cable = options.detail_interval.filter(|_| is_emulated);
+    let cable = cable.map(|interval| SamplingClass::new("cable", interval, &[Group::BitErrors]));
     Config {
         window: options.window,
         node_window: u8::try_from(options.node_window).unwrap_or(u8::MAX),
         timeout: options.timeout,
         retries: options.retries,
-        ..Config::new([data, errors].into_iter().chain(detail).collect())
+        ..Config::new([data, errors].into_iter().chain(detail).chain(cable).collect())
     }
 }
 
@@ -102,11 +106,14 @@ mod tests {
 
     #[test]
     fn default_settings_are_the_samplers_defaults() {
-        let ours = config(&TelemetryOptions::default(), &TelemetryChoices::default().detail);
+        let ours = config(&TelemetryOptions::default(), &TelemetryChoices::default().detail, false);
         let defaults = Config::new(ours.classes.clone());
         assert_eq!(ours, defaults);
         let names: Vec<&str> = ours.classes.iter().map(|class| class.name.as_str()).collect();
         assert_eq!(names, ["data", "errors", "detail"]);
+        let emulated = config(&TelemetryOptions::default(), &[], true);
+        assert_eq!(emulated.classes[3].name, "cable");
+        assert_eq!(emulated.classes[..2], ours.classes[..2]);
     }
 
     #[test]
@@ -116,7 +123,7 @@ mod tests {
             detail_interval: None,
             ..TelemetryOptions::default()
         };
-        let config = config(&options, &[]);
+        let config = config(&options, &[], true);
         let both: Vec<bool> = config.classes.iter().map(|class| class.ends == Ends::Both).collect();
         assert_eq!(both, [false, true]);
     }

@@ -41,11 +41,11 @@ impl Emulator {
         Ok(())
     }
 
-    /// Returns the ticks of PortXmitWait in a time at a port: as many as the words that its link carries meanwhile.
+    /// Returns the ticks of PortXmitWait in a time at a port, as long as those of its device.
     #[must_use]
     pub fn wait_ticks(&self, at: PortRef, ns: u64) -> u64 {
         let port = self.chassis.port_idx(at);
-        port.map_or(0, |port| wait_ticks(self.chassis.port(port).rate, ns))
+        port.map_or(0, |port| wait_ticks(&self.chassis, port, ns))
     }
 
     /// Changes what the performance management agent of a node supports.

@@ -24,9 +24,11 @@ mod diff;
 mod node;
 mod port;
 mod snapshot;
+mod wait_tick;
 
 pub use build::{BuildError, FabricBuilder, NodeKey};
 pub use diff::{Change, ChangeWords, FabricDiff, diff};
 pub use node::{Node, SwitchAttributes, SwitchSettings};
 pub use port::{LinkState, Port, PortCapability, PortSettings};
 pub use snapshot::{Fabric, Link, NodeIdx, PortRef, SwitchIdx};
+pub use wait_tick::WaitTick;

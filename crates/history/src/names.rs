@@ -83,7 +83,9 @@ pub(crate) fn group_of(name: &str) -> Option<Group> {
 #[must_use]
 pub fn counter_name(group: Group, counter: usize) -> String {
     match group {
-        Group::Base | Group::Extended | Group::RcvErrors | Group::XmitDiscards => group.counter_name(counter),
+        Group::Base | Group::Extended | Group::RcvErrors | Group::XmitDiscards | Group::BitErrors => {
+            group.counter_name(counter)
+        }
         _ => format!("{}{counter}", stem(group)),
     }
 }
@@ -92,7 +94,7 @@ pub fn counter_name(group: Group, counter: usize) -> String {
 /// §16.1.4, §A10.5.
 const fn stem(group: Group) -> &'static str {
     match group {
-        Group::Base | Group::Extended | Group::RcvErrors | Group::XmitDiscards => "Counter",
+        Group::Base | Group::Extended | Group::RcvErrors | Group::XmitDiscards | Group::BitErrors => "Counter",
         Group::VlPackets => "PortVLOpPackets",
         Group::VlData => "PortVLOpData",
         Group::VlXmitWait => "PortVLXmitWait",

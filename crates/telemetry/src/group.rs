@@ -1,10 +1,8 @@
 //! Counter groups. Each is one attribute of performance management, and takes one request per port.
 
 use selvedge_wire::{
-    AttributeId, Class, CounterBlock, GmpAttribute, Mad, Method, PortCounters, PortCountersExtended,
-    PortExtSpeedsCounters, PortFlowCtl, PortOpRcv, PortRcvConCtrl, PortRcvDataSl, PortRcvErrorDetails, PortSlRcvBecn,
-    PortSlRcvFecn, PortVlOpData, PortVlOpPackets, PortVlXmitTimeCong, PortVlXmitWait, PortXmitConCtrl, PortXmitDataSl,
-    PortXmitDiscardDetails, SwPortVlCongestion,
+    AttributeId, Class, CounterAttribute, GmpAttribute, Mad, Method, PortBer, PortCounters, PortCountersExtended,
+    PortExtSpeedsCounters, SelectedRow,
 };
 
 use crate::Metric;
@@ -58,39 +56,13 @@ pub enum Group {
     /// PortExtendedSpeedsCounters: wrong headers, unknown blocks, errors of each lane, then the sums over all lanes of
     /// blocks that error correction mended, and could not mend.
     ExtendedSpeeds,
+    /// PortBer of Selvedge's own vendor class, which the emulator answers: bits in error before and after error
+    /// correction.
+    BitErrors,
 }
 
-/// The layout of an attribute that is a row of counters of one width.
-struct Block {
-    id: AttributeId,
-    count: usize,
-    bits: u32,
-    decode: fn(&Mad) -> Option<(u8, Row)>,
-    request: fn(u8) -> Mad,
-}
-
-const fn block<A: CounterBlock>() -> Block {
-    Block {
-        id: A::ID,
-        count: A::COUNT,
-        bits: A::BITS,
-        decode: decode_block::<A>,
-        request: request_block::<A>,
-    }
-}
-
-fn decode_block<A: CounterBlock>(mad: &Mad) -> Option<(u8, Row)> {
-    let read = A::parse(mad.gmp_data()).ok()?;
-    let mut row = [0; WIDEST];
-    for (to, from) in row.iter_mut().zip(read.row()) {
-        *to = from.into();
-    }
-    Some((read.selects().0, row))
-}
-
-fn request_block<A: CounterBlock>(port: u8) -> Mad {
-    request(&A::block(port, 0, [0; 16]))
-}
+/// Groups before the first one that is a row of counters of one width.
+const BEFORE_ROWS: usize = Group::RcvErrors as usize;
 
 fn request<A: GmpAttribute>(attribute: &A) -> Mad {
     let mut mad = Mad::request(Class::PerfMgt, Method::Get, A::ID, 0);
@@ -100,7 +72,7 @@ fn request<A: GmpAttribute>(attribute: &A) -> Mad {
 
 impl Group {
     /// All groups.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Base,
         Self::Extended,
         Self::RcvErrors,
@@ -119,28 +91,30 @@ impl Group {
         Self::OpRcv,
         Self::FlowControl,
         Self::ExtendedSpeeds,
+        Self::BitErrors,
     ];
 
-    /// Returns the layout of the attribute; `None` for the three attributes with counters of several widths.
-    const fn block(self) -> Option<Block> {
-        Some(match self {
-            Self::Base | Self::Extended | Self::ExtendedSpeeds => return None,
-            Self::RcvErrors => block::<PortRcvErrorDetails>(),
-            Self::XmitDiscards => block::<PortXmitDiscardDetails>(),
-            Self::VlPackets => block::<PortVlOpPackets>(),
-            Self::VlData => block::<PortVlOpData>(),
-            Self::VlXmitWait => block::<PortVlXmitWait>(),
-            Self::VlCongestion => block::<SwPortVlCongestion>(),
-            Self::Marks => block::<PortRcvConCtrl>(),
-            Self::SlFecn => block::<PortSlRcvFecn>(),
-            Self::SlBecn => block::<PortSlRcvBecn>(),
-            Self::TimeCongested => block::<PortXmitConCtrl>(),
-            Self::VlTimeCongested => block::<PortVlXmitTimeCong>(),
-            Self::SlXmitData => block::<PortXmitDataSl>(),
-            Self::SlRcvData => block::<PortRcvDataSl>(),
-            Self::OpRcv => block::<PortOpRcv>(),
-            Self::FlowControl => block::<PortFlowCtl>(),
-        })
+    /// Returns the management class of the attribute.
+    #[must_use]
+    pub const fn class(self) -> Class {
+        match self {
+            Self::BitErrors => Class::SELVEDGE,
+            _ => Class::PerfMgt,
+        }
+    }
+
+    /// True for the classes in which groups are read.
+    #[must_use]
+    pub const fn is_class(class: Class) -> bool {
+        matches!(class, Class::PerfMgt | Class::SELVEDGE)
+    }
+
+    /// Returns the attribute, if it is a row of counters of one width. These groups are in the order of the attributes.
+    const fn block(self) -> Option<CounterAttribute> {
+        match self {
+            Self::Base | Self::Extended | Self::ExtendedSpeeds | Self::BitErrors => None,
+            row => Some(CounterAttribute::ALL[row as usize - BEFORE_ROWS]),
+        }
     }
 
     /// Returns the attribute of the group.
@@ -150,6 +124,7 @@ impl Group {
             Self::Base => AttributeId::PORT_COUNTERS,
             Self::Extended => AttributeId::PORT_COUNTERS_EXTENDED,
             Self::ExtendedSpeeds => AttributeId::PORT_EXT_SPEEDS_COUNTERS,
+            Self::BitErrors => AttributeId::PORT_BER,
             _ => match self.block() {
                 Some(block) => block.id,
                 None => AttributeId::PORT_COUNTERS,
@@ -160,25 +135,12 @@ impl Group {
     /// Returns the name of the attribute in the standard.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Base => "PortCounters",
-            Self::Extended => "PortCountersExtended",
-            Self::RcvErrors => "PortRcvErrorDetails",
-            Self::XmitDiscards => "PortXmitDiscardDetails",
-            Self::VlPackets => "PortVLOpPackets",
-            Self::VlData => "PortVLOpData",
-            Self::VlXmitWait => "PortVLXmitWaitCounters",
-            Self::VlCongestion => "SwPortVLCongestion",
-            Self::Marks => "PortRcvConCtrl",
-            Self::SlFecn => "PortSLRcvFECN",
-            Self::SlBecn => "PortSLRcvBECN",
-            Self::TimeCongested => "PortXmitConCtrl",
-            Self::VlTimeCongested => "PortVLXmitTimeCong",
-            Self::SlXmitData => "PortXmitDataSL",
-            Self::SlRcvData => "PortRcvDataSL",
-            Self::OpRcv => "PortOpRcvCounters",
-            Self::FlowControl => "PortFlowCtlCounters",
-            Self::ExtendedSpeeds => "PortExtendedSpeedsCounters",
+        match (self, self.block()) {
+            (_, Some(block)) => block.name,
+            (Self::Extended, None) => "PortCountersExtended",
+            (Self::ExtendedSpeeds, None) => "PortExtendedSpeedsCounters",
+            (Self::BitErrors, None) => "PortBer",
+            (_, None) => "PortCounters",
         }
     }
 
@@ -189,6 +151,7 @@ impl Group {
             Some(block) => block.count,
             None if matches!(self, Self::Base) => BASE.len(),
             None if matches!(self, Self::ExtendedSpeeds) => SPEED_ERRORS + 2,
+            None if matches!(self, Self::BitErrors) => 2,
             None => WIDEST,
         }
     }
@@ -250,7 +213,15 @@ impl Group {
     #[must_use]
     pub fn request(self, port_select: u8) -> Mad {
         match self.block() {
-            Some(block) => (block.request)(port_select),
+            Some(block) => {
+                let mut mad = Mad::request(Class::PerfMgt, Method::Get, block.id, 0);
+                let asked = SelectedRow {
+                    port_select,
+                    ..SelectedRow::default()
+                };
+                mad.set_gmp_data(&block.emit(asked));
+                mad
+            }
             None if self == Self::Base => request(&PortCounters {
                 port_select,
                 ..PortCounters::default()
@@ -259,6 +230,14 @@ impl Group {
                 port_select,
                 ..PortExtSpeedsCounters::default()
             }),
+            None if self == Self::BitErrors => {
+                let mut mad = Mad::vendor(Method::Get, AttributeId::PORT_BER);
+                mad.write_gmp(&PortBer {
+                    port_select,
+                    ..PortBer::default()
+                });
+                mad
+            }
             None => request(&PortCountersExtended {
                 port_select,
                 ..PortCountersExtended::default()
@@ -269,15 +248,24 @@ impl Group {
     /// Reads PortSelect and the counters of an answer; `None`: the answer is of another attribute.
     #[must_use]
     pub fn decode(self, mad: &Mad) -> Option<(u8, Row)> {
-        if mad.attribute() != self.attribute() {
+        let is_others = self == Self::BitErrors && !mad.is_vendor();
+        if mad.attribute() != self.attribute() || mad.class() != self.class() || is_others {
             return None;
         }
         match self.block() {
-            Some(block) => (block.decode)(mad),
+            Some(block) => {
+                let read = block.parse(mad.gmp_data()).ok()?;
+                let mut row = [0; WIDEST];
+                for (to, from) in row.iter_mut().zip(read.values) {
+                    *to = from.into();
+                }
+                Some((read.port_select, row))
+            }
             None if self == Self::Base => PortCounters::parse(mad.gmp_data()).ok().map(|c| base_row(&c)),
             None if self == Self::ExtendedSpeeds => PortExtSpeedsCounters::parse(mad.gmp_data())
                 .ok()
                 .map(|c| speeds_row(&c)),
+            None if self == Self::BitErrors => PortBer::parse(mad.gmp_data()).ok().map(|ber| bits_row(&ber)),
             None => PortCountersExtended::parse(mad.gmp_data())
                 .ok()
                 .map(|c| (c.port_select, c.counters())),
@@ -348,6 +336,12 @@ fn speeds_row(c: &PortExtSpeedsCounters) -> (u8, Row) {
     (c.port_select, row)
 }
 
+fn bits_row(ber: &PortBer) -> (u8, Row) {
+    let mut row = [0; WIDEST];
+    (row[0], row[1]) = (ber.raw_errors, ber.effective_errors);
+    (ber.port_select, row)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,7 +351,8 @@ mod tests {
         for (at, group) in Group::ALL.into_iter().enumerate() {
             assert_eq!(group as usize, at);
             let asked = group.request(7);
-            assert_eq!((asked.class(), asked.method()), (Class::PerfMgt, Method::Get));
+            assert_eq!((asked.class(), asked.method()), (group.class(), Method::Get));
+            assert!(Group::is_class(group.class()) && !Group::is_class(Class::SubnAdm));
             assert_eq!(asked.attribute(), group.attribute());
             assert_eq!(group.decode(&asked), Some((7, [0; WIDEST])), "{group:?}");
             let another = Group::ALL[(at + 1) % Group::ALL.len()];
@@ -365,6 +360,49 @@ mod tests {
             assert!(group.counters() <= WIDEST);
             assert!((0..group.counters()).all(|i| [4, 8, 16, 32, 64].contains(&group.bits(i))));
         }
+    }
+
+    #[test]
+    fn groups_are_in_the_order_of_the_attributes() {
+        let check = |group: Group, id, name| assert_eq!((group.attribute(), group.name()), (id, name));
+        check(
+            Group::RcvErrors,
+            AttributeId::PORT_RCV_ERROR_DETAILS,
+            "PortRcvErrorDetails",
+        );
+        check(Group::VlPackets, AttributeId::PORT_VL_OP_PACKETS, "PortVLOpPackets");
+        check(
+            Group::VlXmitWait,
+            AttributeId::PORT_VL_XMIT_WAIT,
+            "PortVLXmitWaitCounters",
+        );
+        check(Group::SlBecn, AttributeId::PORT_SL_RCV_BECN, "PortSLRcvBECN");
+        check(Group::SlRcvData, AttributeId::PORT_RCV_DATA_SL, "PortRcvDataSL");
+        check(Group::FlowControl, AttributeId::PORT_FLOW_CTL, "PortFlowCtlCounters");
+        check(
+            Group::ExtendedSpeeds,
+            AttributeId::PORT_EXT_SPEEDS_COUNTERS,
+            "PortExtendedSpeedsCounters",
+        );
+        let names: std::collections::BTreeSet<&str> = Group::ALL.map(Group::name).into();
+        assert_eq!(names.len(), Group::ALL.len());
+    }
+
+    #[test]
+    fn bits_in_error_are_of_our_own_class_only() {
+        let mut answer = Group::BitErrors.request(3);
+        answer.write_gmp(&PortBer {
+            port_select: 3,
+            raw_errors: u64::MAX,
+            effective_errors: 7,
+            ..PortBer::default()
+        });
+        let (port, row) = Group::BitErrors.decode(&answer).expect("our own");
+        assert_eq!((port, row[0], row[1], row[2]), (3, u64::MAX, 7, 0));
+        // PortSamplesControl of performance management has the same attribute id.
+        let mut other = Mad::request(Class::PerfMgt, Method::Get, AttributeId::PORT_BER, 0);
+        other.write_gmp(&PortBer::default());
+        assert_eq!(Group::BitErrors.decode(&other), None);
     }
 
     #[test]

@@ -46,20 +46,23 @@ impl MetricSet {
         }
     }
 
-    /// Takes the values of these ports, as far as they have values. Ports that are not in the inventory are left out.
+    /// Takes the values of these ports, as far as they have values. Ports that are not in the inventory are left out. A
+    /// port that is down keeps its counters and has 0 as remote LID and port, so a set has the same metrics as before.
     pub fn fill(&mut self, ports: &[End], selected: &[Selected], inventory: &Inventory, latest: &Latest) {
         self.values.clear();
         for end in ports {
             let Some(port) = inventory.port(*end) else { continue };
             let place = format!("LID_{}_port_{}_", port.lid, end.port);
             let totals = latest.port(end.node, end.port);
-            let remote = port.peer.and_then(|peer| Some((inventory.port(peer)?.lid, peer.port)));
+            let peer = port.peer.and_then(|peer| Some((inventory.port(peer)?.lid, peer.port)));
+            let (remote_lid, remote_port) = peer.map_or((0, 0), |(lid, port)| (lid.0.into(), port.into()));
             for metric in selected {
                 let value = match metric {
-                    Selected::RemoteLid => remote.map(|(lid, _)| lid.0.into()),
-                    Selected::RemotePort => remote.map(|(_, port)| port.into()),
+                    Selected::RemoteLid => Some(remote_lid),
+                    Selected::RemotePort => Some(remote_port),
                     Selected::CounterSelect2 => Some(0),
                     Selected::Counter(metric) => totals.metric(*metric),
+                    Selected::State => Some(port.state.code().into()),
                 };
                 let named = |value| ([place.as_str(), metric.name()].concat(), value);
                 self.values.extend(value.map(named));

@@ -136,6 +136,7 @@ impl Group {
             Self::Base | Self::Extended => self.metric(counter).map(Metric::iba_name),
             Self::RcvErrors => RCV_ERROR_DETAILS.get(counter).map(|(_, name)| *name),
             Self::XmitDiscards => XMIT_DISCARD_DETAILS.get(counter).copied(),
+            Self::BitErrors => BIT_ERRORS.get(counter).copied(),
             _ => None,
         };
         known.map_or_else(|| format!("{}[{counter}]", self.name()), str::to_owned)
@@ -151,6 +152,7 @@ impl Group {
             Self::OpRcv if counter == 0 => "packets",
             Self::OpRcv => "4-byte words",
             Self::VlXmitWait | Self::TimeCongested | Self::VlTimeCongested => "ticks",
+            Self::BitErrors => "bits",
             Self::RcvErrors
             | Self::XmitDiscards
             | Self::VlCongestion
@@ -169,6 +171,9 @@ const XMIT_DISCARD_DETAILS: [&str; 4] = [
     "PortSwLifetimeLimitDiscards",
     "PortSwHOQLifetimeLimitDiscards",
 ];
+
+/// The counters of PortBer: bits in error before and after error correction.
+const BIT_ERRORS: [&str; 2] = ["RawBitErrors", "EffectiveBitErrors"];
 
 /// What comes after the prefix for PortRcvErrorDetails, in the order of the attribute. Source: as above; `dli` is the
 /// exporter's spelling.

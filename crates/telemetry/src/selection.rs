@@ -14,6 +14,9 @@ pub enum Selected {
     CounterSelect2,
     /// A counter.
     Counter(Metric),
+    /// State of the port's link: 1 DOWN, 2 INIT, 3 ARMED, 4 ACTIVE. Not in Sandia's file: a set has the ports that have
+    /// gone down, too.
+    State,
 }
 
 /// The order of the metrics in Sandia's file.
@@ -51,14 +54,15 @@ impl Selected {
             Self::RemotePort => "Remote_port",
             Self::CounterSelect2 => "COUNTER_SELECT2_F",
             Self::Counter(metric) => metric.ldms_name(),
+            Self::State => "port_state",
         }
     }
 
-    /// Returns all metrics in the order of Sandia's file.
+    /// Returns all metrics in the order of Sandia's file, then those that it does not have.
     pub fn all() -> impl Iterator<Item = Self> {
         let remote = [Self::RemoteLid, Self::RemotePort].into_iter();
         let counters = ORDER.into_iter().map(Self::Counter);
-        remote.chain(counters).chain([Self::CounterSelect2])
+        remote.chain(counters).chain([Self::CounterSelect2, Self::State])
     }
 }
 
@@ -148,7 +152,7 @@ mod tests {
         for metric in Selected::all() {
             assert_eq!(parse(metric.name()), Ok(vec![metric]));
         }
-        assert_eq!(Selected::all().count(), 25);
+        assert_eq!(Selected::all().count(), 26);
     }
 
     #[test]

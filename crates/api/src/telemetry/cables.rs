@@ -10,7 +10,7 @@ use crate::{Body, End, Error};
 pub struct Cables {
     /// Cables of the fabric.
     pub cables_total: u64,
-    /// Cables with anything counted at either end.
+    /// Cables with anything counted at either end, and those with a link that is down.
     pub found: u64,
     /// The cables that were asked for.
     pub cables: Vec<Cable>,
@@ -27,8 +27,11 @@ pub struct Cable {
     pub a: End,
     /// The other end.
     pub b: End,
-    /// Width and speed, as `4xHDR`.
+    /// Width and speed, as `4xHDR`; of a link that is down, those that it had.
     pub rate: Option<String>,
+    /// True if the link was lost within the last hour and is down.
+    #[serde(default)]
+    pub is_down: bool,
     /// The time over which both ends were read; the shorter of the two.
     pub over_s: u64,
     /// LinkDownedCounter: how often the link was lost. Both ends count the same loss.
@@ -41,6 +44,12 @@ pub struct Cable {
     pub rcv_errors: u64,
     /// The bit error rate of the worse direction by its symbol errors; none: not known yet.
     pub ber: Option<BitErrorRate>,
+    /// The rate of the worse direction before error correction; none: its agent does not count it.
+    #[serde(default)]
+    pub raw_ber: Option<BitErrorRate>,
+    /// The rate of the worse direction after error correction; none: its agent does not count it.
+    #[serde(default)]
+    pub effective_ber: Option<BitErrorRate>,
 }
 
 /// A bit error rate.

@@ -21,6 +21,10 @@ pub struct Congestion {
     pub trees: Vec<CongestionTree>,
     /// Ports that wait although no link behind them is full: heavy, even load.
     pub without_root: Vec<WaitingPort>,
+    /// Trees end at this distance from their roots, because so many ports wait for so many links; ports further away
+    /// are in `without_root`. None: trees are whole.
+    #[serde(default)]
+    pub horizon: Option<u32>,
 }
 
 impl Body for Congestion {

@@ -171,7 +171,7 @@ pub struct TelemetryCounter {
     /// Name of the counter in the standard, as `PortXmitData`; detailed counters have their number behind the
     /// attribute, as `PortVLXmitWaitCounters[3]`.
     pub name: String,
-    /// What the counter counts: `4-byte words`, `packets`, `ticks` or `events`.
+    /// What the counter counts: `4-byte words`, `packets`, `ticks`, `bits` or `events`.
     pub unit: String,
     /// Total since the sampler began, without resets.
     pub total: u64,
@@ -212,11 +212,12 @@ pub struct TelemetryPort {
     pub xmit_bytes_per_s: Option<u64>,
     /// Data received in a second.
     pub rcv_bytes_per_s: Option<u64>,
-    /// Load: the larger of the data sent and received in a second, in parts of a million of the capacity.
+    /// Load: the larger of the data sent and received in a second, in parts of a million of the capacity; 0 of a port
+    /// that is down.
     pub load_ppm: Option<u64>,
     /// PortXmitWait in a second, in ticks.
     pub wait_per_s: Option<u64>,
-    /// The time in which the port had data to send and sent nothing, in parts of a million.
+    /// The time in which the port had data to send and sent nothing, in parts of a million; 0 of a port that is down.
     pub wait_ppm: Option<u64>,
     /// Errors in a second, all error counters together.
     pub errors_per_s: Option<u64>,

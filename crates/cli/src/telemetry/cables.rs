@@ -1,7 +1,7 @@
 //! `selvedge telemetry cables`: the cables with the most trouble.
 
 use clap::{Args, ValueEnum};
-use selvedge_api::{Cable, CableQuery, Cables};
+use selvedge_api::{BitErrorRate, Cable, CableQuery, Cables};
 
 use crate::ask::SocketArgs;
 use crate::exit::{CliError, Exit};
@@ -88,6 +88,7 @@ fn table(cables: &[Cable], is_plain: bool) -> Grid {
         "peer",
         "peer_port",
         "rate",
+        "link",
         "downs",
         "recoveries",
         "symbol_errors",
@@ -96,21 +97,25 @@ fn table(cables: &[Cable], is_plain: bool) -> Grid {
         "ber_low",
         "ber_high",
     ];
+    // Hardware of today does not count them.
+    let is_corrected = is_plain || cables.iter().any(|cable| cable.raw_ber.is_some());
+    if is_corrected {
+        keys.extend(["raw_ber", "effective_ber"]);
+    }
     if is_plain {
         keys.push("over_s");
     }
     let mut grid = Grid::new(&keys);
     for cable in cables {
-        let ber = |of: fn(&selvedge_api::BitErrorRate) -> f64| match &cable.ber {
-            Some(ber) => format!("{:.1e}", of(ber)).into(),
-            None => Cell::None,
-        };
+        let shown = |ber: Option<f64>| ber.map_or(Cell::None, |ber| format!("{ber:.1e}").into());
+        let ber = |of: fn(&BitErrorRate) -> f64| shown(cable.ber.as_ref().map(of));
         let mut row = vec![
             (&cable.a.node_name).into(),
             Cell::id(cable.a.port),
             (&cable.b.node_name).into(),
             Cell::id(cable.b.port),
             cable.rate.clone().into(),
+            if cable.is_down { "down" } else { "up" }.into(),
             cable.downs.into(),
             cable.recoveries.into(),
             cable.symbol_errors.into(),
@@ -119,17 +124,21 @@ fn table(cables: &[Cable], is_plain: bool) -> Grid {
             ber(|ber| ber.low),
             ber(|ber| ber.high),
         ];
+        if is_corrected {
+            row.push(shown(cable.raw_ber.map(|ber| ber.estimate)));
+            row.push(shown(cable.effective_ber.map(|ber| ber.estimate)));
+        }
         if is_plain {
             row.push(cable.over_s.into());
         }
         grid.row_of(row);
     }
-    grid.lose_first(&["rate", "ber_low", "ber_high", "rcv_errors"])
+    grid.lose_first(&["rate", "ber_low", "ber_high", "rcv_errors", "raw_ber"])
 }
 
 #[cfg(test)]
 mod tests {
-    use selvedge_api::{BitErrorRate, End};
+    use selvedge_api::End;
     use selvedge_types::Guid;
 
     use super::*;
@@ -145,6 +154,7 @@ mod tests {
             a: end(1, "leaf 1", 7),
             b: end(2, "spine 2", 9),
             rate: Some("4xHDR".to_owned()),
+            is_down: true,
             over_s: 1_800,
             downs: 2,
             recoveries: 3,
@@ -155,17 +165,32 @@ mod tests {
                 low: 9.6e-12,
                 high: 3.7e-11,
             }),
+            raw_ber: Some(BitErrorRate {
+                estimate: 1e-7,
+                low: 1e-7,
+                high: 1e-7,
+            }),
+            effective_ber: Some(BitErrorRate {
+                estimate: 0.0,
+                low: 0.0,
+                high: 1e-14,
+            }),
         };
         let bare = Cable {
             ber: None,
             rate: None,
+            is_down: false,
+            raw_ber: None,
+            effective_ber: None,
             ..cable.clone()
         };
+        let without = table(&[bare.clone()], false).csv();
+        assert!(!without.contains("raw_ber"), "{without}");
         let csv = table(&[cable, bare], true).csv();
         let rows: Vec<&str> = csv.lines().collect();
         let want = [
-            "leaf 1,7,spine 2,9,4xHDR,2,3,40,5,2.0e-11,9.6e-12,3.7e-11,1800",
-            "leaf 1,7,spine 2,9,,2,3,40,5,,,,1800",
+            "leaf 1,7,spine 2,9,4xHDR,down,2,3,40,5,2.0e-11,9.6e-12,3.7e-11,1.0e-7,0.0e0,1800",
+            "leaf 1,7,spine 2,9,,up,2,3,40,5,,,,,,1800",
         ];
         assert_eq!(rows[1..], want);
         assert_eq!(rows[0].split(',').count(), want[0].split(',').count());

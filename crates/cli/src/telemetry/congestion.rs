@@ -112,11 +112,18 @@ fn summary(congestion: &Congestion) -> String {
             waits(waiting)
         ),
         (_, waiting, trees) => format!(
-            "{}: {} for {}, {} for no single link",
+            "{}: {} for {}, {} for no single link{}",
             waits(waiting),
             waiting.saturating_sub(congestion.without_root.len() as u64),
             count(trees, "link"),
-            congestion.without_root.len()
+            congestion.without_root.len(),
+            match congestion.horizon {
+                Some(hops) => format!(
+                    "; so many wait for so many that trees end after {}",
+                    count(hops.into(), "link")
+                ),
+                None => String::new(),
+            }
         ),
     }
 }
@@ -254,7 +261,14 @@ mod tests {
             trees_found: 1,
             ..quiet
         };
-        check(congested, "12 ports wait: 12 for 1 link, 0 for no single link");
+        check(congested.clone(), "12 ports wait: 12 for 1 link, 0 for no single link");
+        let everywhere = Congestion {
+            horizon: Some(2),
+            ..congested
+        };
+        let want = "12 ports wait: 12 for 1 link, 0 for no single link; so many wait for so many that trees end after \
+                    2 links";
+        check(everywhere, want);
         let many: Vec<End> = (0..10).map(|at| end(at, &format!("H-{at}"), 1)).collect();
         assert_eq!(hosts(&many), "H-0, H-1, H-2, H-3, H-4, H-5, H-6, H-7 and 2 more");
         assert_eq!(hosts(&many[..2]), "H-0, H-1");

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use clap::Args;
-use selvedge_api::{SeriesQuery, TelemetrySeries, TimeRange};
+use selvedge_api::{SeriesQuery, TelemetryPoint, TelemetrySeries, TimeRange};
 use selvedge_daemon::utc_text;
 
 use super::bytes_per_s;
@@ -146,6 +146,11 @@ fn rates(series: &TelemetrySeries) -> impl Iterator<Item = (u64, u64, Option<f64
     })
 }
 
+/// True if the link was down in a slot.
+fn is_down(point: &TelemetryPoint) -> bool {
+    point.how == "down"
+}
+
 /// In what a rate is shown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scale {
@@ -236,8 +241,12 @@ impl Summary {
             1 => "1 gap".to_owned(),
             gaps => format!("{gaps} gaps"),
         };
+        let down = match series.points.iter().filter(|point| is_down(point)).count() {
+            0 => String::new(),
+            down => format!(", the link is down in {down}"),
+        };
         format!(
-            "mean {}, peak {} at {}; {points} slots, {gaps}",
+            "mean {}, peak {} at {}; {points} slots, {gaps}{down}",
             rate(self.mean),
             rate(self.peak),
             utc_text(self.peak_ms)
@@ -247,7 +256,7 @@ impl Summary {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_api::{TelemetryGap, TelemetryPoint};
+    use selvedge_api::TelemetryGap;
     use selvedge_types::Guid;
 
     use super::*;
@@ -308,5 +317,8 @@ mod tests {
         events.unit = "events".to_owned();
         let text = Summary::of(&events).unwrap().text(&events);
         assert!(text.starts_with("mean 0.250, peak 0.250 at"), "{text}");
+        events.points[1].how = "down".to_owned();
+        let text = Summary::of(&events).unwrap().text(&events);
+        assert!(text.ends_with("2 slots, no gap, the link is down in 1"), "{text}");
     }
 }

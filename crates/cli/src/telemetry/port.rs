@@ -94,6 +94,7 @@ fn heading(port: &TelemetryPort) -> String {
     parts.extend(port.load_ppm.map(|ppm| format!("load {:.1} %", ppm as f64 / 1e4)));
     parts.extend(port.baseline_ms.map(|ms| format!("baseline of {}", utc_text(ms))));
     parts.push(match (&port.how, port.age_ms) {
+        (Some(how), _) if how == "down" => "not read, because the link is down".to_owned(),
         (Some(how), Some(ms)) => format!("{how} {} ago", age(ms)),
         _ => "without a sample".to_owned(),
     });
@@ -122,13 +123,16 @@ fn table(ports: &[TelemetryPort]) -> Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::top::tests::port;
+    use crate::telemetry::top::tests::{down, port};
 
     #[test]
     fn a_port_says_what_it_does_and_how_old_that_is() {
         let want = "ACTIVE, 4xHDR, to \"host 2\"[1], sends 12.5 GB/s, receives 400 B/s, load 50.0 %, \
                     baseline of 2020-09-13T12:26:40.000Z, read 1.5 s ago";
         assert_eq!(heading(&port()).to_uppercase(), want.to_uppercase());
+        let want = "Down, sends 0 B/s, receives 0 B/s, load 0.0 %, baseline of 2020-09-13T12:26:40.000Z, \
+                    not read, because the link is down";
+        assert_eq!(heading(&down()).to_uppercase(), want.to_uppercase());
         let csv = table(&[port()]).csv();
         assert_eq!(csv.lines().nth(1), Some("leaf 1,7,PortXmitDiscards,9,1,events,4"));
     }

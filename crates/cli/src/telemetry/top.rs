@@ -3,6 +3,8 @@
 use clap::Args;
 use selvedge_api::{CounterQuery, TelemetryPort, TelemetryPorts};
 
+use selvedge_types::PortState;
+
 use super::{age, bytes_per_s};
 use crate::ask::SocketArgs;
 use crate::exit::{CliError, Exit};
@@ -79,7 +81,7 @@ pub(super) fn table(ports: &[TelemetryPort], by: Option<&String>, is_plain: bool
             Cell::id(port.port),
             peer.map(|peer| peer.node_name.clone()).into(),
             peer.map_or(Cell::None, |peer| Cell::id(peer.port)),
-            port.rate.clone().into(),
+            rate(port).into(),
             port.load_ppm.map_or(Cell::None, |ppm| Cell::Real(ppm as f64 / 1e4, 1)),
             bytes(port.xmit_bytes_per_s),
             bytes(port.rcv_bytes_per_s),
@@ -101,10 +103,18 @@ pub(super) fn table(ports: &[TelemetryPort], by: Option<&String>, is_plain: bool
     grid.lose_first(&["rate", "age", "peer_port", "errors_per_s", "wait_percent"])
 }
 
+/// Returns the rate of a port's link, or that it is down.
+fn rate(port: &TelemetryPort) -> Option<String> {
+    match port.state {
+        PortState::Down => Some("down".to_owned()),
+        _ => port.rate.clone(),
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use selvedge_api::{End, TelemetryCounter};
-    use selvedge_types::{Guid, NodeKind, PortState};
+    use selvedge_types::{Guid, NodeKind};
 
     use super::*;
 
@@ -153,6 +163,31 @@ pub(super) mod tests {
         assert_eq!(csv.lines().nth(1), Some(want));
         let text = table(&[bare], None, false).lines(None).join("\n");
         assert!(text.contains("12.5 GB/s") && text.contains("1.5 s"), "{text}");
+    }
+
+    /// The port of [`port`], as the manager shows it when its link is down.
+    pub fn down() -> TelemetryPort {
+        TelemetryPort {
+            state: PortState::Down,
+            peer: None,
+            rate: None,
+            capacity_bytes_per_s: None,
+            how: Some("down".to_owned()),
+            xmit_bytes_per_s: Some(0),
+            rcv_bytes_per_s: Some(0),
+            load_ppm: Some(0),
+            wait_per_s: Some(0),
+            wait_ppm: Some(0),
+            ..port()
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_down_says_so_and_has_no_load() {
+        let csv = table(&[down()], None, true).csv();
+        assert_eq!(csv.lines().nth(1), Some("leaf 1,7,,,down,0,0,0,0,0,2,1500"));
+        let text = table(&[down()], None, false).lines(None).join("\n");
+        assert!(text.contains("down"), "{text}");
     }
 
     #[test]

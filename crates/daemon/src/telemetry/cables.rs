@@ -14,7 +14,13 @@ const CABLES: usize = 1_000;
 /// Returns the cables that a query asks for, the worst first.
 pub(crate) fn shown(shared: &Shared, query: &CableQuery) -> Result<api::Cables, Error> {
     let inventory = shared.telemetry.sampled()?.inventory;
-    let counted = shared.telemetry.meaning.lock().cables.counted(&inventory);
+    let (lost, counted) = {
+        let meaning = shared.telemetry.meaning.lock();
+        (
+            meaning.cables.lost(shared.clock.now()),
+            meaning.cables.counted(&inventory),
+        )
+    };
     let by = match query.by.as_deref() {
         Some("downs") => RankBy::Downs,
         Some("recoveries") => RankBy::Recoveries,
@@ -22,7 +28,7 @@ pub(crate) fn shown(shared: &Shared, query: &CableQuery) -> Result<api::Cables, 
         Some("ber") => RankBy::Ber,
         _ => RankBy::Worst,
     };
-    let ranked = rank(&inventory, &counted, by);
+    let ranked = rank(&inventory, &lost, &counted, by);
     let total = ranked.len() as u64;
     let found = ranked.iter().filter(|cable| !cable.is_clean()).count() as u64;
     let limit = query
@@ -46,11 +52,14 @@ fn shown_cable(cable: &CableRank, inventory: &Inventory) -> api::Cable {
         a: end(cable.a, inventory),
         b: end(cable.b, inventory),
         rate: cable.rate.map(|rate| rate.to_string()),
+        is_down: cable.is_down,
         over_s: cable.at_a.over.min(cable.at_b.over).as_secs(),
         downs: cable.downs(),
         recoveries: cable.recoveries(),
         symbol_errors: cable.symbol_errors(),
         rcv_errors: cable.rcv_errors(),
         ber: cable.ber().map(ber),
+        raw_ber: cable.raw_ber().map(ber),
+        effective_ber: cable.effective_ber().map(ber),
     }
 }

@@ -92,8 +92,8 @@ mod tests {
         let groups = groups(&names);
         let shown: Vec<&str> = groups.iter().map(|group| group.name()).collect();
         assert_eq!(shown, DETAIL_ATTRIBUTES);
-        // The other two are of the classes data and errors.
-        assert_eq!(groups.len() + 2, Group::ALL.len());
+        // The others are of the classes data, errors and cable.
+        assert_eq!(groups.len() + 3, Group::ALL.len());
     }
 
     #[test]

@@ -41,6 +41,7 @@ pub(crate) fn shown(shared: &Shared, query: &CongestionQuery) -> Result<api::Con
         trees_found: trees.len() as u64,
         trees: trees_shown.collect(),
         without_root,
+        horizon: traced.congestion.horizon,
     })
 }
 

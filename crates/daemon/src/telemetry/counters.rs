@@ -9,7 +9,7 @@ use selvedge_api::{CounterQuery, Error, ErrorKind};
 use selvedge_config::closest;
 use selvedge_telemetry::prometheus::data_bytes_per_s;
 use selvedge_telemetry::{End, Group, How, Latest, Metric, NodeEntry, PortEntry, SampleKey, Shown};
-use selvedge_types::{Guid, NodeKind};
+use selvedge_types::{Guid, NodeKind, PortState};
 
 use super::congestion::ppm;
 use super::host_counters;
@@ -180,7 +180,11 @@ impl<'a> Reader<'a> {
         self.per_s(at, metric).map(|words| words.saturating_mul(4))
     }
 
+    /// Returns the load; 0 of a port that is down.
     fn load_ppm(&self, at: &At<'_>) -> Option<u64> {
+        if at.port.state == PortState::Down {
+            return Some(0);
+        }
         let capacity = at.port.rate.map(data_bytes_per_s).filter(|capacity| *capacity > 0)?;
         let (xmit, rcv) = (
             self.bytes_per_s(at, Metric::XmitData)?,
@@ -190,12 +194,14 @@ impl<'a> Reader<'a> {
         u64::try_from(ppm).ok()
     }
 
+    /// Returns the time in which a port waits; 0 of a port that is down.
     fn wait_ppm(&self, at: &At<'_>) -> Option<u64> {
         let end = End {
             node: at.guid,
             port: at.port.num,
         };
-        self.waits.get(&end).copied()
+        let waits = self.waits.get(&end).copied();
+        waits.or((at.port.state == PortState::Down).then_some(0))
     }
 
     /// Returns errors in a second, and all errors.

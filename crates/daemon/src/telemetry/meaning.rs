@@ -137,7 +137,7 @@ impl Interpreter {
             self.has_resumed = false;
         } else {
             state.rates.take_inventory(inventory);
-            state.cables.take_inventory(inventory);
+            state.cables.take_inventory(self.shared.clock.now(), inventory);
             let is_up = |end: End| inventory.port(end).is_some_and(|port| port.is_up());
             state.watch.retain(is_up);
             let input = AlarmIn::Inventory(Arc::clone(inventory));
@@ -169,7 +169,9 @@ impl Interpreter {
     /// Takes a slot.
     pub(super) fn take_slot(&mut self, slot: &SlotData) {
         let class = self.uses.get(usize::from(slot.report.class)).copied().flatten();
-        let Some(class) = class else { return };
+        let Some(class) = class else {
+            return self.shared.telemetry.meaning.lock().cables.take_bits(slot);
+        };
         let view = self.shared.view().0;
         self.take_ticks(view.fabric.as_ref());
         let shared = Arc::clone(&self.shared);
@@ -269,10 +271,7 @@ impl Interpreter {
             return;
         }
         let nodes = fabric.nodes().iter();
-        let ticks = nodes.map(|node| {
-            let tick = WaitTick::of_device(node.vendor_id, node.device_id, None);
-            (node.guid, tick)
-        });
+        let ticks = nodes.map(|node| (node.guid, WaitTick::of_node(node)));
         self.ticks = ticks.collect();
         self.fabric = Some(Arc::clone(fabric));
     }
@@ -346,7 +345,10 @@ mod tests {
 
     #[test]
     fn rates_come_from_data_and_alarms_from_errors() {
-        let config = super::super::config(&TelemetryOptions::default(), &["PortRcvErrorDetails".to_owned()]);
-        assert_eq!(uses(&config), [Some(ClassUse::Data), Some(ClassUse::Errors), None]);
+        let config = super::super::config(&TelemetryOptions::default(), &["PortRcvErrorDetails".to_owned()], true);
+        assert_eq!(
+            uses(&config),
+            [Some(ClassUse::Data), Some(ClassUse::Errors), None, None]
+        );
     }
 }

@@ -46,6 +46,8 @@ struct Meant {
     alarms: Vec<Alarm>,
     /// Of the ports that have had errors.
     ber: BTreeMap<End, BerEstimate>,
+    /// Before and after error correction.
+    corrected: BTreeMap<End, [BerEstimate; 2]>,
     traced: Arc<Traced>,
 }
 
@@ -67,7 +69,7 @@ impl Telemetry {
             let selected = selected.map_err(|error| Error::of_text(&error.to_string()))?;
             let counters = selected.into_iter().filter_map(|selected| match selected {
                 Selected::Counter(metric) => Some(metric),
-                Selected::RemoteLid | Selected::RemotePort | Selected::CounterSelect2 => None,
+                Selected::RemoteLid | Selected::RemotePort | Selected::CounterSelect2 | Selected::State => None,
             });
             Ok(counters.collect())
         });
@@ -99,12 +101,16 @@ impl Telemetry {
 impl Telemetry {
     fn meant(&self, snapshot: &Snapshot) -> Meant {
         let state = self.meaning.lock();
-        let counted = state.cables.counted(&snapshot.inventory).into_iter();
-        let had_errors = counted.filter(|(_, end)| end.symbol_errors > 0);
+        let counted = state.cables.counted(&snapshot.inventory);
+        let corrected = counted.iter();
+        let corrected = corrected.filter_map(|(at, end)| Some((*at, [end.raw?, end.effective?])));
+        let corrected = corrected.collect();
+        let had_errors = counted.into_iter().filter(|(_, end)| end.symbol_errors > 0);
         Meant {
             rates: state.rates.rates().copied().collect(),
             alarms: state.alarms.alarms().cloned().collect(),
             ber: had_errors.filter_map(|(at, end)| Some((at, end.ber?))).collect(),
+            corrected,
             traced: Arc::clone(&state.traced),
         }
     }
@@ -123,10 +129,12 @@ impl Metrics {
         }
         if wanted.has(Part::Meaning) {
             let meant = meaning::Meaning {
+                inventory,
                 rates: &self.meant.rates,
                 congestion: &self.meant.traced.congestion,
                 alarms: &self.meant.alarms,
                 ber: &self.meant.ber,
+                corrected: &self.meant.corrected,
             };
             meaning::write(&mut out, self.format, wanted, &meant)?;
         }

@@ -5,7 +5,7 @@ use std::fs;
 use selvedge_api::{Error, ErrorKind, MetricSetEntry, MetricSets, SetForm, SetQuery};
 use selvedge_config::closest;
 use selvedge_telemetry::selection;
-use selvedge_telemetry::{End, MetricSet, NodeEntry};
+use selvedge_telemetry::{End, Group, MetricSet, NodeEntry, SampleKey};
 use selvedge_types::Guid;
 
 use super::state::{Snapshot, Telemetry};
@@ -21,8 +21,11 @@ impl Telemetry {
             name,
             ports: ports as u64,
         };
-        let nodes = snapshot.inventory.nodes.values();
-        let of_nodes = nodes.map(|node| (format!("{FABRIC}/{}", node.description), up(node).count()));
+        let nodes = snapshot.inventory.nodes.iter();
+        let of_nodes = nodes.map(|(guid, node)| {
+            let ports = shown(&snapshot, *guid, node).count();
+            (format!("{FABRIC}/{}", node.description), ports)
+        });
         let of_nodes: Vec<(String, usize)> = of_nodes.filter(|(_, ports)| *ports > 0).collect();
         let all = of_nodes.iter().map(|(_, ports)| ports).sum();
         let sets = std::iter::once((FABRIC.to_owned(), all)).chain(of_nodes);
@@ -52,7 +55,7 @@ impl Telemetry {
             set.duration_us = class.last_sample_us;
             set.generation = class.slots;
             let is_in = |end: End| ports.contains(&end);
-            let is_missing = |key: selvedge_telemetry::SampleKey| {
+            let is_missing = |key: SampleKey| {
                 is_in(End {
                     node: key.node,
                     port: key.port,
@@ -78,7 +81,7 @@ fn ports(snapshot: &Snapshot, name: &str) -> Result<Vec<End>, Error> {
     let of = |(guid, node): (&Guid, &NodeEntry)| -> Vec<End> {
         let node_guid = *guid;
         let end = |port| End { node: node_guid, port };
-        up(node).map(end).collect()
+        shown(snapshot, node_guid, node).map(end).collect()
     };
     if name == FABRIC {
         return Ok(nodes.iter().flat_map(of).collect());
@@ -96,8 +99,23 @@ fn ports(snapshot: &Snapshot, name: &str) -> Result<Vec<End>, Error> {
     })
 }
 
-fn up(node: &NodeEntry) -> impl Iterator<Item = u8> {
-    node.ports.iter().filter(|port| port.is_up()).map(|port| port.num)
+/// Returns the ports of a node that sets have: those that are up, and those that were read before they went down. A set
+/// that lost them would have other columns from one row to the next.
+fn shown(snapshot: &Snapshot, guid: Guid, node: &NodeEntry) -> impl Iterator<Item = u8> {
+    let was_read = move |port: u8| {
+        let shown = [Group::Extended, Group::Base].into_iter().filter_map(move |group| {
+            let key = SampleKey {
+                node: guid,
+                port,
+                group,
+            };
+            snapshot.latest.get(key)
+        });
+        shown.into_iter().any(|shown| shown.known != 0)
+    };
+    let ports = node.ports.iter();
+    let ports = ports.filter(move |port| port.is_up() || was_read(port.num));
+    ports.map(|port| port.num)
 }
 
 /// Returns the name of this machine.

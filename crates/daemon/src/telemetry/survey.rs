@@ -14,8 +14,8 @@ use crate::DaemonError;
 use crate::shared::Shared;
 use crate::worker::{Note, Worker, newest};
 
-/// Samples that the manager's thread takes at once: less than 1 ms, estimated from 50 to 100 ms for the 140,000 or more
-/// of 5,832 hosts.
+/// Samples that the manager's thread takes at once: 0.4 ms. The 140,000 of 5,832 hosts take 120 ms in all. Measured
+/// with the example `large_fabric` of `telemetry`, on a busy machine.
 const PORTION: usize = 1_024;
 
 /// A thread that takes plans in force, with the fabrics that they are of.

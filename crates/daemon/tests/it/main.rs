@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod alarms;
+mod cables;
+mod down;
 mod emulated;
 mod history;
 mod odd_hardware;

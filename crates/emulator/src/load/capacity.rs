@@ -1,5 +1,7 @@
 //! How much a link carries, in packets of one size.
 
+use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_fabric::WaitTick;
 use selvedge_types::{LinkSpeed, Rate};
 
 /// The size of all packets of a load.
@@ -34,17 +36,26 @@ impl Packet {
         data_bytes_per_s(rate) * 1_000_000 / self.wire_bytes()
     }
 
-    /// Returns the ticks of PortXmitWait in the time of `packets` packets. A tick is the time of four bytes on the
-    /// link; the standard leaves its length to the hardware.
-    pub const fn ticks(self, packets: u64) -> u64 {
-        packets.saturating_mul(self.words())
+    /// Returns the ticks of PortXmitWait in the time of `packets` packets. A tick is the time of `tick_bytes` on the
+    /// link.
+    pub fn ticks(self, packets: u64, tick_bytes: u64) -> u64 {
+        let bytes = u128::from(packets) * 4 * u128::from(self.words());
+        u64::try_from(bytes / u128::from(tick_bytes.max(1))).unwrap_or(u64::MAX)
     }
 }
 
-/// Returns the ticks of PortXmitWait in a time: one for each word of four bytes that the link carries meanwhile.
-pub(crate) fn wait_ticks(rate: Rate, ns: u64) -> u64 {
-    let words = u128::from(data_bytes_per_s(rate)) * u128::from(ns) / 4_000_000_000;
-    u64::try_from(words).unwrap_or(u64::MAX)
+/// Returns the ticks of PortXmitWait of a port in a time.
+pub(crate) fn wait_ticks(chassis: &Chassis, port: PortIdx, ns: u64) -> u64 {
+    let bytes = u128::from(data_bytes_per_s(chassis.port(port).rate)) * u128::from(ns) / 1_000_000_000;
+    u64::try_from(bytes / u128::from(tick_bytes(chassis, port).max(1))).unwrap_or(u64::MAX)
+}
+
+/// Returns how many bytes a port could send within a tick of PortXmitWait: the standard leaves its length to the
+/// device.
+pub(super) fn tick_bytes(chassis: &Chassis, port: PortIdx) -> u64 {
+    let node = chassis.fabric().node(chassis.wire(port).node());
+    let lanes = chassis.port(port).rate.width.lanes();
+    WaitTick::of_node(node).port_bytes(lanes).unwrap_or(4)
 }
 
 /// Returns the data rate of a link after encoding, in bytes per second.
@@ -80,6 +91,10 @@ mod tests {
             width: LinkWidth::X4,
             speed: LinkSpeed::Edr,
         };
+        assert_eq!(
+            (packet.ticks(10, 4), packet.ticks(10, 8), packet.ticks(u64::MAX, 0)),
+            (5_180, 2_590, u64::MAX)
+        );
         // 12.5 GB/s.
         assert_eq!(packet.capacity(edr), 12_500_000_000_000_000 / 2_074);
         let widest = Rate {

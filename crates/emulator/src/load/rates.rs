@@ -6,6 +6,7 @@ use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_sim::Ratio;
 use selvedge_types::Idx;
 
+use super::capacity::tick_bytes;
 use super::fill::fill;
 use super::flows::{Fate, Flow, Flows, Sender, flows};
 use super::state::Demands;
@@ -96,7 +97,9 @@ pub(super) fn rates(chassis: &Chassis, demands: &Demands, stalls: &Stalls) -> Ra
         // A saturated port has credits all the time, unless the other end stalls.
         let is_stalled = sum.ports[at].congested > 0 && taken[at] < *capacity;
         if sum.waits[at] || is_stalled {
-            sum.ports[at].waited = demands.packet.ticks(capacity.saturating_sub(sum.ports[at].sent));
+            sum.ports[at].waited = demands
+                .packet
+                .ticks(capacity.saturating_sub(sum.ports[at].sent), tick_bytes(chassis, port));
         }
         // Flows cross only links that are ACTIVE, so what is sent is received.
         if let Some(peer) = chassis.wire(port).peer() {

@@ -1,12 +1,16 @@
 //! Loads: what hosts send arrives, links are shared, ports wait where credits lack, and counters follow the tables.
 
+use std::time::Duration;
+
 use selvedge_chassis::{Counters, DetailRow, PortIdx};
-use selvedge_fabric::PortRef;
+use selvedge_emulator::EmulatorConfig;
+use selvedge_fabric::{PortRef, WaitTick};
 use selvedge_sim::Time;
+use selvedge_telemetry::rates::Capacity;
 use selvedge_types::{Idx, NodeKind};
 use selvedge_wire::{LinearForwardingTable, Method, PortCountersExtended};
 
-use crate::common::{H2, S, TO_S, World};
+use crate::common::{H2, S, TO_S, World, fabric_with};
 
 /// Words of a packet: 2,048 bytes of payload and the headers that PortXmitData counts.
 const WORDS: u64 = 518;
@@ -230,6 +234,42 @@ fn a_host_that_stalls_is_the_root() {
         ended[world.port("T", 1).to_usize()].xmit_wait
     );
     assert!(world.emu.congestion().is_empty());
+}
+
+/// Whatever device counts, and in whatever tick, a reader that knows the device finds the same share of time.
+#[test]
+fn devices_wait_for_the_same_share_of_time_in_their_own_ticks() {
+    let share = |vendor: u32, switch: u16, host: u16| {
+        let fabric = fabric_with(|node| {
+            let is_switch = node.kind == NodeKind::Switch;
+            (node.vendor_id, node.device_id) = (vendor, if is_switch { switch } else { host });
+        });
+        let mut world = World::with(&fabric, EmulatorConfig::default());
+        world.configure();
+        world.fault("stall H2 75%");
+        world.fault("load pairs:H0>H2 50%");
+        let before = all(&mut world);
+        world.pass(1_000);
+        let after = all(&mut world);
+        [("H0", 1), ("S", 3), ("T", 1)].map(|(node, port)| {
+            let port = world.port(node, port);
+            let chassis = world.emu.chassis();
+            let tick = WaitTick::of_node(chassis.fabric().node(chassis.wire(port).node()));
+            let link = Capacity::of(chassis.port(port).rate).unwrap();
+            let ticks = after[port.to_usize()].xmit_wait - before[port.to_usize()].xmit_wait;
+            (ticks, link.wait_share(tick, ticks, Duration::from_secs(1)))
+        })
+    };
+    let generated = share(0x02_5E1E, 1, 2);
+    let quantum = share(0x2C9, 0xD2F0, 0x101B);
+    let switch_ib = share(0x2C9, 0xCB20, 0x1003);
+    for of in [generated, quantum, switch_ib] {
+        assert!(of.iter().all(|(_, share)| (share - 0.75).abs() < 0.001), "{of:?}");
+    }
+    // A word of the port; 8 bytes of the port; 32 bytes of one of four lanes.
+    let switches = [generated, quantum, switch_ib].map(|of| of[1].0);
+    assert!(switches[0].abs_diff(2 * switches[1]) < 4, "{switches:?}");
+    assert!(switches[0].abs_diff(32 * switches[2]) < 64, "{switches:?}");
 }
 
 /// Links never carry more than they can, and a flow is held back only by a link that is full.

@@ -6,4 +6,4 @@ mod rank;
 
 pub use ber::BerEstimate;
 pub use book::CableBook;
-pub use rank::{CableEnd, CableRank, RankBy, rank};
+pub use rank::{CableEnd, CableRank, LostLink, RankBy, rank};

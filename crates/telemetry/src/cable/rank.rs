@@ -24,6 +24,10 @@ pub struct CableEnd {
     pub rcv_errors: u64,
     /// The bit error rate of what it received.
     pub ber: Option<BerEstimate>,
+    /// The rate before error correction, by PortBer; `None`: the agent does not have it.
+    pub raw: Option<BerEstimate>,
+    /// The rate after error correction, by PortBer.
+    pub effective: Option<BerEstimate>,
 }
 
 impl CableEnd {
@@ -40,15 +44,28 @@ impl CableEnd {
             downs: of(Metric::LinkDowned),
             rcv_errors: of(Metric::RcvErrors),
             ber: ber.and_then(|rate| BerEstimate::new(symbol_errors, growth.over, rate)),
+            raw: None,
+            effective: None,
         }
     }
+}
+
+/// A link that was lost, with what is remembered of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostLink {
+    /// The lower end.
+    pub a: End,
+    /// The other end.
+    pub b: End,
+    /// Rate of the link.
+    pub rate: Option<Rate>,
 }
 
 /// The order of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RankBy {
-    /// The worst first: losses of the link, then recoveries, then bit errors, then errors of packets. A cable that
-    /// loses its link hurts more than one that only has symbol errors.
+    /// The worst first: links that are down, then losses of the link, then recoveries, then bit errors, then errors of
+    /// packets. A cable that loses its link hurts more than one that only has symbol errors.
     #[default]
     Worst,
     /// By symbol errors.
@@ -68,8 +85,10 @@ pub struct CableRank {
     pub a: End,
     /// The other end.
     pub b: End,
-    /// Rate of the link.
+    /// Rate of the link; of one that is down, the rate that it had.
     pub rate: Option<Rate>,
+    /// True if the link was lost and is down.
+    pub is_down: bool,
     /// What the lower end counted.
     pub at_a: CableEnd,
     /// What the other end counted.
@@ -104,16 +123,36 @@ impl CableRank {
     /// Returns the bit error rate of the worse direction.
     #[must_use]
     pub fn ber(&self) -> Option<BerEstimate> {
-        let both = [self.at_a.ber, self.at_b.ber];
+        self.worse(|end| end.ber)
+    }
+
+    /// Returns the rate before error correction of the worse direction.
+    #[must_use]
+    pub fn raw_ber(&self) -> Option<BerEstimate> {
+        self.worse(|end| end.raw)
+    }
+
+    /// Returns the rate after error correction of the worse direction.
+    #[must_use]
+    pub fn effective_ber(&self) -> Option<BerEstimate> {
+        self.worse(|end| end.effective)
+    }
+
+    fn worse(&self, of: fn(&CableEnd) -> Option<BerEstimate>) -> Option<BerEstimate> {
+        let both = [of(&self.at_a), of(&self.at_b)];
         both.into_iter()
             .flatten()
             .max_by(|a, b| a.low.total_cmp(&b.low).then(a.rate.total_cmp(&b.rate)))
     }
 
-    /// True if neither end counted anything.
+    /// True if the link is up, and neither end counted anything.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.symbol_errors() == 0 && self.recoveries() == 0 && self.downs() == 0 && self.rcv_errors() == 0
+        !self.is_down
+            && self.symbol_errors() == 0
+            && self.recoveries() == 0
+            && self.downs() == 0
+            && self.rcv_errors() == 0
     }
 
     fn cmp_by(&self, other: &Self, by: RankBy) -> Ordering {
@@ -128,7 +167,7 @@ impl CableRank {
             RankBy::Downs => self.downs().cmp(&other.downs()),
             RankBy::Ber => by_ber(),
             RankBy::Worst => {
-                let counts = |cable: &Self| (cable.downs(), cable.recoveries());
+                let counts = |cable: &Self| (cable.is_down, cable.downs(), cable.recoveries());
                 let by_counts = counts(self).cmp(&counts(other));
                 by_counts
                     .then_with(by_ber)
@@ -138,11 +177,20 @@ impl CableRank {
     }
 }
 
-/// Returns all cables of a fabric in this order, the worst first; of equal ones, the one with the lower end. `counted`
-/// is what each port counted.
+/// Returns all cables of a fabric in this order, the worst first; of equal ones, the one with the lower end. `lost` are
+/// the links that are down, which the inventory does not have any more; `counted` is what each port counted.
 #[must_use]
-pub fn rank(inventory: &Inventory, counted: &BTreeMap<End, CableEnd>, by: RankBy) -> Vec<CableRank> {
-    let mut cables = Vec::new();
+pub fn rank(inventory: &Inventory, lost: &[LostLink], counted: &BTreeMap<End, CableEnd>, by: RankBy) -> Vec<CableRank> {
+    let at = |end: End| counted.get(&end).copied().unwrap_or_default();
+    let lost = lost.iter().map(|link| CableRank {
+        a: link.a,
+        b: link.b,
+        rate: link.rate,
+        is_down: true,
+        at_a: at(link.a),
+        at_b: at(link.b),
+    });
+    let mut cables: Vec<CableRank> = lost.collect();
     for (guid, node) in &inventory.nodes {
         for port in &node.ports {
             let a = End {
@@ -154,12 +202,12 @@ pub fn rank(inventory: &Inventory, counted: &BTreeMap<End, CableEnd>, by: RankBy
             if is_listed_there {
                 continue;
             }
-            let at = |end: End| counted.get(&end).copied().unwrap_or_default();
             let (low, high) = (a.min(b), a.max(b));
             cables.push(CableRank {
                 a: low,
                 b: high,
                 rate: port.rate,
+                is_down: false,
                 at_a: at(low),
                 at_b: at(high),
             });

@@ -6,6 +6,8 @@
 //! its packets take next. It ends at the root: a saturated link, or a port to a host that accepts too slowly.
 //! [`Routes::crossing`] returns the pairs of hosts with a route over a link, exactly as the tables route them.
 
+mod ahead;
+mod reach;
 mod routes;
 mod tree;
 mod watch;

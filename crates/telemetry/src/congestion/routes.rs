@@ -6,6 +6,7 @@ use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{Lids, NO_PATH, Tables};
 use selvedge_types::{Idx, Lid, PortNum};
 
+use super::ahead::Ahead;
 use crate::End;
 
 /// A fabric with the LIDs and forwarding tables in force. The tables are those of a plan for this fabric: a switch that
@@ -70,7 +71,7 @@ impl Routes<'_> {
     }
 
     /// Returns all ports with a LID that are no switch's, with each of their LIDs.
-    fn host_lids(&self) -> impl Iterator<Item = (Lid, PortRef)> {
+    pub(super) fn host_lids(&self) -> impl Iterator<Item = (Lid, PortRef)> {
         let lids = self.lids.by_lid();
         lids.filter(|(_, owner)| {
             self.fabric
@@ -81,7 +82,7 @@ impl Routes<'_> {
     }
 
     /// Returns the port by which packets to a LID leave a switch; `None`: it drops or keeps them.
-    fn egress(&self, switch: SwitchIdx, lid: Lid) -> Option<PortRef> {
+    pub(super) fn egress(&self, switch: SwitchIdx, lid: Lid) -> Option<PortRef> {
         if switch.to_usize() >= self.tables.switches() {
             return None;
         }
@@ -106,9 +107,7 @@ impl Routes<'_> {
     /// or the link is not up.
     #[must_use]
     pub fn next(&self, at: PortRef) -> Option<BTreeSet<PortRef>> {
-        let next = self.fabric.switch_index(self.peer(at)?.node)?;
-        let lids = self.lids_through(at).into_iter();
-        Some(lids.filter_map(|lid| self.egress(next, lid)).collect())
+        Ahead::new(self).next(at)
     }
 
     /// Returns the pairs of hosts with a route over the link of a port, in the direction in which the port sends: by

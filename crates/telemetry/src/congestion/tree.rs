@@ -1,10 +1,12 @@
 //! Congestion trees: from the ports that wait, along the routes in force, to what they wait for.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::PortRef;
 
 use crate::End;
+use crate::congestion::ahead::Ahead;
+use crate::congestion::reach::{Members, Ports, cycles, necessary, reach};
 use crate::congestion::{Load, Routes, WaitWatch};
 
 /// Why a link is the root of a tree.
@@ -58,7 +60,14 @@ pub struct Congestion {
     /// Ports that wait although none of the links that their packets take next is saturated or waits. This is the
     /// picture of heavy, even load: packets to many outputs block each other in turn, and no link is the root.
     pub without_root: Vec<End>,
+    /// Trees end at this distance from their roots, because so many ports wait for so many roots; `None`: trees are
+    /// whole. Ports further away are in `without_root`.
+    pub horizon: Option<u32>,
 }
+
+/// Most branches of all trees together. Source: ours; they take about 200 MB while they are traced, and 5,832 hosts
+/// with 50 roots that all ports wait for stay below.
+const BRANCHES_MAX: usize = 2_000_000;
 
 /// Share of the time in which a port always has something to send, by utilisation and wait together, and the least
 /// utilisation at which it is the link itself that is short. Below that, what comes behind the port is.
@@ -100,27 +109,44 @@ pub fn trace(routes: &Routes<'_>, watch: &WaitWatch) -> Congestion {
         }
     }
     let feeders = feeders(&waiting);
-    let upstream = |root: &PortRef| (*root, upstream(*root, &waiting, &feeders));
-    let reached: BTreeMap<PortRef, BTreeMap<PortRef, u32>> = roots.keys().map(upstream).collect();
+    let reached = reach(
+        roots.keys().copied(),
+        |at| waiting.contains_key(&at),
+        &feeders,
+        BRANCHES_MAX,
+    );
     let is_certain = |root: &PortRef| roots[root] == Cause::SlowReceiver || traffic.is_meeting_point(*root);
-    let chosen = necessary(&roots, &reached, is_certain);
-    let mut congestion = Congestion::default();
+    let mut congestion = Congestion {
+        horizon: reached.horizon,
+        ..Congestion::default()
+    };
     let mut explained: BTreeSet<PortRef> = BTreeSet::new();
-    for root in chosen {
-        explained.extend(reached[&root].keys());
-        congestion
-            .trees
-            .extend(traffic.tree((root, roots[&root]), &reached[&root]));
+    for root in necessary(&reached.members, is_certain) {
+        let members = &reached.members[&root];
+        explained.extend(members.keys());
+        congestion.trees.extend(traffic.tree((root, roots[&root]), members));
     }
     let rest: BTreeSet<PortRef> = waiting.keys().filter(|at| !explained.contains(at)).copied().collect();
-    let in_cycles = cycles(&rest, &waiting);
+    // Beyond the horizon it is not known which ports wait for each other only.
+    let in_cycles = match reached.horizon {
+        None => {
+            let causes = waiting
+                .iter()
+                .map(|(at, port)| (*at, port.causes.iter().copied().collect()));
+            cycles(&rest, &causes.collect(), &feeders)
+        }
+        Some(_) => Vec::new(),
+    };
     for ports in &in_cycles {
         let Some(first) = ports.first() else { continue };
         let members = ports.iter().map(|at| (*at, u32::from(at != first))).collect();
         congestion.trees.extend(traffic.tree((*first, Cause::Cycle), &members));
     }
-    let is_in_cycle = |at: &PortRef| in_cycles.iter().any(|ports| ports.contains(at));
-    let without = rest.iter().filter(|at| !is_in_cycle(at)).map(|at| routes.end(*at));
+    let in_cycle: BTreeSet<PortRef> = in_cycles.into_iter().flatten().collect();
+    let without = rest
+        .iter()
+        .filter(|at| !in_cycle.contains(at))
+        .map(|at| routes.end(*at));
     congestion.without_root = without.collect();
     congestion
         .trees
@@ -173,10 +199,11 @@ impl Traffic<'_> {
 
     /// Returns the ports that wait, each with what it may wait for.
     fn waiting(&self) -> BTreeMap<PortRef, Waiting> {
+        let mut ahead = Ahead::new(self.routes);
         let ports = self.watch.waiting().filter_map(|(end, _)| self.routes.port(end));
         let ports = ports.filter_map(|at| {
             self.routes.peer(at)?;
-            let next = self.routes.next(at);
+            let next = ahead.next(at);
             let is_last = next.is_none();
             Some((
                 at,
@@ -206,7 +233,7 @@ impl Traffic<'_> {
             .collect()
     }
 
-    fn tree(&self, (root, cause): (PortRef, Cause), members: &BTreeMap<PortRef, u32>) -> Option<Tree> {
+    fn tree(&self, (root, cause): (PortRef, Cause), members: &Members) -> Option<Tree> {
         let branch = |(at, hops): (&PortRef, &u32)| Branch {
             port: self.routes.end(*at),
             load: self.load(*at).unwrap_or_default(),
@@ -227,104 +254,12 @@ impl Traffic<'_> {
 }
 
 /// Returns, for each port that others may wait for, these others.
-fn feeders(waiting: &BTreeMap<PortRef, Waiting>) -> BTreeMap<PortRef, Vec<PortRef>> {
-    let mut feeders: BTreeMap<PortRef, Vec<PortRef>> = BTreeMap::new();
+fn feeders(waiting: &BTreeMap<PortRef, Waiting>) -> Ports {
+    let mut feeders = Ports::new();
     for (at, port) in waiting {
         for cause in &port.causes {
             feeders.entry(*cause).or_default().push(*at);
         }
     }
     feeders
-}
-
-/// Returns the ports that lead to a root, with their distance from it.
-fn upstream(
-    root: PortRef,
-    waiting: &BTreeMap<PortRef, Waiting>,
-    feeders: &BTreeMap<PortRef, Vec<PortRef>>,
-) -> BTreeMap<PortRef, u32> {
-    let mut found = BTreeMap::new();
-    if waiting.contains_key(&root) {
-        found.insert(root, 0);
-    }
-    let mut open = VecDeque::from([(root, 0)]);
-    while let Some((cause, hops)) = open.pop_front() {
-        for at in feeders.get(&cause).into_iter().flatten() {
-            if !found.contains_key(at) {
-                found.insert(*at, hops + 1);
-                open.push_back((*at, hops + 1));
-            }
-        }
-    }
-    found
-}
-
-/// Returns the certain roots, and those without which a waiting port would have none. A link that is merely full,
-/// beside the congestion of another link, explains nothing that the other does not.
-fn necessary(
-    roots: &BTreeMap<PortRef, Cause>,
-    reached: &BTreeMap<PortRef, BTreeMap<PortRef, u32>>,
-    is_certain: impl Fn(&PortRef) -> bool,
-) -> Vec<PortRef> {
-    let mut chosen: Vec<PortRef> = roots.keys().filter(|root| is_certain(root)).copied().collect();
-    let mut open: BTreeSet<PortRef> = reached.values().flat_map(BTreeMap::keys).copied().collect();
-    for root in &chosen {
-        open.retain(|at| !reached[root].contains_key(at));
-    }
-    while !open.is_empty() {
-        let explains = |root: &PortRef| open.iter().filter(|at| reached[root].contains_key(at)).count();
-        let left = roots.keys().filter(|root| !chosen.contains(root));
-        // Of two that explain as much, the first by node and port.
-        let Some(best) = left
-            .max_by_key(|root| (explains(root), std::cmp::Reverse(**root)))
-            .copied()
-        else {
-            break;
-        };
-        open.retain(|at| !reached[&best].contains_key(at));
-        chosen.push(best);
-    }
-    chosen
-}
-
-/// Returns the sets of ports that wait for each other, and for no root.
-fn cycles(rest: &BTreeSet<PortRef>, waiting: &BTreeMap<PortRef, Waiting>) -> Vec<BTreeSet<PortRef>> {
-    let rest = without_ends(rest.clone(), waiting);
-    let ahead = |from: PortRef| {
-        let mut found = BTreeSet::new();
-        let mut open = vec![from];
-        while let Some(at) = open.pop() {
-            let causes = waiting.get(&at).into_iter().flat_map(|port| &port.causes);
-            open.extend(causes.filter(|cause| rest.contains(cause) && found.insert(**cause)));
-        }
-        found
-    };
-    let ahead: BTreeMap<PortRef, BTreeSet<PortRef>> = rest.iter().map(|at| (*at, ahead(*at))).collect();
-    let mut sets: Vec<BTreeSet<PortRef>> = Vec::new();
-    for (at, after) in &ahead {
-        if !after.contains(at) || sets.iter().any(|set| set.contains(at)) {
-            continue;
-        }
-        let is_mutual = |other: &&PortRef| ahead.get(other).is_some_and(|back| back.contains(at));
-        sets.push(after.iter().filter(is_mutual).copied().collect());
-    }
-    sets
-}
-
-/// Removes, again and again, the ports that wait for no other port of the set: they are in no cycle.
-fn without_ends(mut rest: BTreeSet<PortRef>, waiting: &BTreeMap<PortRef, Waiting>) -> BTreeSet<PortRef> {
-    let feeders = feeders(waiting);
-    let left = |at: &PortRef, rest: &BTreeSet<PortRef>| {
-        waiting
-            .get(at)
-            .is_some_and(|port| port.causes.iter().any(|cause| rest.contains(cause)))
-    };
-    let mut ends: Vec<PortRef> = rest.iter().filter(|at| !left(at, &rest)).copied().collect();
-    while let Some(end) = ends.pop() {
-        if rest.remove(&end) {
-            let before = feeders.get(&end).into_iter().flatten();
-            ends.extend(before.filter(|at| rest.contains(at) && !left(at, &rest)));
-        }
-    }
-    rest
 }

@@ -18,7 +18,7 @@ enum Labels {
 /// A family: group, name, help, labels.
 type Family = (Group, &'static str, &'static str, Labels);
 
-const FAMILIES: [Family; 15] = [
+const FAMILIES: [Family; 16] = [
     (
         Group::VlXmitWait,
         "infiniband_port_vl_transmit_wait_total",
@@ -105,6 +105,12 @@ const FAMILIES: [Family; 15] = [
         "infiniband_port_flow_control_packets_total",
         "PortFlowCtlCounters",
         Labels::Names("direction", &["transmit", "receive"]),
+    ),
+    (
+        Group::BitErrors,
+        "infiniband_port_bit_errors_total",
+        "PortBer of Selvedge's vendor class: bits in error before (raw) and after (effective) error correction",
+        Labels::Names("kind", &["raw", "effective"]),
     ),
     (
         Group::ExtendedSpeeds,

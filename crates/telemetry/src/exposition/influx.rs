@@ -9,8 +9,9 @@ use selvedge_types::NodeKind;
 use crate::prometheus::Wanted;
 use crate::{Inventory, Latest, Metric, Wall};
 
-/// Writes a line for each port that has a value: tags `guid`, `port`, `type`, `node`, and `peer_guid`, `peer_port` if
-/// the other end is known; a field for each counter, by its LDMS name, with data in bytes; the time in nanoseconds.
+/// Writes a line for each port: tags `guid`, `port`, `type`, `node`, and `peer_guid`, `peer_port` if the other end is
+/// known; the field `port_state` (1 DOWN, 2 INIT, 3 ARMED, 4 ACTIVE), and one for each counter with a value, by its
+/// LDMS name, with data in bytes; the time in nanoseconds. A port that is down has its line, too.
 pub fn write(
     out: &mut impl Write,
     wanted: &Wanted,
@@ -19,36 +20,28 @@ pub fn write(
 ) -> fmt::Result {
     for (guid, node) in inventory.nodes.iter().filter(|(guid, _)| wanted.has_node(**guid)) {
         for port in &node.ports {
-            let mut has_field = false;
+            write!(
+                out,
+                "infiniband_port,guid={guid},port={},type={}",
+                port.num,
+                kind(node.kind)
+            )?;
+            if !node.description.is_empty() {
+                write!(out, ",node={}", Tag(&node.description))?;
+            }
+            if let Some(peer) = port.peer {
+                write!(out, ",peer_guid={},peer_port={}", peer.node, peer.port)?;
+            }
+            write!(out, " port_state={}i", port.state.code())?;
             for metric in Metric::ALL.into_iter().filter(|metric| wanted.has_counter(*metric)) {
                 let Some(total) = latest.metric(*guid, port.num, metric) else {
                     continue;
                 };
-                if has_field {
-                    out.write_char(',')?;
-                } else {
-                    write!(
-                        out,
-                        "infiniband_port,guid={guid},port={},type={}",
-                        port.num,
-                        kind(node.kind)
-                    )?;
-                    if !node.description.is_empty() {
-                        write!(out, ",node={}", Tag(&node.description))?;
-                    }
-                    if let Some(peer) = port.peer {
-                        write!(out, ",peer_guid={},peer_port={}", peer.node, peer.port)?;
-                    }
-                    out.write_char(' ')?;
-                    has_field = true;
-                }
                 // An integer of the protocol has 64 bits with a sign.
                 let value = i64::try_from(metric.exported(total)).unwrap_or(i64::MAX);
-                write!(out, "{}={value}i", metric.ldms_name())?;
+                write!(out, ",{}={value}i", metric.ldms_name())?;
             }
-            if has_field {
-                writeln!(out, " {}", at.0)?;
-            }
+            writeln!(out, " {}", at.0)?;
         }
     }
     Ok(())

@@ -1,21 +1,24 @@
 //! Metrics of what the counters mean: utilisation, waiting, congestion, alarms, bit errors.
 //!
 //! Prometheus can compute some of them from the counters, but it knows neither the capacity of a link, nor the tick of
-//! PortXmitWait, nor the routes.
+//! PortXmitWait, nor the routes. A port that is known to be down sends nothing: its shares are 0, so that its series do
+//! not vanish; `infiniband_port_state` says that it is down.
 
 use core::fmt::{self, Write};
 use std::collections::BTreeMap;
 
-use crate::End;
 use crate::alarm::{Alarm, Level};
 use crate::cable::BerEstimate;
 use crate::congestion::{Cause, Congestion};
-use crate::prometheus::{Kind, TextFormat, Wanted, declare, gauge};
+use crate::prometheus::{Kind, Part, TextFormat, Wanted, declare, gauge};
 use crate::rates::PortRates;
+use crate::{End, Inventory};
 
 /// What is known of the last slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Meaning<'a> {
+    /// The ports of the fabric: those that are down have shares, too.
+    pub inventory: &'a Inventory,
     /// The rates of ports.
     pub rates: &'a [PortRates],
     /// The congestion.
@@ -24,6 +27,8 @@ pub struct Meaning<'a> {
     pub alarms: &'a [Alarm],
     /// Bit error rates by the port that received.
     pub ber: &'a BTreeMap<End, BerEstimate>,
+    /// Rates before and after error correction, of ports with an agent that counts them.
+    pub corrected: &'a BTreeMap<End, [BerEstimate; 2]>,
 }
 
 /// A metric with one value a port: its name, help, and the value of a port's rates.
@@ -49,8 +54,12 @@ const PORT_METRICS: [PortMetric; 3] = [
 
 /// Writes the metrics. One shard has those that are of no node.
 pub fn write(out: &mut impl Write, format: TextFormat, wanted: &Wanted, meaning: &Meaning<'_>) -> fmt::Result {
+    let down = down(meaning.inventory, wanted);
     for (name, help, value) in PORT_METRICS {
         declare(out, format, Kind::Gauge, name, help)?;
+        for end in &down {
+            writeln!(out, "{name}{{{}}} 0", Port(*end))?;
+        }
         for rates in meaning.rates.iter().filter(|rates| wanted.has_node(rates.end.node)) {
             if let Some(value) = value(rates) {
                 // Further digits would be noise, and most of a compressed page.
@@ -59,30 +68,49 @@ pub fn write(out: &mut impl Write, format: TextFormat, wanted: &Wanted, meaning:
             }
         }
     }
-    bit_errors(out, format, wanted, meaning.ber)?;
+    bit_errors(out, format, wanted, meaning)?;
     congestion(out, format, wanted, meaning.congestion)?;
     alarms(out, format, wanted, meaning.alarms)
 }
 
-fn bit_errors(
-    out: &mut impl Write,
-    format: TextFormat,
-    wanted: &Wanted,
-    ber: &BTreeMap<End, BerEstimate>,
-) -> fmt::Result {
+/// Returns the wanted ports that are down.
+fn down(inventory: &Inventory, wanted: &Wanted) -> Vec<End> {
+    let nodes = inventory.nodes.iter().filter(|(guid, _)| wanted.has_node(**guid));
+    let down = nodes.flat_map(|(guid, node)| {
+        let ports = node.ports.iter().filter(|port| !port.is_up());
+        ports.map(|port| End {
+            node: *guid,
+            port: port.num,
+        })
+    });
+    down.collect()
+}
+
+fn bit_errors(out: &mut impl Write, format: TextFormat, wanted: &Wanted, meaning: &Meaning<'_>) -> fmt::Result {
     let name = "infiniband_port_ber";
     declare(
         out,
         format,
         Kind::Gauge,
         name,
-        "Bit error rate by symbol errors: estimate, and its 95 % interval",
+        "Bit error rate: by symbol errors, with its 95 % interval; before (raw) and after (effective) error correction",
     )?;
-    for (end, ber) in ber.iter().filter(|(end, _)| wanted.has_node(end.node)) {
+    for (end, ber) in meaning.ber.iter().filter(|(end, _)| wanted.has_node(end.node)) {
         for (bound, value) in [("estimate", ber.rate), ("low", ber.low), ("high", ber.high)] {
             writeln!(
                 out,
                 "{name}{{{},kind=\"symbol\",bound=\"{bound}\"}} {value:e}",
+                Port(*end)
+            )?;
+        }
+    }
+    let corrected = meaning.corrected.iter().filter(|_| wanted.has(Part::Detail));
+    for (end, rates) in corrected.filter(|(end, _)| wanted.has_node(end.node)) {
+        for (kind, ber) in ["raw", "effective"].into_iter().zip(rates) {
+            let value = ber.rate;
+            writeln!(
+                out,
+                "{name}{{{},kind=\"{kind}\",bound=\"estimate\"}} {value:e}",
                 Port(*end)
             )?;
         }

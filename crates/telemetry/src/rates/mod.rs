@@ -9,4 +9,4 @@ mod tick;
 pub use book::{ClassUse, Moved, RateBook};
 pub use growth::Growth;
 pub use port::{Capacity, PortRates, vl_wait_shares};
-pub use tick::WaitTick;
+pub use selvedge_fabric::WaitTick;

@@ -77,7 +77,7 @@ impl PortRates {
                 4.0 * growth.per_second(data)? + VCRC_BYTES as f64 * growth.per_second(packets).unwrap_or_default();
             Some((on_link / link?.bytes_per_s as f64).clamp(0.0, 1.0))
         };
-        let wait = |ticks| Some(tick.share(ticks, growth.over, link?));
+        let wait = |ticks| Some(link?.wait_share(tick, ticks, growth.over));
         let used = growth.key.group.mask_of(|metric| USED.contains(&metric));
         Self {
             end: End {
@@ -106,6 +106,6 @@ pub fn vl_wait_shares(growth: &Growth, link: Option<Capacity>, tick: WaitTick) -
         return Vec::new();
     };
     let lanes = (0..growth.counters()).zip(0_u8..);
-    let share = |(counter, vl)| Some((vl, tick.share(growth.counter(counter)?, growth.over, link)));
+    let share = |(counter, vl)| Some((vl, link.wait_share(tick, growth.counter(counter)?, growth.over)));
     lanes.filter_map(share).collect()
 }

@@ -1,75 +1,27 @@
-//! The tick of PortXmitWait and PortVLXmitWait, in which a port had data to send and sent nothing.
+//! Shares of time from ticks of PortXmitWait.
 
 use core::time::Duration;
 
+use selvedge_fabric::WaitTick;
+
 use crate::rates::Capacity;
 
-/// The length of a tick. Source: IBA vol 1 §16.1.3.2 and §16.1.3.5: PortXmitWait counts in the tick of
-/// PortSamplesControl.Tick, a multiple of the symbol time, which is the time of one byte on one lane (4 ns at SDR,
-/// whatever the width). Devices of NVIDIA differ: see [`Self::of_device`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitTick {
-    /// As the standard defines it: this many symbol times of one lane.
-    Symbols(u16),
-    /// This many bytes of the whole port, whatever its width.
-    PortBytes(u16),
-    /// A fixed time in picoseconds, as a simulator has it.
-    Fixed {
-        /// The time.
-        ps: u64,
-    },
-}
-
-/// OUIs of NVIDIA's network division (Mellanox, and Voltaire, which it bought). Source: IEEE's list of OUIs.
-const NVIDIA: [u32; 7] = [0x2C9, 0x8F1, 0x24_8A07, 0x50_6B4B, 0x98_039B, 0xB8_599F, 0xEC_0D9A];
-/// Device ids of Quantum, Quantum-2 and Quantum-3 (MT54000, MT54002, MT54004). Source: pci.ids.
-const QUANTUM: [u16; 3] = [0xD2F0, 0xD2F2, 0xD2F4];
-/// Device ids of SwitchX, SwitchX-2, Switch-IB and Switch-IB 2 (MT51000, MT51001, MT52000, MT53000). Source: pci.ids.
-const SWITCH_IB: [u16; 4] = [0xC738, 0xC739, 0xCB20, 0xCF08];
-
-/// OUI of devices that Selvedge generates, locally administered.
-const GENERATED: u32 = 0x02_5E1E;
-
-impl WaitTick {
-    /// Returns the tick that PortSamplesControl.Tick shows: `code + 1` symbol times. Source: IBA vol 1 §16.1.3.2.
+impl Capacity {
+    /// Returns the length of a tick at the link in picoseconds.
     #[must_use]
-    pub const fn of_code(code: u8) -> Self {
-        Self::Symbols(code as u16 + 1)
-    }
-
-    /// Returns the tick of a device. `code` is its PortSamplesControl.Tick, if that was read.
-    ///
-    /// Source: NVIDIA, ibdiagnet user manual 2.13, "Congestion Assessment on InfiniBand Links": Quantum and later count
-    /// every 8 bytes of the port whatever its width; SwitchX and Switch-IB count every 32 bytes of each lane, as the
-    /// standard defines. Generated devices count every word of the port, as our emulator does. For other devices the
-    /// standard holds; one symbol if Tick was not read.
-    #[must_use]
-    pub fn of_device(vendor: u32, device: u16, code: Option<u8>) -> Self {
-        let is_quantum = QUANTUM.contains(&device) && (NVIDIA.contains(&vendor) || vendor == 0);
-        match code {
-            None if vendor == GENERATED => Self::PortBytes(4),
-            code if is_quantum => Self::PortBytes(code.map_or(8, |code| u16::from(code) + 1)),
-            Some(code) => Self::of_code(code),
-            None if SWITCH_IB.contains(&device) => Self::Symbols(32),
-            None => Self::Symbols(1),
-        }
-    }
-
-    /// Returns its length at a link in picoseconds.
-    #[must_use]
-    pub fn ps(self, capacity: Capacity) -> f64 {
-        let per_byte = 1e12 / capacity.bytes_per_s as f64;
-        match self {
-            Self::Symbols(symbols) => f64::from(symbols) * per_byte * f64::from(capacity.lanes),
-            Self::PortBytes(bytes) => f64::from(bytes) * per_byte,
-            Self::Fixed { ps } => ps as f64,
+    pub fn tick_ps(self, tick: WaitTick) -> f64 {
+        let per_byte = 1e12 / self.bytes_per_s as f64;
+        match tick {
+            WaitTick::Fixed { ps } => ps as f64,
+            // The others have a number of bytes.
+            tick => tick.port_bytes(self.lanes).unwrap_or_default() as f64 * per_byte,
         }
     }
 
     /// Returns the share of an interval that this many ticks are, 0 to 1.
     #[must_use]
-    pub fn share(self, ticks: u64, over: Duration, capacity: Capacity) -> f64 {
-        let share = ticks as f64 * self.ps(capacity) / (over.as_secs_f64() * 1e12);
+    pub fn wait_share(self, tick: WaitTick, ticks: u64, over: Duration) -> f64 {
+        let share = ticks as f64 * self.tick_ps(tick) / (over.as_secs_f64() * 1e12);
         share.clamp(0.0, 1.0)
     }
 }
@@ -87,40 +39,25 @@ mod tests {
     #[test]
     fn a_symbol_is_4_ns_at_sdr_whatever_the_width() {
         for width in LinkWidth::ALL {
-            assert_eq!(WaitTick::of_code(0).ps(capacity(width, LinkSpeed::Sdr)), 4_000.0);
+            assert_eq!(capacity(width, LinkSpeed::Sdr).tick_ps(WaitTick::of_code(0)), 4_000.0);
         }
-        assert_eq!(
-            WaitTick::of_code(7).ps(capacity(LinkWidth::X4, LinkSpeed::Qdr)),
-            8_000.0
-        );
-    }
-
-    #[test]
-    fn ticks_of_devices() {
-        let check = |vendor, device, code, want| {
-            assert_eq!(WaitTick::of_device(vendor, device, code), want, "{device:#x}");
-        };
-        check(0x2C9, 0xD2F0, Some(7), WaitTick::PortBytes(8));
-        check(0x2C9, 0xD2F2, None, WaitTick::PortBytes(8));
-        check(0x2C9, 0xCF08, Some(31), WaitTick::Symbols(32));
-        check(0x2C9, 0xCB20, None, WaitTick::Symbols(32));
-        check(0x1175, 0x7322, None, WaitTick::Symbols(1));
-        check(0x02_5E1E, 1, None, WaitTick::PortBytes(4));
+        let qdr = capacity(LinkWidth::X4, LinkSpeed::Qdr);
+        assert_eq!(qdr.tick_ps(WaitTick::of_code(7)), 8_000.0);
+        assert_eq!(qdr.tick_ps(WaitTick::Fixed { ps: 7 }), 7.0);
         // At 4x HDR, 8 bytes of 25 GB/s; at 4x EDR, 32 bytes of a lane of 3.125 GB/s.
-        assert_eq!(
-            WaitTick::PortBytes(8).ps(capacity(LinkWidth::X4, LinkSpeed::Hdr)),
-            320.0
-        );
-        assert_eq!(
-            WaitTick::Symbols(32).ps(capacity(LinkWidth::X4, LinkSpeed::Edr)),
-            10_240.0
-        );
+        let ticks = [
+            (LinkSpeed::Hdr, WaitTick::PortBytes(8), 320.0),
+            (LinkSpeed::Edr, WaitTick::Symbols(32), 10_240.0),
+        ];
+        for (speed, tick, ps) in ticks {
+            assert_eq!(capacity(LinkWidth::X4, speed).tick_ps(tick), ps);
+        }
     }
 
     #[test]
     fn a_share_is_at_most_1() {
         let hdr = capacity(LinkWidth::X4, LinkSpeed::Hdr);
-        let share = |ticks| WaitTick::PortBytes(8).share(ticks, Duration::from_secs(1), hdr);
+        let share = |ticks| hdr.wait_share(WaitTick::PortBytes(8), ticks, Duration::from_secs(1));
         assert!((share(1_562_500_000) - 0.5).abs() < 1e-12);
         assert_eq!((share(0), share(u64::MAX)), (0.0, 1.0));
     }

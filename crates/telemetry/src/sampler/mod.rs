@@ -14,7 +14,7 @@ mod traffic;
 use selvedge_mad::Counters;
 use selvedge_sim::Time;
 use selvedge_types::Lid;
-use selvedge_wire::{Class, Datagram};
+use selvedge_wire::Datagram;
 
 use crate::clock::{Slot, Tick};
 use crate::config::{Config, Triage};
@@ -246,7 +246,7 @@ impl Sampler {
     // ---- answers
 
     fn received(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Out>) {
-        if datagram.mad.class() != Class::PerfMgt || !datagram.mad.method().is_response() {
+        if !Group::is_class(datagram.mad.class()) || !datagram.mad.method().is_response() {
             return;
         }
         let Some(ask) = self.traffic.received(&datagram.mad) else {

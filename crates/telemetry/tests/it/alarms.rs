@@ -274,7 +274,7 @@ fn congestion_that_stays_is_worth_knowing_and_no_condition() {
     };
     let congestion = Congestion {
         trees: vec![tree],
-        without_root: Vec::new(),
+        ..Congestion::default()
     };
     assert_eq!(desk.give(10, AlarmIn::Congestion(&congestion)), []);
     assert_eq!(desk.give(60, AlarmIn::Congestion(&congestion)), []);
@@ -425,13 +425,18 @@ fn cables_are_ranked_with_both_ends() {
     ends.insert(end(1, 1), counted(500, 0, 1));
     ends.insert(end(2, 1), counted(3, 0, 1));
     ends.insert(end(2, 2), counted(40, 2, 0));
-    let order = |by| -> Vec<u8> { rank(&inventory, &ends, by).iter().map(|cable| cable.a.port).collect() };
+    let order = |by| -> Vec<u8> {
+        rank(&inventory, &[], &ends, by)
+            .iter()
+            .map(|cable| cable.a.port)
+            .collect()
+    };
     assert_eq!(order(RankBy::SymbolErrors), [1, 2]);
     assert_eq!(order(RankBy::Ber), [1, 2]);
     assert_eq!(order(RankBy::Downs), [2, 1]);
     assert_eq!(order(RankBy::Worst), [2, 1]);
     assert_eq!(order(RankBy::Recoveries), [1, 2]);
-    let cables = rank(&inventory, &ends, RankBy::SymbolErrors);
+    let cables = rank(&inventory, &[], &ends, RankBy::SymbolErrors);
     let first = &cables[0];
     assert_eq!(
         (first.a, first.b, first.symbol_errors(), first.recoveries()),
@@ -441,7 +446,7 @@ fn cables_are_ranked_with_both_ends() {
     let ber = first.ber().unwrap();
     assert!((ber.rate - 500.0 / 4e11).abs() < 1e-15 && !first.is_clean(), "{ber}");
     assert!(
-        rank(&inventory, &BTreeMap::new(), RankBy::Worst)
+        rank(&inventory, &[], &BTreeMap::new(), RankBy::Worst)
             .iter()
             .all(|cable| cable.is_clean())
     );

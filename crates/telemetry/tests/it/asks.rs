@@ -1,8 +1,8 @@
 //! What users ask of telemetry, each with the test that shows its symptom gone. The asks are those of issue trackers:
 //! exporters for Prometheus (treydock, guilbaults), LDMS, node_exporter, infiniband-radar.
 //!
-//! Not here: power supplies and fans of unmanaged switches, and the leaf of which jobs hang, which no test shows yet;
-//! encryption of `/metrics`, which needs a proxy in front of it.
+//! Not here, with the reasons in docs/telemetry.md: power supplies and fans of unmanaged switches, cables of real
+//! hardware, the leaf of which jobs hang, and encryption of `/metrics`, which needs a proxy in front of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::slots::every_second;
 use crate::world::{DOWN, UP, World};
 
 /// The ask with its issue, and the test that shows it: file and function.
-const ASKS: [(&str, &str, &str); 26] = [
+const ASKS: [(&str, &str, &str); 27] = [
     (
         "LDMS #896, guilbaults #12: a dead host must not block the sweep",
         "crates/telemetry/tests/it/faults.rs",
@@ -92,6 +92,11 @@ const ASKS: [(&str, &str, &str); 26] = [
         "guilbaults #26: ports that are down as data",
         "crates/telemetry/tests/it/asks.rs",
         "ports_without_errors_and_ports_that_are_down_are_there",
+    ),
+    (
+        "guilbaults #26, #48: what is derived of ports that are down, in every output",
+        "crates/daemon/tests/it/down.rs",
+        "a_link_that_is_down_is_data_in_every_output",
     ),
     (
         "guilbaults #20, #46, #49: a counter with a new name breaks the scrape",

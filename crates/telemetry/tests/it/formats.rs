@@ -210,5 +210,5 @@ fn without_a_file_all_metrics_are_selected() {
     set.fill(&[End { node: host(1), port: 1 }], &selected, &world.inventory, &latest);
     let mut csv = String::new();
     set.write_csv_header(&mut csv).unwrap();
-    assert_eq!(csv.split(',').count(), 3 + 2 + 25);
+    assert_eq!(csv.split(',').count(), 3 + 2 + 26);
 }

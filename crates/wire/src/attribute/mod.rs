@@ -4,6 +4,7 @@ mod bytes;
 mod cable_info;
 mod capability;
 mod class_port_info;
+mod counter_attribute;
 mod guid_info;
 mod lane_counters;
 mod linear_forwarding;
@@ -34,6 +35,7 @@ pub(crate) use bytes::Hex;
 pub use cable_info::{CableInfo, CableKind};
 pub use capability::{CapabilityMask, CapabilityMask2};
 pub use class_port_info::{ClassAddress, ClassPortInfo};
+pub use counter_attribute::{CounterAttribute, SelectedRow};
 pub use guid_info::GuidInfo;
 pub use lane_counters::{
     CounterBlock, CounterRow, LaneCounters, PortFlowCtl, PortOpRcv, PortRcvConCtrl, PortRcvDataSl, PortSlRcvBecn,

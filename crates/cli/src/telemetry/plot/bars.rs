@@ -3,7 +3,7 @@
 use selvedge_api::TelemetrySeries;
 use selvedge_daemon::utc_text;
 
-use super::{Scale, rates};
+use super::{Scale, is_down, rates};
 
 /// Rows of a picture.
 const ROWS: usize = 12;
@@ -89,10 +89,15 @@ pub(super) fn lines(series: &TelemetrySeries, columns: usize) -> Vec<Line> {
         }
     };
     let mut lines: Vec<Line> = (0..ROWS).map(row).collect();
-    let axis: String = values
+    let axis = values
         .iter()
-        .map(|value| if value.is_some() { '─' } else { '╌' })
-        .collect();
+        .zip(down(series, columns))
+        .map(|(value, is_down)| match (value, is_down) {
+            (_, true) => '×',
+            (Some(_), false) => '─',
+            (None, false) => '╌',
+        });
+    let axis: String = axis.collect();
     lines.push(Line::plain(format!("{:>10} ┼", 0), &axis));
     lines.push(Line::plain(" ".repeat(LABEL), &times(series, columns)));
     lines
@@ -107,13 +112,25 @@ fn tone(scale: Scale, series: &TelemetrySeries, value: f64) -> Tone {
     }
 }
 
+/// Returns the column of a time.
+fn column(series: &TelemetrySeries, columns: usize, at_ms: u64) -> usize {
+    let span = series.to_ms.saturating_sub(series.from_ms).max(1);
+    let passed = u128::from(at_ms.saturating_sub(series.from_ms));
+    usize::try_from(passed * columns as u128 / u128::from(span)).map_or(columns - 1, |at| at.min(columns - 1))
+}
+
+/// Returns for each column whether the link was down in a slot of it.
+fn down(series: &TelemetrySeries, columns: usize) -> Vec<bool> {
+    let mut down = vec![false; columns];
+    for point in series.points.iter().filter(|point| is_down(point)) {
+        down[column(series, columns, point.at_ms.saturating_sub(1))] = true;
+    }
+    down
+}
+
 /// Returns the highest rate in each column; `None` where no slot is known.
 fn values(series: &TelemetrySeries, columns: usize) -> Vec<Option<f64>> {
-    let span = series.to_ms.saturating_sub(series.from_ms).max(1);
-    let column = |at_ms: u64| {
-        let passed = u128::from(at_ms.saturating_sub(series.from_ms));
-        usize::try_from(passed * columns as u128 / u128::from(span)).map_or(columns - 1, |at| at.min(columns - 1))
-    };
+    let column = |at_ms: u64| column(series, columns, at_ms);
     let mut values: Vec<Option<f64>> = vec![None; columns];
     for (begin, end, rate) in rates(series) {
         let Some(rate) = rate else { continue };
@@ -178,6 +195,14 @@ mod tests {
             (still[0].as_str(), still[12].as_str()),
             ("     0 B/s │<  >", "         0 ┼──")
         );
+    }
+
+    #[test]
+    fn the_axis_shows_where_the_link_was_down() {
+        let mut series = series(&[Some(0.0), Some(1e9), Some(0.0), Some(1e9)]);
+        series.points[2].how = "down".to_owned();
+        let axis = lines(&series, 3)[ROWS].coloured(str::to_owned, str::to_owned);
+        assert_eq!(axis, "         0 ┼─×─");
     }
 
     #[test]

@@ -189,7 +189,7 @@ impl Lab {
         }
         let capacity = Capacity::of(rate).unwrap();
         let tick = WaitTick::PortBytes(8);
-        let ticks = (wait_ns as f64 * 1_000.0 / tick.ps(capacity)) as u64;
+        let ticks = (wait_ns as f64 * 1_000.0 / capacity.tick_ps(tick)) as u64;
         let (before, after) = samples(end, used.counters.xmit_data, used.counters.xmit_packets, ticks, over);
         let growth = Growth::between(&before, &after, over).unwrap();
         Load::of(&PortRates::new(&growth, Some(capacity), tick)).unwrap()

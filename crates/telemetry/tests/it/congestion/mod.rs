@@ -145,6 +145,34 @@ fn ports_that_wait_for_each_other_are_a_cycle() {
     );
 }
 
+/// Every port of 1,024 hosts waits: all ports to hosts are roots, and nearly all ports wait for each of them, which
+/// makes four million pairs. The trace keeps the nearest.
+#[test]
+fn a_fabric_that_waits_everywhere_is_traced_within_bounds() {
+    let lab = Lab::new("karytree:k=32,n=2", "minhop");
+    let mut watch = WaitWatch::default();
+    let load = Load {
+        utilisation: 0.1,
+        wait: 0.85,
+    };
+    for link in lab.fabric.links() {
+        for at in [link.a, link.b] {
+            watch.take(lab.routes().end(at), load);
+        }
+    }
+    let found = trace(&lab.routes(), &watch);
+    let branches: usize = found.trees.iter().map(|tree| tree.branches.len()).sum();
+    assert_eq!((found.trees.len(), found.horizon), (1_024, Some(2)));
+    assert!(branches <= 2_000_000, "{branches}");
+    for tree in &found.trees {
+        assert_eq!(tree.cause, Cause::SlowReceiver);
+        // The port itself, then 31 hosts of the leaf, and the 32 roots or fewer by which others come.
+        let near = tree.branches.iter().filter(|branch| branch.hops == 1).count();
+        assert!((32..=63).contains(&near), "{near}");
+        assert!(tree.branches.iter().all(|branch| branch.hops <= 2));
+    }
+}
+
 /// Tables of a smaller fabric, ports that no longer exist: nothing is found, and nothing panics.
 #[test]
 fn what_does_not_belong_together_gives_nothing() {

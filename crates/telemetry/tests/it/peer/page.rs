@@ -30,6 +30,7 @@ pub struct Page {
     congestion: Congestion,
     alarms: AlarmBook,
     ber: BTreeMap<End, BerEstimate>,
+    corrected: BTreeMap<End, [BerEstimate; 2]>,
 }
 
 impl Page {
@@ -42,6 +43,7 @@ impl Page {
             congestion: congestion(),
             alarms: AlarmBook::new(AlarmRules::default()),
             ber: BTreeMap::new(),
+            corrected: BTreeMap::new(),
             inventory,
         };
         let now = Time::from_secs(slot);
@@ -71,8 +73,9 @@ impl Page {
                 page.rates
                     .push(PortRates::new(&growth, Capacity::of(rate), WaitTick::Symbols(32)));
                 let errors = growth.metric(Metric::SymbolErrors).unwrap();
-                page.ber
-                    .insert(end, BerEstimate::new(errors, growth.over, rate).unwrap());
+                let ber = BerEstimate::new(errors, growth.over, rate).unwrap();
+                page.ber.insert(end, ber);
+                page.corrected.insert(end, [ber; 2]);
             }
         }
         page
@@ -92,10 +95,12 @@ impl Page {
         let alarms: Vec<Alarm> = self.alarms.alarms().cloned().collect();
         let wanted = Wanted::default();
         let meaning = Meaning {
+            inventory: &self.inventory,
             rates: &self.rates,
             congestion: &self.congestion,
             alarms: &alarms,
             ber: &self.ber,
+            corrected: &self.corrected,
         };
         meaning::write(&mut rest, format, &wanted, &meaning).unwrap();
         guilbaults::write(&mut rest, format, &wanted, (&self.inventory, &self.latest), true).unwrap();
@@ -173,6 +178,7 @@ fn congestion() -> Congestion {
     Congestion {
         trees: vec![tree],
         without_root: vec![End { node: host(1), port: 1 }],
+        horizon: None,
     }
 }
 
