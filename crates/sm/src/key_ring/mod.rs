@@ -253,11 +253,12 @@ impl KeyRing {
         is_none(key) || key == self.present || key == self.wanted || self.former.contains(&key)
     }
 
-    /// Returns the keys that requests of other managers may have, besides the present key: former keys, and a new key
-    /// that is not stored yet.
-    pub fn others(&self) -> Vec<SecretKey> {
-        let coming = Some(self.wanted).filter(|key| *key != self.present && !is_none(*key));
-        coming.into_iter().chain(self.former.iter().copied()).collect()
+    /// Returns the keys that requests of other managers may have, besides the present key: a new key that is not stored
+    /// yet or that is only `proposed` (0: none, so that a request without a key is as good), and former keys.
+    pub fn others(&self, proposed: Option<SecretKey>) -> Vec<SecretKey> {
+        let coming = proposed.into_iter().chain([self.wanted]);
+        let coming = coming.filter(|key| *key != self.present);
+        coming.chain(self.former.iter().copied()).collect()
     }
 
     /// True if no heavy sweep of this change has found the port with a former key: it came into sight since.

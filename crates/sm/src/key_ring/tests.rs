@@ -282,7 +282,7 @@ fn rotations_follow_each_other() {
     for next in 10..30 {
         give(&mut ring, In::Wanted { key: key(next), stores });
         let stored = ring
-            .others()
+            .others(None)
             .into_iter()
             .chain([ring.present()])
             .collect::<Vec<_>>();
@@ -383,7 +383,7 @@ fn former_keys_are_retired_when_every_port_has_the_present_one() {
         Effect::Usual(key(2)),
     ];
     assert_eq!(give(&mut ring, In::Found(found(0, true, 0))), done);
-    assert!(ring.former().is_empty() && ring.others().is_empty());
+    assert!(ring.former().is_empty() && ring.others(None).is_empty());
     assert_eq!(give(&mut ring, In::Found(found(0, true, 0))), []);
 }
 
@@ -397,7 +397,7 @@ fn a_retired_key_counts_again_if_a_port_shows_it_or_hides_its_key() {
             retired: keys(&[2, 1]),
         };
         let mut ring = KeyRing::new(key(3), &stored, true);
-        assert!(!ring.opens(key(1)) && ring.others().is_empty());
+        assert!(!ring.opens(key(1)) && ring.others(None).is_empty());
         let (sent, _) = ask(&mut ring, &mut Agent { m_key, protect }, get(PortInfo::ID, 1));
         let told = format!("key {m_key}, protection {protect}");
         assert_eq!((&sent[..], ring.former()), (want, &keys(former)[..]), "{told}");
@@ -410,6 +410,17 @@ fn a_retired_key_counts_again_if_a_port_shows_it_or_hides_its_key() {
     check(1, 9, &[3, 2, 1], &[2, 1]);
     // Without an answer the agent may be down as well.
     check(2, 1, &[3], &[]);
+}
+
+#[test]
+fn other_managers_may_have_the_coming_key_or_a_former_one() {
+    let ring = rotating();
+    let others = |proposed: Option<u64>| ring.others(proposed.map(key));
+    assert_eq!(others(None), keys(&[1]));
+    assert_eq!(others(Some(3)), keys(&[3, 1]));
+    // The operator takes the key from all ports.
+    assert_eq!(others(Some(0)), keys(&[0, 1]));
+    assert_eq!(others(Some(2)), keys(&[1]), "the present key");
 }
 
 #[test]
