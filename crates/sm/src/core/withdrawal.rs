@@ -41,8 +41,8 @@ impl Sm {
 
     /// Removes the links of a list from an inventory that has them all. A link that carries packets stays in it until
     /// the plan in force and its multicast trees no longer use the link, and packets of older entries are gone. A plan
-    /// no longer uses the link if it was made without the link and all switches hold its entries. (While a plan waits for packets,
-    /// entries of the plan before it still lead over the link.) A link that was left out before stays so.
+    /// no longer uses the link if it was made without the link and all switches hold its entries. (While a plan waits
+    /// for packets, entries of the plan before it still lead over the link.) A link that was left out before stays so.
     pub(super) fn leave_out_of_service(&mut self, list: &OutOfService, inventory: &mut Inventory) {
         if list.is_empty() {
             return;

@@ -288,11 +288,11 @@ impl KeyRing {
     /// Returns the key for a request: the key that its port showed, else the key that its agent is known to have, else
     /// the next key that was not tried with this request.
     pub fn key_for(&self, smp: &Smp) -> SecretKey {
-        if self.former.is_empty() {
-            return smp.shown_key().unwrap_or(self.present);
+        let likely = smp.shown_key().unwrap_or(self.present);
+        match self.former.is_empty() {
+            true => likely,
+            false => self.untried(smp).unwrap_or(likely),
         }
-        let fallback = smp.shown_key().unwrap_or(self.present);
-        self.untried(smp).unwrap_or(fallback)
     }
 
     /// Returns true while requests may have to be sent with several keys: there are former keys, or retired ones.
@@ -347,15 +347,12 @@ impl KeyRing {
         };
         let may_hold = |key: &SecretKey| shown.is_none_or(|shown| shown == *key);
         let (held, retired): (Vec<_>, Vec<_>) = self.retired.iter().partition(|key| may_hold(key));
-        if held.is_empty() {
-            return;
+        if !held.is_empty() && matches!(self.rotation, Rotation::None) {
+            self.rotation = changing();
         }
         self.retired = retired;
         // They are older than the former keys.
         self.former.extend(held);
-        if matches!(self.rotation, Rotation::None) {
-            self.rotation = changing();
-        }
     }
 
     /// Records what the end of a request shows about the key of its agent.
