@@ -45,6 +45,7 @@ impl Digest {
             lane_count,
             lanes_wanted,
             m_keys,
+            m_keys_retired,
             sm_keys,
         } = state;
         let range = |digest: Self, (guid, lids): (&Guid, &LidRange)| {
@@ -71,8 +72,8 @@ impl Digest {
                 digest.number(engine.0.len() as u64).bytes(engine.0.as_bytes())
             });
         digest = digest.number((*lane_count).into()).number((*lanes_wanted).into());
-        // The newest key is the configuration's. Former ones exist while it is changed.
-        let former = m_keys.iter().skip(1).chain(sm_keys);
+        // The newest key is the configuration's. Others exist once it was changed.
+        let former = m_keys.iter().skip(1).chain(m_keys_retired).chain(sm_keys);
         former.fold(digest, |digest, key| digest.number(key.expose()))
     }
 }

@@ -224,7 +224,7 @@ pub(crate) enum Pending {
     },
     Persisted {
         id: u64,
-        state: PersistentState,
+        state: Box<PersistentState>,
     },
     /// State that is being written to a disk, which may fail.
     Saved {

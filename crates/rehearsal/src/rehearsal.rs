@@ -488,7 +488,7 @@ impl Rehearsal {
 
     fn finish(&mut self, id: ManagerId, done: Pending) -> Result<(), RehearsalError> {
         match done {
-            Pending::Persisted { id: number, state } => self.stored_now(id, number, state),
+            Pending::Persisted { id: number, state } => self.stored_now(id, number, *state),
             Pending::Saved { id: number, state } => self.saved(id, number, state),
             Pending::Input(input) => self.hand(id, *input),
             Pending::Job { job, result } => self.end(id, job, result),
@@ -546,6 +546,7 @@ impl Rehearsal {
             Output::Send { datagram, timeout } => return self.send(id, datagram, timeout),
             Output::Compute(job) => self.begin(id, job),
             Output::Persist { id, state } if life.folder.is_none() => {
+                let state = Box::new(state);
                 life.pending
                     .push((now + PERSIST_COST, Pending::Persisted { id, state }));
             }

@@ -233,6 +233,9 @@ impl Sm {
     fn ended(&mut self, (token, smp): (Token, Smp), answer: Option<&Mad>, out: &mut Vec<Output>) {
         let mut events = Vec::new();
         if self.keys.is_open() {
+            if let Some(answer) = answer {
+                self.run_keys(crate::key_ring::In::Answered(&smp, answer), out);
+            }
             if self.keys.tries_again(&smp, answer) {
                 return self.exchange.submit(AgentId::UNKNOWN, (token, smp));
             }

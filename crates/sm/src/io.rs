@@ -172,6 +172,8 @@ pub struct PersistentState {
     pub lanes_wanted: u8,
     /// M_Keys that ports may hold, newest first: a key stands here before the first port gets it.
     pub m_keys: Vec<SecretKey>,
+    /// Retired M_Keys, newest first: no port in sight held one when the M_Key was last changed.
+    pub m_keys_retired: Vec<SecretKey>,
     /// SM_Keys that other managers may show, newest first; none unless the key was changed.
     pub sm_keys: Vec<SecretKey>,
 }

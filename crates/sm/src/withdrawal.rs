@@ -12,15 +12,17 @@ use selvedge_sim::Time;
 /// Time between a plan and the next sweep. Packets of older entries live for two packet lifetimes, about 2 s.
 const SETTLES_IN: Duration = Duration::from_secs(3);
 /// Largest number of sweeps in a row that this module begins. If an agent refuses the Set each time, only the next
-/// regular sweep tries again.
+/// regular sweep tries again. Once a plan has no failed Sets any more, the count begins anew.
 const SWEEPS_MAX: u32 = 8;
 
 /// When the next sweep takes links out of service.
 #[derive(Debug, Default)]
 pub struct Withdrawal {
     due: Option<Time>,
-    /// Sweeps begun since the operator changed the list.
+    /// Sweeps begun since the operator changed the list, or since a plan without failed Sets followed one with some.
     sweeps: u32,
+    /// True if Sets of the last plan failed.
+    has_failed: bool,
 }
 
 /// The inputs of this sub-machine.
@@ -32,6 +34,8 @@ pub enum In {
     Applied {
         /// True if links that are out of service still carry packets, or are not disabled yet.
         is_pending: bool,
+        /// True if Sets of the plan failed.
+        has_failed: bool,
     },
     /// The time of [`Withdrawal::due`] has come.
     Due {
@@ -52,7 +56,12 @@ impl Withdrawal {
     pub fn handle(&mut self, now: Time, input: In, effects: &mut Vec<Effect>) {
         match input {
             In::Wanted => (self.due, self.sweeps) = (None, 0),
-            In::Applied { is_pending } => self.due = (is_pending && self.sweeps < SWEEPS_MAX).then(|| now + SETTLES_IN),
+            In::Applied { is_pending, has_failed } => {
+                if std::mem::replace(&mut self.has_failed, has_failed) && !has_failed {
+                    self.sweeps = 0;
+                }
+                self.due = (is_pending && self.sweeps < SWEEPS_MAX).then(|| now + SETTLES_IN);
+            }
             In::Due { has_packets: true } => self.due = Some(now + SETTLES_IN),
             In::Due { has_packets: false } => {
                 self.due = None;
@@ -80,17 +89,29 @@ mod tests {
             withdrawal.handle(Time::from_secs(second), input, &mut effects);
             (withdrawal.due().map(|due| due.0 / 1_000_000_000), effects.len())
         };
-        assert_eq!(hand(0, In::Applied { is_pending: false }), (None, 0));
-        assert_eq!(hand(1, In::Applied { is_pending: true }), (Some(4), 0));
+        let applied = |is_pending: bool| In::Applied {
+            is_pending,
+            has_failed: is_pending,
+        };
+        assert_eq!(hand(0, applied(false)), (None, 0));
+        assert_eq!(hand(1, applied(true)), (Some(4), 0));
         assert_eq!(hand(4, In::Due { has_packets: true }), (Some(7), 0));
         assert_eq!(hand(7, In::Due { has_packets: false }), (None, 1));
         for _ in 1..SWEEPS_MAX {
-            assert_eq!(hand(8, In::Applied { is_pending: true }), (Some(11), 0));
+            assert_eq!(hand(8, applied(true)), (Some(11), 0));
             assert_eq!(hand(11, In::Due { has_packets: false }), (None, 1));
         }
         // A port refuses each time.
-        assert_eq!(hand(12, In::Applied { is_pending: true }), (None, 0));
+        assert_eq!(hand(12, applied(true)), (None, 0));
         assert_eq!(hand(13, In::Wanted), (None, 0));
-        assert_eq!(hand(14, In::Applied { is_pending: true }), (Some(17), 0));
+        for second in 14..14 + u64::from(SWEEPS_MAX) {
+            assert_eq!(hand(second, applied(true)), (Some(second + 3), 0));
+            assert_eq!(hand(second, In::Due { has_packets: false }), (None, 1));
+        }
+        assert_eq!(hand(30, applied(true)), (None, 0));
+        // It takes the Set at last: another sweep confirms that.
+        let has_failed = false;
+        let is_pending = true;
+        assert_eq!(hand(40, In::Applied { is_pending, has_failed }), (Some(43), 0));
     }
 }

@@ -34,6 +34,8 @@ pub struct PlanState {
     pub lanes_wanted: u8,
     /// M_Keys that ports may hold, newest first.
     pub m_keys: Vec<SecretKey>,
+    /// Retired M_Keys, newest first.
+    pub m_keys_retired: Vec<SecretKey>,
     /// SM_Keys that other managers may show, newest first.
     pub sm_keys: Vec<SecretKey>,
 }
@@ -61,6 +63,7 @@ struct File {
     lids_aside: BTreeMap<String, [u16; 2]>,
     // Values of any type: the message of the TOML reader would quote a wrong one.
     m_keys: Option<toml::Value>,
+    m_keys_retired: Option<toml::Value>,
     sm_keys: Option<toml::Value>,
 }
 
@@ -100,6 +103,7 @@ pub fn parse_plan_state(bytes: &[u8]) -> Result<PlanState, PlanStateError> {
         lane_count: file.lane_count,
         lanes_wanted: file.lanes_wanted,
         m_keys: keys(file.m_keys.as_ref())?,
+        m_keys_retired: keys(file.m_keys_retired.as_ref())?,
         sm_keys: keys(file.sm_keys.as_ref())?,
     })
 }
@@ -168,6 +172,7 @@ pub fn print_plan_state(state: &PlanState) -> String {
         lane_count,
         lanes_wanted,
         m_keys,
+        m_keys_retired,
         sm_keys,
     } = state;
     let mut text = format!(
@@ -194,7 +199,10 @@ pub fn print_plan_state(state: &PlanState) -> String {
             "# Lanes that the routes rely on, with the service levels below; 1: on none.\nlane_count = {lane_count}\n"
         ));
     }
-    put_keys(&mut text, m_keys, sm_keys);
+    put_keys(&mut text, "m_keys", m_keys, "M_Keys that ports may hold");
+    let retired = "Former M_Keys that no port in sight held";
+    put_keys(&mut text, "m_keys_retired", m_keys_retired, retired);
+    put_keys(&mut text, "sm_keys", sm_keys, "SM_Keys that other managers may show");
     if !lanes.is_empty() {
         text.push_str("\n# Lane of the LIDs behind each switch, by its GUID.\n[lanes]\n");
         for (guid, lane) in lanes {
@@ -222,15 +230,10 @@ pub fn print_plan_state(state: &PlanState) -> String {
     text
 }
 
-fn put_keys(text: &mut String, m_keys: &[SecretKey], sm_keys: &[SecretKey]) {
-    for (name, keys, what) in [
-        ("m_keys", m_keys, "M_Keys that ports may hold"),
-        ("sm_keys", sm_keys, "SM_Keys that other managers may show"),
-    ] {
-        if !keys.is_empty() {
-            let keys: Vec<String> = keys.iter().map(|key| format!("\"{:#018x}\"", key.expose())).collect();
-            text.push_str(&format!("# {what}, newest first.\n{name} = [{}]\n", keys.join(", ")));
-        }
+fn put_keys(text: &mut String, name: &str, keys: &[SecretKey], what: &str) {
+    if !keys.is_empty() {
+        let keys: Vec<String> = keys.iter().map(|key| format!("\"{:#018x}\"", key.expose())).collect();
+        text.push_str(&format!("# {what}, newest first.\n{name} = [{}]\n", keys.join(", ")));
     }
 }
 
@@ -269,6 +272,7 @@ mod tests {
                 lane_count: lanes.len() as u8,
                 lanes_wanted: lids.len() as u8,
                 m_keys: lids.keys().map(|guid| SecretKey::new(guid.0)).collect(),
+                m_keys_retired: lids.keys().map(|guid| SecretKey::new(guid.0 + 1)).take(1).collect(),
                 sm_keys: lids
                     .keys()
                     .map(|guid| SecretKey::new(u64::MAX - guid.0))

@@ -176,6 +176,7 @@ impl Header {
                 lane_count: state.lane_count,
                 lanes_wanted: state.lanes_wanted,
                 m_keys: state.m_keys.clone(),
+                m_keys_retired: state.m_keys_retired.clone(),
                 sm_keys: state.sm_keys.clone(),
             }),
         );
@@ -221,6 +222,7 @@ impl Header {
                 lane_count: plan.lane_count,
                 lanes_wanted: plan.lanes_wanted,
                 m_keys: plan.m_keys,
+                m_keys_retired: plan.m_keys_retired,
                 sm_keys: plan.sm_keys,
             },
             known: Arc::new(known),

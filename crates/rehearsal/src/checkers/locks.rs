@@ -29,7 +29,7 @@ impl Check for KeysGiven {
     fn see(&mut self, ctx: &Ctx<'_>, seen: &Seen<'_>, _found: &mut Ledger) -> Result<(), Violation> {
         match seen {
             Seen::Stored { id, state } => {
-                let keys = state.m_keys.iter().map(|key| key.expose());
+                let keys = state.m_keys.iter().chain(&state.m_keys_retired).map(|key| key.expose());
                 self.stored.entry(*id).or_default().extend(keys);
             }
             Seen::Sends { id, datagram, .. } if hands_over(&datagram.mad) => {

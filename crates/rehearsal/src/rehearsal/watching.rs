@@ -97,7 +97,8 @@ impl Rehearsal {
 
     /// Returns this M_Key, and those that managers have stored as present or former ones.
     fn known_keys(&self, m_key: u64) -> Vec<u64> {
-        let stored = self.managers.iter().flat_map(|manager| &manager.stored.m_keys);
+        let stored = self.managers.iter().map(|manager| &manager.stored);
+        let stored = stored.flat_map(|stored| stored.m_keys.iter().chain(&stored.m_keys_retired));
         let mut known = vec![m_key];
         known.extend(stored.map(|key| key.expose()));
         known

@@ -126,7 +126,7 @@ impl World {
 }
 
 #[test]
-fn each_port_gets_the_new_key_and_the_former_one_is_forgotten() {
+fn each_port_gets_the_new_key_and_the_former_one_is_retired() {
     for protect in 0..=3 {
         for (from, to) in [(OLD, NEW), (OLD, 0), (0, NEW)] {
             let mut world = World::with_key(from, protect);
@@ -420,4 +420,43 @@ fn an_sm_key_that_the_master_gets_first_makes_two_masters() {
     world.rehearsal.set_sm_key(world.manager, SecretKey::new(0x5e)).unwrap();
     let ended = world.rehearsal.run_for(Duration::from_secs(60));
     assert!(ended.is_err_and(|error| error.to_string().contains("SLV-REHEARSAL-0103")));
+}
+
+/// A part of the fabric was cut off from the beginning, and another manager gave its ports the former key. So the
+/// manager that changed the key did not miss them.
+#[test]
+fn ports_that_come_into_sight_with_a_retired_key_get_the_present_one() {
+    for protect in [0, 1] {
+        let mut rehearsal = Rehearsal::new(&common::fabric(FABRIC), Options::default());
+        rehearsal.watch();
+        let links = ["\"S-L1-1\"[3]", "\"S-L1-1\"[4]"];
+        let fault = |rehearsal: &mut Rehearsal, what: &str| {
+            for link in links {
+                rehearsal.fault(&format!("{what} {link}").parse().unwrap()).unwrap();
+            }
+        };
+        fault(&mut rehearsal, "cut");
+        let manager = common::add_manager(&mut rehearsal, "a", "\"H-0\"", 1, policy(OLD, protect));
+        let other = common::add_manager(&mut rehearsal, "b", "\"H-3\"", 0, policy(OLD, protect));
+        rehearsal.start(manager).unwrap();
+        rehearsal.start(other).unwrap();
+        let mut world = World {
+            rehearsal,
+            manager,
+            protect,
+        };
+        world.quiet();
+        world.reload(NEW);
+        world.quiet();
+        assert_eq!(world.stored(), [NEW]);
+        assert_eq!(world.keys().iter().filter(|key| **key == OLD).count(), 3);
+        world.rehearsal.kill(other).unwrap();
+        fault(&mut world.rehearsal, "restore");
+        world.rehearsal.run_for(Duration::from_secs(60)).unwrap();
+        world.quiet();
+        world.check_keys(NEW, &format!("protection {protect}"));
+        assert_eq!(world.stored(), [NEW]);
+        let counts = (world.events("SLV-SM-0015"), world.events("SLV-KEYS-0002"));
+        assert_eq!(counts, (0, 2), "protection {protect}");
+    }
 }

@@ -52,14 +52,15 @@ pub struct InForce {
     aim: Option<Arc<Aim>>,
 }
 
-/// How far agents hold the plan in force.
+/// How far switches hold the plan in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// No plan is in force.
     No,
-    /// Sets have failed, or a sweep has interrupted the plan that followed: agents hold entries of two plans.
+    /// Sets of tables have failed, or a sweep has interrupted the plan that followed: switches hold entries of two
+    /// plans.
     InPart,
-    /// Every agent holds it.
+    /// Every switch holds the entries of the plan. Sets of ports may have failed: they lead no packet elsewhere.
     Whole,
 }
 
@@ -101,6 +102,8 @@ pub struct Change {
     pub acknowledged: usize,
     /// Number of failed Sets.
     pub failed: usize,
+    /// True if Sets of tables failed, or of SwitchInfo.
+    pub tables_failed: bool,
     /// In a dry run: the plan that would be in force, with its Sets.
     pub would_send: Option<Arc<Outcome>>,
 }
@@ -133,6 +136,17 @@ pub struct Known<'a> {
     pub is_cut_off: bool,
 }
 
+/// How the Sets of a plan have ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sent {
+    /// Number of acknowledged Sets.
+    pub acknowledged: usize,
+    /// Number of failed Sets.
+    pub failed: usize,
+    /// True if Sets of tables failed, or of SwitchInfo: the switch may hold entries of an earlier plan.
+    pub tables_failed: bool,
+}
+
 /// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
@@ -155,8 +169,8 @@ pub enum In<'a> {
     Repair(&'a Outcome),
     /// In a dry run: a plan was accepted.
     DryRun(&'a Arc<Outcome>),
-    /// Sets have ended: numbers of acknowledged and of failed Sets.
-    Sent(usize, usize),
+    /// Sets have ended.
+    Sent(Sent),
     /// A plan was applied as far as possible.
     Applied {
         /// The plan.
@@ -165,8 +179,8 @@ pub enum In<'a> {
         fabric: &'a Fabric,
         /// Settings that ports have declined.
         declined: BTreeMap<PortRef, Declined>,
-        /// Numbers of Sets that were acknowledged and that failed.
-        sent: (usize, usize),
+        /// How its Sets ended.
+        sent: Sent,
     },
     /// A sweep interrupts a plan after some of its Sets were sent. The next plan then leads to the same tables where
     /// the fabric is unchanged.
@@ -232,7 +246,7 @@ impl InForce {
                 self.take(&outcome.plan);
                 self.change.would_send = Some(Arc::clone(outcome));
             }
-            In::Sent(acknowledged, failed) => self.sent(acknowledged, failed),
+            In::Sent(sent) => self.sent(sent),
             In::Applied {
                 outcome,
                 fabric,
@@ -245,7 +259,7 @@ impl InForce {
                 self.take(&outcome.plan);
                 self.aim = None;
                 self.verdict = Some(Arc::clone(&outcome.verdict));
-                self.sent(sent.0, sent.1);
+                self.sent(sent);
                 // Ports may have taken a Set since.
                 self.sweeps.locked = report::locked(fabric).map(Into::into);
             }
@@ -261,7 +275,7 @@ impl InForce {
             In::NothingSent(why) => {
                 self.sweeps.no_plan = Some(why);
                 (self.plan, self.aim) = (None, None);
-                self.change.failed = 0;
+                (self.change.failed, self.change.tables_failed) = (0, false);
             }
             In::Stays(why) => self.sweeps.no_plan = Some(why),
             In::Known(known) => self.known(ctx, known),
@@ -278,8 +292,9 @@ impl InForce {
         }
     }
 
-    const fn sent(&mut self, acknowledged: usize, failed: usize) {
-        (self.change.acknowledged, self.change.failed) = (acknowledged, failed);
+    const fn sent(&mut self, sent: Sent) {
+        (self.change.acknowledged, self.change.failed) = (sent.acknowledged, sent.failed);
+        self.change.tables_failed = sent.tables_failed;
     }
 
     /// Stores a plan as the plan in force (in a dry run: as the plan that would be).
@@ -398,11 +413,11 @@ impl InForce {
         self.change.failed
     }
 
-    /// Returns how far agents hold the plan that belongs to the last complete snapshot.
+    /// Returns how far switches hold the plan that belongs to the last complete snapshot.
     pub const fn held(&self) -> Held {
         match (&self.plan, &self.aim) {
             (None, _) => Held::No,
-            (Some(_), None) if self.change.failed == 0 => Held::Whole,
+            (Some(_), None) if !self.change.tables_failed => Held::Whole,
             (Some(_), _) => Held::InPart,
         }
     }

@@ -24,6 +24,15 @@ fn told(in_force: &mut InForce, input: In<'_>) -> Vec<Effect> {
     effects
 }
 
+/// One Set was acknowledged, and so many failed.
+fn sent(failed: usize, tables_failed: bool) -> Sent {
+    Sent {
+        acknowledged: 1,
+        failed,
+        tables_failed,
+    }
+}
+
 #[test]
 fn a_table_that_is_not_as_it_was_written_is_noticed_once() {
     let check = |read: Installed, want: bool| {
@@ -48,7 +57,7 @@ fn a_plan_that_was_left_half_way_is_aimed_at_until_one_is_applied_or_dropped() {
         outcome: &outcome,
         fabric,
         declined: BTreeMap::new(),
-        sent: (1, 0),
+        sent: sent(0, false),
     };
     for (end, has_plan) in [(applied, true), (In::Dropped, false)] {
         let mut in_force = InForce::default();
@@ -62,14 +71,14 @@ fn a_plan_that_was_left_half_way_is_aimed_at_until_one_is_applied_or_dropped() {
 }
 
 #[test]
-fn agents_hold_a_plan_in_force_unless_sets_failed_or_the_next_plan_was_interrupted() {
+fn switches_hold_a_plan_in_force_unless_their_sets_failed_or_the_next_plan_was_interrupted() {
     let outcome = outcome();
     let (plan, fabric) = (&outcome.plan, &outcome.inventory.fabric);
-    let applied = |failed: usize| In::Applied {
+    let applied = |failed: usize, tables_failed: bool| In::Applied {
         outcome: &outcome,
         fabric,
         declined: BTreeMap::new(),
-        sent: (1, failed),
+        sent: sent(failed, tables_failed),
     };
     let mut in_force = InForce::default();
     let mut held_after = |input: In<'_>| {
@@ -77,11 +86,13 @@ fn agents_hold_a_plan_in_force_unless_sets_failed_or_the_next_plan_was_interrupt
         in_force.held()
     };
     assert_eq!(held_after(In::Accepted(&outcome)), Held::No);
-    assert_eq!(held_after(applied(0)), Held::Whole);
+    assert_eq!(held_after(applied(0, false)), Held::Whole);
     assert_eq!(held_after(In::LeftHalfWay { plan, fabric }), Held::InPart);
     assert_eq!(held_after(In::Accepted(&outcome)), Held::InPart, "no Set of it is sent");
-    assert_eq!(held_after(applied(0)), Held::Whole);
-    assert_eq!(held_after(applied(1)), Held::InPart);
+    assert_eq!(held_after(applied(0, false)), Held::Whole);
+    assert_eq!(held_after(applied(1, true)), Held::InPart);
+    // A port that refuses its PortInfo keeps no link of other switches in use.
+    assert_eq!(held_after(applied(1, false)), Held::Whole);
     assert_eq!(held_after(In::Dropped), Held::No);
 }
 
@@ -89,7 +100,7 @@ fn agents_hold_a_plan_in_force_unless_sets_failed_or_the_next_plan_was_interrupt
 fn the_judge_is_heard_before_a_plan_is_in_force() {
     let outcome = outcome();
     let mut in_force = InForce::default();
-    told(&mut in_force, In::Sent(3, 2));
+    told(&mut in_force, In::Sent(sent(2, true)));
     told(&mut in_force, In::Accepted(&outcome));
     assert!(in_force.verdict().is_some() && in_force.plan().is_none());
     let change = in_force.change();
@@ -122,7 +133,7 @@ fn a_locked_port_is_known_until_it_takes_a_set() {
         outcome: &outcome,
         fabric,
         declined: BTreeMap::new(),
-        sent: (1, 0),
+        sent: sent(0, false),
     };
     let open = &*outcome.inventory.fabric;
     let mut locked = open.clone();

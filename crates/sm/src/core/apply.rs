@@ -62,8 +62,13 @@ impl Sm {
         while self.exchange.open() < self.config.ready() && self.run_apply(In::Room, out) {}
         if let Stage::Applying(apply, _) = &self.stage {
             let counts = apply.counts();
-            let sent = commit::In::Sent(counts.acknowledged, counts.failed);
-            self.tell_in_force(sent);
+            let sent = commit::Sent {
+                acknowledged: counts.acknowledged,
+                failed: counts.failed,
+                // Nobody asks before the plan ends.
+                tables_failed: false,
+            };
+            self.tell_in_force(commit::In::Sent(sent));
         }
     }
 

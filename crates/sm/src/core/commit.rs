@@ -16,7 +16,7 @@ use selvedge_types::PortState;
 
 use super::Sm;
 use crate::apply::{Applied, Apply, Counts};
-use crate::commit::{Ctx, Effect, In, Known};
+use crate::commit::{Ctx, Effect, In, Known, Sent};
 use crate::config::Mode;
 use crate::drain::Step;
 use crate::election::{Foreign, Role};
@@ -105,12 +105,13 @@ impl Sm {
             outcome,
             fabric,
             installed,
-            counts: Counts { acknowledged, failed },
+            counts,
             failures,
             declined,
             traffic,
             ..
         } = apply.end();
+        let sent = sent(counts, &failures);
         let installed = Arc::new(installed);
         let after = After {
             fabric: Arc::clone(&fabric),
@@ -137,12 +138,12 @@ impl Sm {
             changes: outcome.changes.value(),
             is_live: traffic.may_be_live,
         });
-        self.hosts_asked(&fabric, &outcome, failed);
+        self.hosts_asked(&fabric, &outcome, sent.failed);
         self.tell_in_force(In::Applied {
             outcome: &outcome,
             fabric: &fabric,
             declined,
-            sent: (acknowledged, failed),
+            sent,
         });
         self.watch_ports(&inventory.fabric, &fabric);
         self.aliases_after_apply(&fabric, outcome.changes.value());
@@ -214,7 +215,7 @@ impl Sm {
             is_live: traffic.may_be_live,
         });
         self.tell_lids(lid_book::In::Applied(&apply.fabric, &apply.outcome.plan.lids));
-        self.tell_in_force(In::Sent(apply.counts.acknowledged, apply.counts.failed));
+        self.tell_in_force(In::Sent(sent(apply.counts, &apply.failures)));
         self.finish(inventory, apply.fabric, installed, &apply.failures);
         self.run_election(election::In::Foreign(Foreign::Applied), out);
     }
@@ -247,5 +248,14 @@ impl Sm {
             asks_all: self.registration().asks_all(),
             manager: self.own_sm_info(),
         }))))
+    }
+}
+
+/// Returns how the Sets of a plan have ended.
+fn sent(counts: Counts, failures: &Failures) -> Sent {
+    Sent {
+        acknowledged: counts.acknowledged,
+        failed: counts.failed,
+        tables_failed: !failures.nodes.is_empty(),
     }
 }

@@ -6,7 +6,7 @@ use selvedge_mad::AgentId;
 use selvedge_plan::Installed;
 use selvedge_planner::Inventory;
 use selvedge_sim::Time;
-use selvedge_types::Guid;
+use selvedge_types::{Guid, SecretKey};
 use selvedge_verify::phases::is_live;
 use selvedge_wire::SmInfo;
 
@@ -40,7 +40,9 @@ impl Sm {
 
     /// Hands an input to the election, and carries out its effects.
     pub(crate) fn run_election(&mut self, input: In<'_>, out: &mut Vec<Output>) {
-        let other_m_keys = self.keys.others();
+        // A manager that was started or reloaded with the proposed policy has only its key.
+        let proposed = self.changes.wanted().map(|policy| SecretKey::new(policy.m_key));
+        let other_m_keys = self.keys.others(proposed);
         let former_sm_keys = self.sm_keys.believed(self.now);
         let ctx = Ctx {
             now: self.now,

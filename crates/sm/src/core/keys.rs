@@ -14,7 +14,7 @@ use crate::commit::NoPlan;
 use crate::config::{Config, Mode};
 use crate::event::{Event, SweepReason};
 use crate::io::{Output, PersistentState};
-use crate::key_ring::{Effect, Found, In, KeyEvent, KeyRing, PortId};
+use crate::key_ring::{Effect, Found, In, KeyEvent, KeyRing, PortId, StoredKeys};
 use crate::milestone::Milestone;
 use crate::smp::Smp;
 use crate::stage::Stage;
@@ -23,7 +23,11 @@ use crate::{commit, persist, report, sm_keys};
 /// Returns the key ring of a manager. Until the M_Key of its policy is stored, the policy gets the former M_Key.
 pub(super) fn ring(config: &mut Config, state: &PersistentState) -> KeyRing {
     let wanted = SecretKey::new(config.policy.m_key);
-    let ring = KeyRing::new(wanted, &state.m_keys, config.mode == Mode::Manage);
+    let stored = StoredKeys {
+        held: state.m_keys.clone(),
+        retired: state.m_keys_retired.clone(),
+    };
+    let ring = KeyRing::new(wanted, &stored, config.mode == Mode::Manage);
     config.policy = with_m_key(Arc::clone(&config.policy), ring.present());
     ring
 }
@@ -105,14 +109,19 @@ impl Sm {
         self.run_keys(In::OnDisk(&keys), out);
     }
 
+    fn store_keys(&mut self, keys: StoredKeys, at_once: bool, out: &mut Vec<Output>) {
+        let StoredKeys { held, retired } = keys;
+        self.update_stored(persist::In::Keys { held, retired, at_once }, out);
+    }
+
     /// Hands an input to the key ring, and carries out its effects.
     pub(super) fn run_keys(&mut self, input: In<'_>, out: &mut Vec<Output>) {
         let mut effects = Vec::new();
         self.keys.handle(self.now, input, &mut effects);
         for effect in effects {
             match effect {
-                Effect::Store(keys) => self.update_stored(persist::In::Keys { keys, at_once: true }, out),
-                Effect::Note(keys) => self.update_stored(persist::In::Keys { keys, at_once: false }, out),
+                Effect::Store(keys) => self.store_keys(keys, true, out),
+                Effect::Note(keys) => self.store_keys(keys, false, out),
                 Effect::Use(key) => {
                     self.config.policy = with_m_key(Arc::clone(&self.config.policy), key);
                     // A sweep that has begun will plan with it.

@@ -41,8 +41,8 @@ impl Sm {
 
     /// Removes the links of a list from an inventory that has them all. A link that carries packets stays in it until
     /// the plan in force and its multicast trees no longer use the link, and packets of older entries are gone. A plan
-    /// no longer uses the link if it was made without the link and all agents hold it. (While a plan waits for packets,
-    /// entries of the plan before it still lead over the link.) A link that was left out before stays so.
+    /// no longer uses the link if it was made without the link and all switches hold its entries. (While a plan waits
+    /// for packets, entries of the plan before it still lead over the link.) A link that was left out before stays so.
     pub(super) fn leave_out_of_service(&mut self, list: &OutOfService, inventory: &mut Inventory) {
         if list.is_empty() {
             return;
@@ -96,14 +96,18 @@ impl Sm {
     pub(super) fn withdraw_after_apply(&mut self) {
         let inventory = self.inventory.as_ref();
         let is_pending = inventory.is_some_and(|inventory| inventory.is_withdrawing() || inventory.has_orders_left());
-        self.tell_withdrawal(In::Applied { is_pending });
+        let has_failed = self.in_force.failed() > 0;
+        self.tell_withdrawal(In::Applied { is_pending, has_failed });
     }
 
     /// Called when the timer is due.
     pub(super) fn withdraw_if_due(&mut self) {
         let Some(inventory) = self.inventory.clone() else {
             // Nothing is in reach: the next plan in force sets the timer again.
-            return self.tell_withdrawal(In::Applied { is_pending: false });
+            return self.tell_withdrawal(In::Applied {
+                is_pending: false,
+                has_failed: false,
+            });
         };
         let has_packets = self.under_way(&inventory.fabric).is_some();
         self.tell_withdrawal(In::Due { has_packets });

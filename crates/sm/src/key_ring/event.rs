@@ -12,7 +12,8 @@ pub enum KeyEvent {
         /// Number of these ports.
         ports: usize,
     },
-    /// Every port has the present M_Key, and the former ones are forgotten.
+    /// Every port has the present M_Key, and the former ones are retired: they are used again only if a port with one
+    /// comes into sight.
     Done,
     /// Every port that was found has the present M_Key; the former ones are kept, because they may still be needed.
     Kept {
@@ -57,7 +58,10 @@ impl fmt::Display for KeyEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Begins { ports } => write!(f, "the M_Key of {ports} ports changes to the configured one"),
-            Self::Done => f.write_str("every port has the configured M_Key, so former keys are forgotten"),
+            Self::Done => f.write_str(
+                "every port has the configured M_Key; former keys are used again only if a port with one comes into \
+                 sight",
+            ),
             Self::Kept { missing: 0 } => f.write_str(
                 "every port has the configured M_Key; former keys are kept until no other manager has used one for a \
                  minute: reload the configuration of standbys",

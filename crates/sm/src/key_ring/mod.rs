@@ -6,8 +6,10 @@
 //!   tried once.
 //! - A Set that changes the key has the agent's key in the header and the new key in the data. If it is lost, the
 //!   repeat has the new key in both.
-//! - When every port has the present key, the former keys are forgotten, unless nodes are missing or another manager
-//!   still asks with a former key.
+//! - When every port has the present key, the former keys are retired, unless nodes are missing or another manager
+//!   still asks with a former key. No request has a retired key, and no other manager is trusted with it. If a port
+//!   comes into sight that shows a retired key, or that hides its key, retired keys are former keys again: another
+//!   manager may have given this port such a key while this manager could not see it.
 //!
 //! Each agent checks the key of its own SMPs only, so the keys of ports may be changed in any order. Source: IBA vol 1
 //! §14.2.4.
@@ -28,7 +30,8 @@ pub use event::KeyEvent;
 use crate::report;
 use crate::smp::Smp;
 
-/// Most former keys: more than rotations between two sweeps that find every node. The oldest one is dropped.
+/// Most former and retired keys: more than rotations between two sweeps that find every node. The oldest one is
+/// dropped.
 pub const FORMER_MAX: usize = 8;
 /// Largest number of heavy sweeps in a row that begin at once to confirm a rotation; later ones come by their own
 /// reasons.
@@ -67,6 +70,8 @@ pub struct KeyRing {
     wanted: SecretKey,
     /// Former keys that ports may still hold, newest first: neither 0 nor the present one.
     former: Vec<SecretKey>,
+    /// Former keys that no port in sight held when a change was complete, newest first.
+    retired: Vec<SecretKey>,
     /// The key that an agent was last seen with. At an unknown agent it is tried first.
     usual: SecretKey,
     /// The key that the agent at the end of a directed route is known to have, since the last heavy sweep began; with
@@ -77,7 +82,7 @@ pub struct KeyRing {
     peer_asked: Option<Time>,
 }
 
-/// The work that remains before former keys are forgotten.
+/// The work that remains before former keys are retired.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Rotation {
     /// No work: there are no former keys, or this manager has not been master since they were loaded.
@@ -117,6 +122,15 @@ pub struct Found {
     pub missing: usize,
 }
 
+/// The M_Keys that a manager stores.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredKeys {
+    /// Keys that ports may hold, newest first.
+    pub held: Vec<SecretKey>,
+    /// Retired keys, newest first.
+    pub retired: Vec<SecretKey>,
+}
+
 /// The inputs of this sub-machine.
 #[derive(Debug)]
 pub enum In<'a> {
@@ -137,6 +151,8 @@ pub enum In<'a> {
     Applied,
     /// A light sweep of the master begins.
     LightSweep,
+    /// A request was answered, and may be repeated with another key.
+    Answered(&'a Smp, &'a Mad),
     /// A request has ended, with this answer or without one, and is not repeated.
     Ended(&'a Smp, Option<&'a Mad>),
     /// Another manager has sent a Get of SMInfo with this M_Key.
@@ -146,10 +162,10 @@ pub enum In<'a> {
 /// The effects that the outer machine carries out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Store these keys, newest first.
-    Store(Vec<SecretKey>),
+    /// Store these keys.
+    Store(StoredKeys),
     /// Store these keys with the next plan.
-    Note(Vec<SecretKey>),
+    Note(StoredKeys),
     /// Use this key in plans, and begin a sweep.
     Use(SecretKey),
     /// Sweep, to confirm that every port has the present key.
@@ -161,11 +177,12 @@ pub enum Effect {
 }
 
 impl KeyRing {
-    /// Makes a key ring of the policy's key and the keys that an earlier run has stored, newest first. `stores`: a key
-    /// must be stored before a port gets it; false for a manager that sends no Sets.
-    pub fn new(wanted: SecretKey, stored: &[SecretKey], stores: bool) -> Self {
-        let is_safe = !stores || is_none(wanted) || stored.is_empty() || stored.contains(&wanted);
-        let present = match stored.first() {
+    /// Makes a key ring of the policy's key and the keys that an earlier run has stored. `stores`: a key must be stored
+    /// before a port gets it; false for a manager that sends no Sets.
+    pub fn new(wanted: SecretKey, stored: &StoredKeys, stores: bool) -> Self {
+        let held = &stored.held;
+        let is_safe = !stores || is_none(wanted) || held.is_empty() || held.contains(&wanted);
+        let present = match held.first() {
             Some(&newest) if !is_safe => newest,
             _ => wanted,
         };
@@ -173,12 +190,15 @@ impl KeyRing {
             present,
             wanted,
             former: Vec::new(),
+            retired: stored.retired.clone(),
             usual: present,
             known: BTreeMap::new(),
             rotation: Rotation::None,
             peer_asked: None,
         };
-        stored.iter().rev().for_each(|&key| ring.remember(key));
+        ring.retired.retain(|key| *key != present);
+        ring.retired.truncate(FORMER_MAX);
+        held.iter().rev().for_each(|&key| ring.remember(key));
         if !ring.former.is_empty() {
             ring.rotation = changing();
         }
@@ -195,6 +215,7 @@ impl KeyRing {
             In::Found(found) => self.found(now, found, effects),
             In::Applied => self.applied(effects),
             In::LightSweep => self.light_sweep(now, effects),
+            In::Answered(smp, answer) => self.reopen(smp, answer),
             In::Ended(smp, answer) => self.learn(smp, answer),
             In::PeerAsked(key) => {
                 if self.former.contains(&key) {
@@ -232,11 +253,12 @@ impl KeyRing {
         is_none(key) || key == self.present || key == self.wanted || self.former.contains(&key)
     }
 
-    /// Returns the keys that requests of other managers may have, besides the present key: former keys, and a new key
-    /// that is not stored yet.
-    pub fn others(&self) -> Vec<SecretKey> {
-        let coming = Some(self.wanted).filter(|key| *key != self.present && !is_none(*key));
-        coming.into_iter().chain(self.former.iter().copied()).collect()
+    /// Returns the keys that requests of other managers may have, besides the present key: a new key that is not stored
+    /// yet or that is only `proposed` (0: none, so that a request without a key is as good), and former keys.
+    pub fn others(&self, proposed: Option<SecretKey>) -> Vec<SecretKey> {
+        let coming = proposed.into_iter().chain([self.wanted]);
+        let coming = coming.filter(|key| *key != self.present);
+        coming.chain(self.former.iter().copied()).collect()
     }
 
     /// True if no heavy sweep of this change has found the port with a former key: it came into sight since.
@@ -266,16 +288,16 @@ impl KeyRing {
     /// Returns the key for a request: the key that its port showed, else the key that its agent is known to have, else
     /// the next key that was not tried with this request.
     pub fn key_for(&self, smp: &Smp) -> SecretKey {
-        if self.former.is_empty() {
-            return smp.shown_key().unwrap_or(self.present);
+        let likely = smp.shown_key().unwrap_or(self.present);
+        match self.former.is_empty() {
+            true => likely,
+            false => self.untried(smp).unwrap_or(likely),
         }
-        let fallback = smp.shown_key().unwrap_or(self.present);
-        self.untried(smp).unwrap_or(fallback)
     }
 
-    /// Returns true while requests may have to be sent with several keys.
+    /// Returns true while requests may have to be sent with several keys: there are former keys, or retired ones.
     pub const fn is_open(&self) -> bool {
-        !self.former.is_empty()
+        !self.former.is_empty() || !self.retired.is_empty()
     }
 
     /// Returns true if the request must be sent again with another key: it ended in a way that a wrong key explains,
@@ -308,6 +330,29 @@ impl KeyRing {
             .chain(self.former.iter().copied());
         let mut keys = keys.filter(|key| !smp.tried().contains(key));
         keys.next()
+    }
+
+    /// Makes retired keys former keys again that an agent may hold: the key that it shows, or all of them if it hides
+    /// its key.
+    fn reopen(&mut self, smp: &Smp, answer: &Mad) {
+        if self.retired.is_empty() || smp.is_to_manager() {
+            return;
+        }
+        let shown = match hides_key(smp, answer) {
+            true => None,
+            false => match answer.read::<PortInfo>() {
+                Ok(info) if smp.reads_port() && answer.status().0 == 0 => Some(SecretKey::new(info.m_key)),
+                Ok(_) | Err(_) => return,
+            },
+        };
+        let may_hold = |key: &SecretKey| shown.is_none_or(|shown| shown == *key);
+        let (held, retired): (Vec<_>, Vec<_>) = self.retired.iter().partition(|key| may_hold(key));
+        if !held.is_empty() && matches!(self.rotation, Rotation::None) {
+            self.rotation = changing();
+        }
+        self.retired = retired;
+        // They are older than the former keys.
+        self.former.extend(held);
     }
 
     /// Records what the end of a request shows about the key of its agent.
@@ -343,9 +388,15 @@ impl KeyRing {
     }
 
     /// Called when the operator wants another key. The key is stored before any port gets it. So a manager that is
-    /// killed while ports get the key can access all ports after its restart, with the old or the new configuration.
+    /// killed while ports get the key can access all ports after its restart, with the old or the new configuration. A
+    /// key that was wanted before counts as a former one, although this manager may have given it to no port: another
+    /// manager with the same configuration may have.
     fn want(&mut self, key: SecretKey, stores: bool, effects: &mut Vec<Effect>) {
-        let is_new = std::mem::replace(&mut self.wanted, key) != key;
+        let before = std::mem::replace(&mut self.wanted, key);
+        let is_new = before != key;
+        if is_new {
+            self.remember(before);
+        }
         if !stores {
             if is_new {
                 self.begin(effects);
@@ -353,7 +404,7 @@ impl KeyRing {
             return;
         }
         let keys = self.to_store();
-        if is_new || self.wanted != self.present || self.is_open() {
+        if is_new || self.wanted != self.present || !self.former.is_empty() {
             effects.push(Effect::Store(keys));
         } else {
             effects.push(Effect::Note(keys));
@@ -371,6 +422,7 @@ impl KeyRing {
     fn begin(&mut self, effects: &mut Vec<Effect>) {
         let before = std::mem::replace(&mut self.present, self.wanted);
         self.former.retain(|key| *key != self.wanted);
+        self.retired.retain(|key| *key != self.wanted);
         self.remember(before);
         self.rotation = changing();
         if self.former.is_empty() {
@@ -383,8 +435,10 @@ impl KeyRing {
     fn remember(&mut self, key: SecretKey) {
         if !is_none(key) && key != self.present {
             self.former.retain(|former| *former != key);
+            self.retired.retain(|retired| *retired != key);
             self.former.insert(0, key);
             self.former.truncate(FORMER_MAX);
+            self.retired.truncate(FORMER_MAX - self.former.len());
         }
     }
 
@@ -398,7 +452,7 @@ impl KeyRing {
         }
         let missing = found.missing;
         if found.is_complete && missing == 0 && !self.is_asked_by_peer(now) {
-            self.forget(effects);
+            self.retire(effects);
         } else if found.is_complete {
             if !matches!(self.rotation, Rotation::Kept { .. }) {
                 effects.push(Effect::Event(KeyEvent::Kept { missing }));
@@ -462,7 +516,7 @@ impl KeyRing {
     /// Called when no other manager has needed a former key for a while, and no node is missing that may have one.
     fn light_sweep(&mut self, now: Time, effects: &mut Vec<Effect>) {
         if matches!(self.rotation, Rotation::Kept { missing: 0 }) && !self.is_asked_by_peer(now) {
-            self.forget(effects);
+            self.retire(effects);
         }
     }
 
@@ -471,8 +525,8 @@ impl KeyRing {
     }
 
     /// Called when every port has the present key.
-    fn forget(&mut self, effects: &mut Vec<Effect>) {
-        self.former.clear();
+    fn retire(&mut self, effects: &mut Vec<Effect>) {
+        self.retired.splice(0..0, self.former.drain(..));
         self.known.clear();
         (self.rotation, self.usual) = (Rotation::None, self.present);
         effects.extend([Effect::Store(self.to_store()), Effect::Event(KeyEvent::Done)]);
@@ -491,16 +545,18 @@ impl KeyRing {
         }
     }
 
-    /// Returns the keys to store, newest first.
-    fn to_store(&self) -> Vec<SecretKey> {
-        let mut keys = vec![self.wanted];
+    /// Returns the keys to store.
+    fn to_store(&self) -> StoredKeys {
+        let mut held = vec![self.wanted];
         for &key in [self.present].iter().chain(&self.former) {
-            if !keys.contains(&key) {
-                keys.push(key);
+            if !held.contains(&key) {
+                held.push(key);
             }
         }
-        keys.retain(|key| !is_none(*key));
-        keys
+        held.retain(|key| !is_none(*key));
+        let mut retired = self.retired.clone();
+        retired.retain(|key| *key != self.wanted);
+        StoredKeys { held, retired }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The key ring alone: which key a request is sent with, what is stored, when former keys are forgotten.
+//! The key ring alone: which key a request is sent with, what is stored, when former keys are retired.
 
 use selvedge_types::{Guid, PortNum};
 use selvedge_wire::{Attribute, AttributeId, Bits, Method, Status};
@@ -12,6 +12,14 @@ fn key(key: u64) -> SecretKey {
 
 fn keys(keys: &[u64]) -> Vec<SecretKey> {
     keys.iter().copied().map(SecretKey::new).collect()
+}
+
+/// Returns stored keys of which none is retired.
+fn held(held: &[u64]) -> StoredKeys {
+    StoredKeys {
+        held: keys(held),
+        retired: Vec::new(),
+    }
 }
 
 fn route(hops: u8) -> DirectedRoute {
@@ -28,11 +36,11 @@ fn give(ring: &mut KeyRing, input: In<'_>) -> Vec<Effect> {
 
 /// Returns a key ring that gives key 2 to ports with key 1.
 fn rotating() -> KeyRing {
-    let mut ring = KeyRing::new(key(1), &keys(&[1]), true);
+    let mut ring = KeyRing::new(key(1), &held(&[1]), true);
     let (key, stores) = (key(2), true);
     assert_eq!(
         give(&mut ring, In::Wanted { key, stores }),
-        [Effect::Store(keys(&[2, 1]))]
+        [Effect::Store(held(&[2, 1]))]
     );
     assert_eq!(give(&mut ring, In::OnDisk(&keys(&[2, 1]))), [Effect::Use(key)]);
     ring
@@ -79,6 +87,9 @@ fn ask(ring: &mut KeyRing, agent: &mut Agent, mut smp: Smp) -> (Vec<u64>, Option
             smp.note_tried(with);
         }
         let answer = agent.answer(&smp, with);
+        if let Some(answer) = &answer {
+            give(ring, In::Answered(&smp, answer));
+        }
         if ring.tries_again(&smp, answer.as_ref()) {
             continue;
         }
@@ -129,7 +140,7 @@ fn each_key_is_tried_once_and_the_right_one_is_remembered() {
 
 #[test]
 fn without_former_keys_nothing_is_tried_twice() {
-    let mut ring = KeyRing::new(key(1), &keys(&[1]), true);
+    let mut ring = KeyRing::new(key(1), &held(&[1]), true);
     let mut agent = Agent { m_key: 2, protect: 2 };
     assert_eq!(ask(&mut ring, &mut agent, get(PortInfo::ID, 1)), (vec![1], None));
     // A port has shown a key that a flipped bit left.
@@ -185,7 +196,7 @@ fn a_get_from_an_agent_with_a_known_key_is_silent_for_another_reason() {
 
 #[test]
 fn a_key_is_stored_before_a_port_gets_it() {
-    let mut ring = KeyRing::new(key(1), &keys(&[1]), true);
+    let mut ring = KeyRing::new(key(1), &held(&[1]), true);
     let (new, stores) = (key(2), true);
     give(&mut ring, In::Wanted { key: new, stores });
     assert_eq!((ring.present(), ring.former()), (key(1), &[][..]));
@@ -197,7 +208,7 @@ fn a_key_is_stored_before_a_port_gets_it() {
     // The key in use.
     assert_eq!(give(&mut ring, In::OnDisk(&keys(&[2, 1]))), []);
     // A manager that sends no Sets stores nothing.
-    let mut ring = KeyRing::new(key(1), &[], false);
+    let mut ring = KeyRing::new(key(1), &held(&[]), false);
     let stores = false;
     assert_eq!(give(&mut ring, In::Wanted { key: new, stores }), [Effect::Use(new)]);
 }
@@ -207,7 +218,7 @@ fn a_key_is_stored_before_a_port_gets_it() {
 #[test]
 fn a_restart_opens_every_port_with_either_configuration() {
     let check = |wanted: u64, stored: &[u64], present: u64, former: &[u64], store: Option<&[u64]>| {
-        let mut ring = KeyRing::new(key(wanted), &keys(stored), true);
+        let mut ring = KeyRing::new(key(wanted), &held(stored), true);
         assert_eq!(
             (ring.present().expose(), ring.former()),
             (present, &keys(former)[..]),
@@ -222,7 +233,7 @@ fn a_restart_opens_every_port_with_either_configuration() {
                 stores: true,
             },
         );
-        let want = store.map_or_else(|| Effect::Note(keys(stored)), |store| Effect::Store(keys(store)));
+        let want = store.map_or_else(|| Effect::Note(held(stored)), |store| Effect::Store(held(store)));
         assert_eq!(effects, [want], "{wanted:?} {stored:?}");
     };
     check(1, &[1], 1, &[], None);
@@ -235,8 +246,22 @@ fn a_restart_opens_every_port_with_either_configuration() {
     // The configuration was changed while the manager was stopped.
     check(3, &[2, 1], 2, &[1], Some(&[3, 2, 1]));
     // Nothing is known of an earlier key.
-    let ring = KeyRing::new(key(1), &[], true);
+    let ring = KeyRing::new(key(1), &held(&[]), true);
     assert_eq!((ring.present(), ring.former()), (key(1), &[][..]));
+}
+
+/// The operator changes the key again before it is stored. Another manager, in another part of the fabric, may have
+/// given the first one to ports.
+#[test]
+fn a_key_that_was_wanted_for_a_moment_counts_as_a_former_one() {
+    let mut ring = KeyRing::new(key(2), &held(&[1]), true);
+    let stores = true;
+    give(&mut ring, In::Wanted { key: key(2), stores });
+    assert_eq!((ring.present(), ring.former()), (key(1), &[][..]));
+    let effects = give(&mut ring, In::Wanted { key: key(3), stores });
+    assert_eq!(effects, [Effect::Store(held(&[3, 1, 2]))]);
+    give(&mut ring, In::OnDisk(&keys(&[3, 1, 2])));
+    assert_eq!((ring.present(), ring.former()), (key(3), &keys(&[1, 2])[..]));
 }
 
 #[test]
@@ -246,7 +271,7 @@ fn rotations_follow_each_other() {
     let three = key(3);
     assert_eq!(
         give(&mut ring, In::Wanted { key: three, stores }),
-        [Effect::Store(keys(&[3, 2, 1]))]
+        [Effect::Store(held(&[3, 2, 1]))]
     );
     give(&mut ring, In::OnDisk(&keys(&[3, 2, 1])));
     assert_eq!((ring.present(), ring.former()), (three, &keys(&[2, 1])[..]));
@@ -256,7 +281,11 @@ fn rotations_follow_each_other() {
     assert_eq!((ring.present(), ring.former()), (key(1), &keys(&[3, 2])[..]));
     for next in 10..30 {
         give(&mut ring, In::Wanted { key: key(next), stores });
-        let stored = ring.others().into_iter().chain([ring.present()]).collect::<Vec<_>>();
+        let stored = ring
+            .others(None)
+            .into_iter()
+            .chain([ring.present()])
+            .collect::<Vec<_>>();
         give(&mut ring, In::OnDisk(&stored));
     }
     assert_eq!((ring.present(), ring.former().len()), (key(29), FORMER_MAX));
@@ -310,7 +339,7 @@ fn a_port_that_comes_into_sight_has_not_kept_its_key() {
 }
 
 #[test]
-fn former_keys_are_forgotten_when_every_port_has_the_present_one() {
+fn former_keys_are_retired_when_every_port_has_the_present_one() {
     let found = |former: u64, is_complete: bool, missing: usize| Found {
         former: ports(1..=former),
         is_complete,
@@ -346,16 +375,88 @@ fn former_keys_are_forgotten_when_every_port_has_the_present_one() {
     assert_eq!(give(&mut ring, In::Found(found(1, false, 0))), [begins(1)]);
     assert_eq!(give(&mut ring, In::Applied), [Effect::Confirm]);
     let done = [
-        Effect::Store(keys(&[2])),
+        Effect::Store(StoredKeys {
+            held: keys(&[2]),
+            retired: keys(&[1]),
+        }),
         Effect::Event(KeyEvent::Done),
         Effect::Usual(key(2)),
     ];
     assert_eq!(give(&mut ring, In::Found(found(0, true, 0))), done);
-    assert!(!ring.is_open());
+    assert!(ring.former().is_empty() && ring.others(None).is_empty());
     assert_eq!(give(&mut ring, In::Found(found(0, true, 0))), []);
 }
 
-/// Missing nodes return without a key, as after a reboot. The former keys are forgotten only after a sweep has shown
+/// Another manager gave the port that key while this manager could not see it.
+#[test]
+fn a_retired_key_counts_again_if_a_port_shows_it_or_hides_its_key() {
+    // Protection bits and the key of an agent, the keys that its PortInfo is read with, and the former keys then.
+    let check = |protect: u8, m_key: u64, want: &[u64], former: &[u64]| {
+        let stored = StoredKeys {
+            held: keys(&[3]),
+            retired: keys(&[2, 1]),
+        };
+        let mut ring = KeyRing::new(key(3), &stored, true);
+        assert!(!ring.opens(key(1)) && ring.others(None).is_empty());
+        let (sent, _) = ask(&mut ring, &mut Agent { m_key, protect }, get(PortInfo::ID, 1));
+        let told = format!("key {m_key}, protection {protect}");
+        assert_eq!((&sent[..], ring.former()), (want, &keys(former)[..]), "{told}");
+        assert_eq!(ring.opens(key(m_key)), m_key == 3 || former.contains(&m_key), "{told}");
+    };
+    check(0, 3, &[3], &[]);
+    check(0, 1, &[3], &[1]);
+    check(0, 9, &[3], &[]);
+    check(1, 2, &[3, 2], &[2, 1]);
+    check(1, 9, &[3, 2, 1], &[2, 1]);
+    // Without an answer the agent may be down as well.
+    check(2, 1, &[3], &[]);
+}
+
+#[test]
+fn other_managers_may_have_the_coming_key_or_a_former_one() {
+    let ring = rotating();
+    let others = |proposed: Option<u64>| ring.others(proposed.map(key));
+    assert_eq!(others(None), keys(&[1]));
+    assert_eq!(others(Some(3)), keys(&[3, 1]));
+    // The operator takes the key from all ports.
+    assert_eq!(others(Some(0)), keys(&[0, 1]));
+    assert_eq!(others(Some(2)), keys(&[1]), "the present key");
+}
+
+#[test]
+fn a_retired_key_is_the_present_one_again_if_it_is_wanted() {
+    let stored = StoredKeys {
+        held: keys(&[3]),
+        retired: keys(&[2, 1]),
+    };
+    let mut ring = KeyRing::new(key(3), &stored, true);
+    let wanted = key(1);
+    let keys_then = StoredKeys {
+        held: keys(&[1, 3]),
+        retired: keys(&[2]),
+    };
+    let effects = give(
+        &mut ring,
+        In::Wanted {
+            key: wanted,
+            stores: true,
+        },
+    );
+    assert_eq!(effects, [Effect::Store(keys_then)]);
+    give(&mut ring, In::OnDisk(&keys(&[1, 3])));
+    assert_eq!((ring.present(), ring.former()), (wanted, &keys(&[3])[..]));
+    give(
+        &mut ring,
+        In::Found(Found {
+            is_complete: true,
+            ..Found::default()
+        }),
+    );
+    let (former, retired) = (&ring.former, &ring.retired);
+    assert_eq!((&former[..], &retired[..]), (&[][..], &keys(&[3, 2])[..]));
+}
+
+/// Missing nodes return without a key, as after a reboot. The former keys are retired only after a sweep has shown
 /// that these nodes have the present key.
 #[test]
 fn ports_that_return_without_a_key_are_confirmed() {
@@ -445,7 +546,7 @@ fn another_manager_is_asked_with_the_present_key_first() {
 
 #[test]
 fn no_form_of_output_shows_a_key() {
-    let mut ring = KeyRing::new(key(0xfeed_beef), &keys(&[0xfeed_beef, 0xdead_cafe]), true);
+    let mut ring = KeyRing::new(key(0xfeed_beef), &held(&[0xfeed_beef, 0xdead_cafe]), true);
     give(
         &mut ring,
         In::Wanted {

@@ -94,10 +94,12 @@ pub enum In<'a> {
     Copied(ToldLevels),
     /// The stored state belongs to another fabric, and no plan was made in this run.
     Foreign,
-    /// The M_Keys that ports may hold, newest first.
+    /// The M_Keys of this manager.
     Keys {
-        /// The keys.
-        keys: Vec<SecretKey>,
+        /// Those that ports may hold, newest first.
+        held: Vec<SecretKey>,
+        /// Retired ones, newest first.
+        retired: Vec<SecretKey>,
         /// True if a port may not get the newest one before they are stored; else they are stored with the next plan.
         at_once: bool,
     },
@@ -164,11 +166,12 @@ impl Persist {
                 let state = std::mem::take(&mut self.state);
                 self.state = PersistentState {
                     m_keys: state.m_keys,
+                    m_keys_retired: state.m_keys_retired,
                     sm_keys: state.sm_keys,
                     ..PersistentState::default()
                 };
             }
-            In::Keys { keys, at_once } => self.take_keys(keys, at_once, effects),
+            In::Keys { held, retired, at_once } => self.take_keys(held, retired, at_once, effects),
             In::SmKeys(keys) => {
                 if std::mem::replace(&mut self.state.sm_keys, keys.clone()) != keys {
                     self.store(effects);
@@ -209,13 +212,13 @@ impl Persist {
         &self.state.sm_keys
     }
 
-    /// Takes the M_Keys that ports may hold.
-    fn take_keys(&mut self, keys: Vec<SecretKey>, at_once: bool, effects: &mut Vec<Effect>) {
-        if keys == self.state.m_keys {
+    /// Takes the M_Keys that ports may hold, and retired ones.
+    fn take_keys(&mut self, held: Vec<SecretKey>, retired: Vec<SecretKey>, at_once: bool, effects: &mut Vec<Effect>) {
+        if held == self.state.m_keys && retired == self.state.m_keys_retired {
             return;
         }
         let before = self.state.clone();
-        self.state.m_keys = keys;
+        (self.state.m_keys, self.state.m_keys_retired) = (held, retired);
         if at_once {
             self.before.get_or_insert(before);
             self.store(effects);
@@ -249,6 +252,7 @@ impl Persist {
             lane_count,
             lanes_wanted: self.state.lanes_wanted,
             m_keys: self.state.m_keys.clone(),
+            m_keys_retired: self.state.m_keys_retired.clone(),
             sm_keys: self.state.sm_keys.clone(),
         };
         if !self.covers(plan.generation) {

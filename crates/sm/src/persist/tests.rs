@@ -203,12 +203,21 @@ fn generations_are_stored_ahead() {
 fn keys_are_on_the_disk_once_the_newest_state_is() {
     let keys = |keys: &[u64]| keys.iter().copied().map(SecretKey::new).collect::<Vec<_>>();
     let mut bench = Bench::new(PersistentState::default());
-    let note = |keys| In::Keys { keys, at_once: false };
+    let retired = Vec::new;
+    let note = |held| In::Keys {
+        held,
+        retired: retired(),
+        at_once: false,
+    };
     // Nothing waits for a key that ports without one get: it is stored with the next plan.
     assert!(bench.hand(note(keys(&[1]))).0.is_empty());
     assert_eq!(bench.accept(1, [1, 2]), [1]);
     bench.hand(In::Stored(1));
-    let store = |keys| In::Keys { keys, at_once: true };
+    let store = |held| In::Keys {
+        held,
+        retired: retired(),
+        at_once: true,
+    };
     let (stored, _) = bench.hand(store(keys(&[2, 1])));
     assert_eq!((stored[0].0, &stored[0].1.m_keys), (2, &keys(&[2, 1])));
     assert!(bench.hand(store(keys(&[2, 1]))).0.is_empty());

@@ -359,3 +359,44 @@ fn a_rollback_of_the_next_change_keeps_an_m_key_that_is_not_stored_yet() {
         assert_eq!(bench.sm.view().policy.unwrap().m_key, 7);
     }
 }
+
+/// A manager that was started with the proposed policy asks with its key before ports get it. Without the SM_Key it
+/// would become master as well.
+#[test]
+fn a_manager_with_the_proposed_m_key_is_shown_the_sm_key() {
+    let with_key = |m_key| {
+        Arc::new(Policy {
+            m_key,
+            m_key_protect: 1,
+            ..Policy::default()
+        })
+    };
+    let mut bench = Bench::at_rest();
+    bench.propose(&with_key(7));
+    bench.compute_all();
+    bench.until_due();
+    assert_eq!(bench.hosts.map(|host| host.info.m_key), [7; 2]);
+    let shown = |bench: &mut Bench, m_key: u64| {
+        let route = selvedge_wire::DirectedRoute::LOCAL;
+        let mut mad = Mad::directed(Method::Get, AttributeId::SM_INFO, 0, &route);
+        mad.set_m_key(m_key);
+        let address = Address::DIRECTED;
+        let mut out = Vec::new();
+        let input = Input::Received(Datagram { address, mad });
+        bench.sm.handle(bench.now, input, &mut out);
+        let mut answers = out.iter().filter_map(|output| match output {
+            Output::Send { datagram, .. } => datagram.mad.read::<SmInfo>().ok(),
+            _ => None,
+        });
+        answers.next().unwrap().sm_key
+    };
+    let sm_key = bench.sm.config.sm_key;
+    assert!(sm_key != 0);
+    assert_eq!([7, 8].map(|key| shown(&mut bench, key)), [sm_key, 0]);
+    bench.propose(&with_key(8));
+    assert_eq!(bench.sm.keys.wanted(), selvedge_types::SecretKey::new(7));
+    assert_eq!([7, 8, 0].map(|key| shown(&mut bench, key)), [sm_key, sm_key, 0]);
+    // Without a key, nothing will be guarded.
+    bench.propose(&with_key(0));
+    assert_eq!([7, 8, 0].map(|key| shown(&mut bench, key)), [sm_key, 0, sm_key]);
+}
