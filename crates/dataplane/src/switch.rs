@@ -89,7 +89,9 @@ impl<E: Endpoint> Simulation<E> {
         }
     }
 
-    /// Lets an output look for a packet: now if it is idle, otherwise when its current packet has ended.
+    /// Lets an output look for a packet: now if it is idle, otherwise when its current packet has ended. An output does
+    /// not know by itself of a packet that has become first after it began to send: that packet may have stood behind a
+    /// shorter one.
     #[inline]
     fn try_output<const PLAIN: bool>(&mut self, switch: Here, output: u8) {
         let out = switch.port(output);
@@ -140,7 +142,7 @@ impl<E: Endpoint> Simulation<E> {
             if head != NIL {
                 self.subnet.ports[into].turn = vl;
                 let output = self.subnet.packets.get(head).output;
-                self.ask::<PLAIN>(switch, output);
+                self.try_output::<PLAIN>(switch, output);
             }
         }
     }
@@ -162,17 +164,9 @@ impl<E: Endpoint> Simulation<E> {
             }
             tried = behind(output) + 1;
             last = output;
-            self.ask::<false>(switch, output);
+            self.try_output::<false>(switch, output);
         }
         self.subnet.ports[into].turn = last;
-    }
-
-    /// Lets an idle output look for a packet.
-    #[inline]
-    fn ask<const PLAIN: bool>(&mut self, switch: Here, output: u8) {
-        if self.subnet.ports[switch.port(output) as usize].free_at <= self.subnet.now {
-            self.arbitrate::<PLAIN>(switch, output);
-        }
     }
 
     /// Sends a packet from an output, if it is idle and a packet can be sent.

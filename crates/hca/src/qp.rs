@@ -53,7 +53,9 @@ pub(crate) struct QueuePair {
     pub responder: Responder,
     pub receives: ReceiveQueue,
     /// Until then the HCA works on the context of the queue pair, which neither sends nor answers.
-    pub busy_until: Ps,
+    busy_until: Ps,
+    /// The same, from one time to another, of a command that waits for others.
+    command: (Ps, Ps),
     pub migrations: u64,
     /// True if COMM_EST was reported, or is not due.
     pub established: bool,
@@ -104,6 +106,7 @@ impl QueuePair {
             responder: Responder::default(),
             receives: ReceiveQueue::new(init.cap.max_recv_wr),
             busy_until: 0,
+            command: (0, 0),
             migrations: 0,
             established: false,
             drain_event_due: false,
@@ -157,8 +160,8 @@ impl QueuePair {
             (Next::Idle, _) => (answers, Half::Answer),
         };
         match next {
-            Next::Now(_) | Next::Fail(_) if self.busy_until > now => (Next::At(self.busy_until), half),
-            Next::At(at) => (Next::At(at.max(self.busy_until)), half),
+            Next::Now(_) | Next::Fail(_) if self.free_at(now) > now => (Next::At(self.free_at(now)), half),
+            Next::At(at) => (Next::At(self.free_at(at)), half),
             Next::Now(_) | Next::Fail(_) | Next::Idle => (next, half),
         }
     }
@@ -168,9 +171,27 @@ impl QueuePair {
         matches!(self.state, QpState::Rts | QpState::Sqd)
     }
 
+    /// Returns the first time from `at` on when the HCA does not work on the context.
+    pub fn free_at(&self, at: Ps) -> Ps {
+        let at = at.max(self.busy_until);
+        let (from, until) = self.command;
+        if from <= at { at.max(until) } else { at }
+    }
+
     /// Lets the HCA work on the context for some time.
     pub fn occupy(&mut self, now: Ps, cost: Ps) {
-        self.busy_until = self.busy_until.max(now) + cost;
+        self.busy_until = self.free_at(now) + cost;
+    }
+
+    /// Lets the HCA work on the context from one time to another, for a command.
+    pub fn occupy_between(&mut self, now: Ps, from: Ps, until: Ps) {
+        if from <= now {
+            self.busy_until = self.busy_until.max(until);
+            return;
+        }
+        let waits = self.command.1 > now;
+        let first = if waits { self.command.0.min(from) } else { from };
+        self.command = (first, until);
     }
 
     /// Returns all attributes, as `query_qp` does.

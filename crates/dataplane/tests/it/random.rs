@@ -128,6 +128,33 @@ fn fill(rng: &mut Rng, simulation: &mut Simulation<Box>) {
     }
 }
 
+/// No lifetime ends here: a packet that a switch forgot would wait for ever.
+#[test]
+fn packets_of_all_lengths_leave_a_tree_without_lifetimes() {
+    for seed in 0..200 {
+        let mut rng = Seed(seed).rng();
+        let mut lab = Lab::new(one(&mut rng, &[FABRICS[0], FABRICS[3]]), 0);
+        lab.settings.vls = 1 + rng.below(2) as u8;
+        lab.settings.queueing = one(&mut rng, &[Queueing::Fifo, Queueing::Voq]);
+        lab.settings.speedup = 1 + rng.below(2) as u8;
+        let mut simulation = lab.start();
+        let ports = simulation.subnet().end_ports().len() as u64;
+        for mark in 0..300 {
+            let (from, to) = (rng.below(ports) as EndPort, rng.below(ports) as EndPort);
+            let lids = (lid(&simulation, from), lid(&simulation, to));
+            let payload = one(&mut rng, &[0, 64, 2_048, 2_048]);
+            let sl = rng.below(2) as u8 % lab.settings.vls;
+            let next = selvedge_dataplane::Packet::new(Mark(mark), lids, sl, payload, 26);
+            let (endpoint, subnet) = simulation.parts_mut();
+            endpoint.put(from, next, rng.below(END / 20));
+            subnet.wake(from, 0);
+        }
+        drain(&mut simulation);
+        let lost = &simulation.endpoint().lost;
+        assert_eq!((simulation.endpoint().seen.len(), lost), (300, &Vec::new()), "seed {seed}");
+    }
+}
+
 /// Runs with changes at their times: handed in before, or between two steps.
 fn run(seed: u64, handed_in: bool) -> (Vec<(Ps, EndPort, Seen)>, usize, u64) {
     let mut rng = Seed(seed).rng();

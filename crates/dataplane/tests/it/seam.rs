@@ -1,6 +1,6 @@
 //! Endpoints send, receive and wait; the simulation is stepped, and changed while it runs, from outside.
 
-use selvedge_dataplane::{Account, Change, DropReason, Ps};
+use selvedge_dataplane::{Account, Change, DropReason, Ps, header};
 use selvedge_types::Lid;
 
 use crate::lab::{Lab, Mark, Seen, at, drain, lid, packet, send};
@@ -65,6 +65,30 @@ fn an_answer_is_sent_in_the_event_of_the_packet() {
     drain(&mut simulation);
     // 30 bytes back take 1,200 ps.
     assert_eq!(simulation.endpoint().times(0), [ONE_HOP + 150_000 + 1_200]);
+}
+
+/// Packet 3 is behind the short packet 2 when output 3 (to host 2) begins to send packet 4, so nothing waits for that
+/// output then. When packet 3 has become the first of its input, the output is busy, and nothing else comes for it.
+#[test]
+fn an_output_learns_of_a_packet_that_was_behind_a_shorter_one() {
+    let lab = Lab::new("single:ports=6,hosts=5", 0);
+    let mut simulation = lab.start();
+    let mut put = |mark, (from, to): (u32, u32), payload, not_before| {
+        let lids = (lid(&simulation, from), lid(&simulation, to));
+        let next = selvedge_dataplane::Packet::new(Mark(mark), lids, 0, payload, header::LOCAL as u8);
+        let (endpoint, subnet) = simulation.parts_mut();
+        endpoint.put(from, next, not_before);
+        subnet.wake(from, 0);
+    };
+    put(1, (4, 3), 2_048, 0);
+    put(2, (1, 3), 0, 1_000);
+    put(3, (1, 2), 2_048, 0);
+    put(4, (0, 2), 2_048, FULL / 2);
+    drain(&mut simulation);
+    assert_eq!(
+        simulation.endpoint().times(2),
+        [FULL / 2 + ONE_HOP, FULL / 2 + ONE_HOP + FULL]
+    );
 }
 
 /// Packets from everywhere to everywhere, more than buffers hold.

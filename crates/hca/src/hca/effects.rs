@@ -188,6 +188,7 @@ impl Hca {
 
     pub(super) fn run_receiver(&mut self, now: Ps, index: u32, input: responder::In<'_>) {
         let Some(qp) = self.qps.at_mut(index) else { return };
+        let ready_at = qp.free_at(now);
         let mut out = core::mem::take(&mut self.received_out);
         let (handle, shared) = match qp.init.srq {
             Some(srq) => (Some(srq), self.srqs.get_mut(srq).ok()),
@@ -198,7 +199,6 @@ impl Hca {
             None => &mut qp.receives,
         };
         let costs = &self.config.costs;
-        let ready_at = qp.busy_until.max(now);
         let mut ctx = RecvCtx {
             transport: qp.init.transport,
             mtu: u32::from(qp.attr.path_mtu.bytes()),

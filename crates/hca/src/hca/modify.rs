@@ -1,7 +1,7 @@
 //! `modify_qp`: checks a change as a whole, then carries it out.
 
 use super::Hca;
-use crate::attr::{Access, AttrMask, Path, QpAttr, QpState, Transport};
+use crate::attr::{Access, AttrMask, Path, PathState, QpAttr, QpState, Transport};
 use crate::error::{VerbsError, in_range};
 use crate::handle::Qp;
 use crate::path;
@@ -19,8 +19,10 @@ const PRIMARY: M = M(M::AV.0 | M::PORT.0 | M::PKEY_INDEX.0 | M::TIMEOUT.0);
 impl Hca {
     /// Modifies attributes of a queue pair, and returns when the call returns to the program.
     ///
-    /// The HCA carries out one command at a time. Until it is done, the queue pair neither sends nor answers. A program
-    /// that waits for each call makes the next one at the returned time.
+    /// The HCA carries out one command at a time, and the queue pair neither sends nor answers meanwhile. A program that
+    /// waits for each call makes the next one at the returned time. Of a command that waits for others the attributes
+    /// are new at once; the queue pair works until the command's turn comes, unless the command changes its state or
+    /// asks for a migration.
     pub fn modify_qp(&mut self, now: Ps, qp: Qp, attr: &QpAttr, mask: AttrMask) -> Result<Ps, VerbsError> {
         let found = self.qps.get(qp)?;
         let from = found.state;
@@ -41,7 +43,13 @@ impl Hca {
         let start = now.max(self.command_free_at);
         let end = start + self.config.costs.modify(mask);
         self.command_free_at = end;
+        let migrates = mask.has(M::PATH_MIG_STATE) && attr.path_mig_state == PathState::Migrated;
+        if let Ok(found) = self.qps.get_mut(qp) {
+            let silent_from = if to != from || migrates { now } else { start };
+            found.occupy_between(now, silent_from, end);
+        }
         self.apply(start, qp, attr, mask, to);
+        self.kick(now, qp.index() as u32);
         Ok(end)
     }
 
@@ -117,10 +125,8 @@ impl Hca {
 
     fn apply(&mut self, now: Ps, qp: Qp, attr: &QpAttr, mask: AttrMask, to: QpState) {
         let index = qp.index() as u32;
-        let busy_until = self.command_free_at;
         let Some(found) = self.qps.at_mut(index) else { return };
         let from = found.state;
-        found.busy_until = found.busy_until.max(busy_until);
         if to == QpState::Reset {
             return self.reset(now, index);
         }
@@ -153,7 +159,6 @@ impl Hca {
         if mask.has(M::PATH_MIG_STATE) {
             self.run_path(now, index, path::In::Request(attr.path_mig_state));
         }
-        self.kick(now, index);
     }
 
     /// Empties the queues without completions, and removes the completions that were not polled.

@@ -89,6 +89,38 @@ fn commands_follow_each_other_and_hold_up_their_queue_pair() {
     assert_eq!(ends, [12_500 * PS_PER_NS, 25_000 * PS_PER_NS]);
 }
 
+/// Commands are 10.5 µs each. Doorbell and DMA reads take 1.15 µs, so a message is under way before its queue pair's
+/// command has its turn at 10.5 µs; one that is posted at 10 µs waits for the end at 21 µs.
+#[test]
+fn a_queue_pair_works_while_its_command_waits_for_another_one() {
+    let mut net = Net::new(1, 2, 1, |_| {});
+    let pairs = [0, 1].map(|_| connect(&mut net, Transport::Rc, |_| {}));
+    net.post_receives(1, pairs[0][1], 1, 8);
+    net.post_receives(1, pairs[1][1], 2, 8);
+    net.run(1_000 * PS_PER_US);
+    let begin = net.now;
+    let attr = QpAttr {
+        min_rnr_timer: 3,
+        ..QpAttr::default()
+    };
+    let ends = pairs.map(|pair| net.modify(0, pair[0], &attr, M::MIN_RNR_TIMER).unwrap() - begin);
+    assert_eq!(ends, [10_500 * PS_PER_NS, 21_000 * PS_PER_NS]);
+    let wr = |id, net: &Net| SendWr::send(id, net.hosts[0].sge(8));
+    for (id, pair) in (0..).zip(pairs) {
+        let wr = wr(id, &net);
+        net.send_wr(0, pair[0], &wr);
+    }
+    net.run(10 * PS_PER_US);
+    let order = |net: &Net| net.hosts[0].done.iter().map(|wc| wc.wr_id).collect::<Vec<_>>();
+    assert_eq!(order(&net), [1], "the first command holds its own queue pair up only");
+    let late = wr(2, &net);
+    net.send_wr(0, pairs[1][0], &late);
+    net.run(10 * PS_PER_US);
+    assert_eq!(order(&net), [1, 0]);
+    net.run(10 * PS_PER_US);
+    assert_eq!(order(&net), [1, 0, 2]);
+}
+
 #[test]
 fn port_events_reach_every_context_and_events_hold_their_object() {
     let mut net = Net::free(1);
