@@ -38,6 +38,10 @@ pub trait Carrier {
     fn repeated(&self) -> u64;
     /// Returns the hosts, and the objects on them: sender, then receiver.
     fn ends(&self) -> &Ends;
+    /// Returns when all connections stand.
+    fn ready_at(&self) -> Ps;
+    /// Returns how many connections of the carrier have failed.
+    fn connections_failed(&self) -> u32;
 }
 
 /// Hands messages to the application in order, and each once.
@@ -77,7 +81,7 @@ struct Retries {
 /// Room of each queue of a connection.
 const REQUESTS: u32 = 4_096;
 /// Receives that are posted at each end.
-const RECEIVES: u32 = 64;
+const RECEIVES: u32 = 16;
 /// Longest message of carriers.
 const BYTES_MAX: u32 = 1 << 20;
 
@@ -105,6 +109,18 @@ impl Ends {
         })
     }
 
+    /// Opens both ends, and connects them by all ways.
+    fn connected(
+        cluster: &mut Cluster,
+        hosts: [usize; 2],
+        ways: &[Way],
+        retries: Retries,
+    ) -> Result<(Self, Vec<Connection>), VerbsError> {
+        let ends = Self::open(cluster, hosts)?;
+        let connections: Result<Vec<_>, _> = ways.iter().map(|way| ends.connect(cluster, way, retries)).collect();
+        Ok((ends, connections?))
+    }
+
     /// Connects both ends, with receives posted.
     fn connect(&self, cluster: &mut Cluster, way: &Way, retries: Retries) -> Result<Connection, VerbsError> {
         let mut create = |end: usize| {
@@ -114,6 +130,7 @@ impl Ends {
             })
         };
         let made = [create(0)?, create(1)?];
+        let mut ready_at = 0;
         for end in [0, 1] {
             let primary = Path {
                 timeout: retries.timeout,
@@ -125,12 +142,15 @@ impl Ends {
                 ..attributes(made[1 - end].1, primary)
             };
             let qp = made[end].0;
-            cluster.act(self.hosts[end], |hca, now| {
-                to_rts(hca, now, qp, &attr)?;
-                self.objects[end].post_receives(hca, now, qp, RECEIVES, BYTES_MAX)
+            let done = cluster.act(self.hosts[end], |hca, now| {
+                let done = to_rts(hca, now, qp, &attr)?;
+                self.objects[end].post_receives(hca, now, qp, RECEIVES, BYTES_MAX)?;
+                Ok(done)
             })?;
+            ready_at = ready_at.max(done);
         }
         Ok(Connection {
+            ready_at,
             qps: made.map(|(qp, _)| qp),
             numbers: made.map(|(_, number)| number),
         })
@@ -182,11 +202,14 @@ impl Ends {
 /// A connection, with the numbers of its queue pairs.
 #[derive(Clone, Copy, Debug)]
 struct Connection {
+    ready_at: Ps,
     qps: [Qp; 2],
     numbers: [u32; 2],
 }
 
-fn to_rts(hca: &mut Hca, now: Ps, qp: Qp, attr: &QpAttr) -> Result<(), VerbsError> {
+/// Takes a queue pair from RESET to RTS; returns when it is there.
+fn to_rts(hca: &mut Hca, now: Ps, qp: Qp, attr: &QpAttr) -> Result<Ps, VerbsError> {
+    let mut done = now;
     let steps = [
         (QpState::Reset, QpState::Init),
         (QpState::Init, QpState::Rtr),
@@ -194,7 +217,7 @@ fn to_rts(hca: &mut Hca, now: Ps, qp: Qp, attr: &QpAttr) -> Result<(), VerbsErro
     ];
     for (from, state) in steps {
         let required = selvedge_hca::masks(Transport::Rc, from, state).map_or(M::NONE, |masks| masks.required);
-        hca.modify_qp(now, qp, &QpAttr { state, ..*attr }, required.with(M::STATE))?;
+        done = hca.modify_qp(now, qp, &QpAttr { state, ..*attr }, required.with(M::STATE))?;
     }
-    Ok(())
+    Ok(done)
 }

@@ -169,6 +169,14 @@ impl Carrier for Apm {
         &self.ends
     }
 
+    fn ready_at(&self) -> Ps {
+        self.connection.ready_at
+    }
+
+    fn connections_failed(&self) -> u32 {
+        u32::from(self.failure.is_some())
+    }
+
     fn failure(&self) -> Option<&ToleranceError> {
         self.failure.as_ref()
     }

@@ -86,14 +86,12 @@ impl Failover {
         ways: &[Way],
         settings: FailoverSettings,
     ) -> Result<Self, VerbsError> {
-        let ends = Ends::open(cluster, hosts)?;
-        let mut connect = |way| ends.connect(cluster, way, settings.retries());
-        let data: Result<Vec<_>, _> = ways.iter().map(&mut connect).collect();
+        let (ends, data) = Ends::connected(cluster, hosts, ways, settings.retries())?;
         Ok(Self {
             settings,
             ends,
             ways: ways.to_vec(),
-            data: data?,
+            data,
             probes: vec![None; ways.len()],
             failed: vec![false; ways.len()],
             open: BTreeMap::new(),
@@ -255,6 +253,14 @@ impl Carrier for Failover {
 
     fn ends(&self) -> &Ends {
         &self.ends
+    }
+
+    fn ready_at(&self) -> Ps {
+        self.data.iter().map(|data| data.ready_at).max().unwrap_or(0)
+    }
+
+    fn connections_failed(&self) -> u32 {
+        self.failed.iter().filter(|failed| **failed).count() as u32
     }
 
     fn failure(&self) -> Option<&ToleranceError> {

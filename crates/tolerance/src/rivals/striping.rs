@@ -94,16 +94,15 @@ impl Striping {
         ways: &[Way],
         settings: StripingSettings,
     ) -> Result<Self, VerbsError> {
-        let ends = Ends::open(cluster, hosts)?;
         let retries = Retries {
             timeout: settings.timeout,
             retry_cnt: settings.retry_cnt,
         };
-        let paths: Result<Vec<_>, _> = ways.iter().map(|way| ends.connect(cluster, way, retries)).collect();
+        let (ends, paths) = Ends::connected(cluster, hosts, ways, retries)?;
         Ok(Self {
             settings,
             ends,
-            paths: paths?,
+            paths,
             failed: vec![false; ways.len()],
             open: BTreeMap::new(),
             messages: BTreeMap::new(),
@@ -284,6 +283,14 @@ impl Carrier for Striping {
 
     fn ends(&self) -> &Ends {
         &self.ends
+    }
+
+    fn ready_at(&self) -> Ps {
+        self.paths.iter().map(|path| path.ready_at).max().unwrap_or(0)
+    }
+
+    fn connections_failed(&self) -> u32 {
+        self.failed.iter().filter(|failed| **failed).count() as u32
     }
 
     fn failure(&self) -> Option<&ToleranceError> {

@@ -1,7 +1,7 @@
 //! What the paper does not have: migration because of congestion, and alternates that die.
 
 use selvedge_hca::{Costs, PS_PER_US, Ps, QpState};
-use selvedge_tolerance::{Congestion, Deaths, Decision, Sample, Status, Thresholds, ToleranceError, path};
+use selvedge_tolerance::{Congestion, Deaths, Decision, Reach, Sample, Status, Thresholds, ToleranceError, path};
 use selvedge_types::Lid;
 
 use crate::duo::{Duo, MS};
@@ -104,6 +104,10 @@ fn thresholds_that_contradict_each_other_are_refused() {
     check(|t| t.samples = 0, "samples: 0");
 }
 
+const fn reach(at: Ps, from: Option<Lid>, to: Lid, dies: bool) -> Reach {
+    Reach { at, from, to, dies }
+}
+
 /// LIDs of port 2 of both hosts.
 fn lids() -> [Lid; 2] {
     [0, 1].map(|host| path(host, 2, 8).ah.dlid)
@@ -118,23 +122,21 @@ fn dies(respecify: bool, backs: Option<Ps>) -> (QpState, u8) {
     duo.exchange();
     duo.rails.set_between(2, false);
     let at = duo.now() + MS;
-    let mut list: Vec<(Ps, Lid, bool)> = lids().map(|lid| (at, lid, true)).to_vec();
-    list.extend(
-        backs
-            .into_iter()
-            .flat_map(|after| lids().map(|lid| (at + after, lid, false))),
-    );
+    let [a, b] = lids();
+    let both = |at, dies| [(a, b), (b, a)].map(|(from, to)| reach(at, Some(from), to, dies));
+    let mut list = both(at, true).to_vec();
+    list.extend(backs.into_iter().flat_map(|after| both(at + after, false)));
     let mut deaths = [0, 1].map(|_: usize| Deaths::new(list.clone()));
     while let Some(at) = deaths[0].next_at().filter(|_| respecify) {
         duo.run(at - duo.now());
         for host in [0, 1] {
             let third = path(1 - host, 3, 8);
-            let choose = |_, dead: &selvedge_hca::Path| (dead.port == 2).then_some(third);
+            let choose = |_, dead: &selvedge_hca::Path| if dead.port == 2 { vec![*dead, third] } else { vec![] };
             let list = &mut deaths[host];
             let done = duo.with(host, |process, hca, now| {
                 list.handle(now, hca, process, choose).unwrap()
             });
-            let expected = if duo.now() == at && deaths[host].is_dead(lids()[0]) {
+            let expected = if duo.now() == at && deaths[host].is_dead(a, b) {
                 2
             } else {
                 0
@@ -168,8 +170,11 @@ fn a_connection_without_another_path_is_named() {
     duo.load(2);
     duo.exchange();
     let now = duo.now();
-    let mut deaths = Deaths::new(vec![(now + PS_PER_US, lids()[1], true), (now, lids()[0], true)]);
-    let same = |_, dead: &selvedge_hca::Path| Some(*dead);
+    let mut deaths = Deaths::new(vec![
+        reach(now + PS_PER_US, None, lids()[1], true),
+        reach(now, None, lids()[0], true),
+    ]);
+    let same = |_, dead: &selvedge_hca::Path| vec![*dead];
     let done = duo.with(0, |process, hca, now| deaths.handle(now, hca, process, same).unwrap());
     assert_eq!(
         (done.moved, done.without),
@@ -177,7 +182,7 @@ fn a_connection_without_another_path_is_named() {
         "a dead path is not taken"
     );
     let done = duo.with(0, |process, hca, now| {
-        deaths.handle(now, hca, process, |_, _| None).unwrap()
+        deaths.handle(now, hca, process, |_, _| Vec::new()).unwrap()
     });
     assert_eq!(done, Default::default(), "nothing is due");
     assert_eq!(deaths.next_at(), Some(now + PS_PER_US));
