@@ -70,9 +70,9 @@ impl Args {
     #[must_use]
     pub fn quick() -> Self {
         Self {
-            duration_ms: 1,
-            ack_timeout: 4,
-            retries: 3,
+            duration_ms: 3,
+            ack_timeout: 5,
+            retries: 7,
             traffic: "all-to-all".to_owned(),
             message: 8_192,
             in_flight: 2,

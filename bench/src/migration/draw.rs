@@ -63,6 +63,7 @@ fn panel_of<DB: DrawingBackend>(
     let mut chart = ChartBuilder::on(panel)
         .caption(title, ("sans-serif", 16))
         .margin(10)
+        .margin_right(40)
         .x_label_area_size(34)
         .y_label_area_size(60)
         .build_cartesian_2d(0.0..end, 100.0 * least..105.0 * most)
