@@ -16,7 +16,8 @@
 //! migration: [`Failover`] as NCCL, [`Striping`] as LA-MPI and Open MPI. [`paper`] has the paper's micro-benchmarks.
 //!
 //! This is a core: times are values, and a driver calls [`Process::wake`] when [`Process::next_wake`] says so.
-//! [`Cluster`] has the hosts of a simulated subnet, and [`Rails`] is the smallest such subnet: the test-bed of the paper.
+//! [`Cluster`] has the hosts of a simulated subnet, and [`Rails`] is the smallest such subnet: the test-bed of the
+//! paper.
 
 mod cluster;
 mod congestion;

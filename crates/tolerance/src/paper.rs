@@ -1,5 +1,5 @@
-//! The micro-benchmarks of the paper, on two hosts with two ports each: port 1 primary, port 2 alternate, each on a switch
-//! of its own.
+//! The micro-benchmarks of the paper, on two hosts with two ports each: port 1 primary, port 2 alternate, each on a
+//! switch of its own.
 //!
 //! Where the paper leaves something open, this is what is done:
 //! - An ARMED event needs a packet from the other end (IBA vol 1 §17.2.8). So in the test of the transition to ARMED
@@ -7,8 +7,8 @@
 //! - REARM is requested at both ends, migration at the sender only; the other end follows.
 //! - In the latency test with a transition, an iteration requests it for its queue pair before it sends; iterations go
 //!   on until the sender's thread has handled the events of all queue pairs, and all of them are averaged.
-//! - The sender's cable is pulled between its port and the switch. Its port leaves ACTIVE, and its HCA migrates all queue
-//!   pairs on it; those of the other end follow with the first packet by the second port.
+//! - The sender's cable is pulled between its port and the switch. Its port leaves ACTIVE, and its HCA migrates all
+//!   queue pairs on it; those of the other end follow with the first packet by the second port.
 //! - Computation lost is the time that the asynchronous thread takes from the processor: interrupts, wake-ups,
 //!   handling.
 

@@ -1,6 +1,6 @@
-//! The test-bed of the paper, and the smallest fabric in which path migration means something: port 1 of all hosts is on
-//! one rail, port 2 on another, and so on. A rail is a cable between two hosts, one switch, or two switches with a cable
-//! between them, of which no host notices that it breaks.
+//! The test-bed of the paper, and the smallest fabric in which path migration means something: port 1 of all hosts is
+//! on one rail, port 2 on another, and so on. A rail is a cable between two hosts, one switch, or two switches with a
+//! cable between them, of which no host notices that it breaks.
 
 use selvedge_dataplane::{Change, LinkRate, Network, Settings, Simulation, Speed};
 use selvedge_fabric::{Fabric, FabricBuilder, LinkState, Node, NodeKey, PortRef};

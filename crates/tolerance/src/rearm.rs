@@ -1,8 +1,8 @@
 //! When a connection that has migrated may load an alternate path again.
 //!
-//! A queue pair in REARM shows MigReq 0, which an end that is still on the former path would not follow. So a connection
-//! waits after a migration until a message that was posted afterwards has been acknowledged: the other end has followed
-//! then.
+//! A queue pair in REARM shows MigReq 0, which an end that is still on the former path would not follow. So a
+//! connection waits after a migration until a message that was posted afterwards has been acknowledged: the other end
+//! has followed then.
 
 use std::collections::BTreeMap;
 

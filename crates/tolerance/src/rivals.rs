@@ -1,8 +1,8 @@
 //! Ways to carry messages over paths that fail, behind one trait: path migration and its rivals, on the same traffic.
 //!
-//! A carrier brings messages from one host of a [`Cluster`] to another, in the order in which the application sent them,
-//! each once. It opens objects of its own at both, so that there may be several between the same hosts. It is given the
-//! ways from host to host: paths, each as both ends have it.
+//! A carrier brings messages from one host of a [`Cluster`] to another, in the order in which the application sent
+//! them, each once. It opens objects of its own at both, so that there may be several between the same hosts. It is
+//! given the ways from host to host: paths, each as both ends have it.
 
 mod apm;
 mod failover;

@@ -63,8 +63,8 @@ impl Apm {
         Ok(made)
     }
 
-    /// Requests the next way after the one in use that begins at an ACTIVE port. Both ends see the same ports ACTIVE, so
-    /// they choose the same one.
+    /// Requests the next way after the one in use that begins at an ACTIVE port. If both ends see the same ports as
+    /// ACTIVE, they choose the same way.
     fn load(&mut self, cluster: &mut Cluster) -> Result<(), VerbsError> {
         for end in [0, 1] {
             if !self.unarmed[end] {
