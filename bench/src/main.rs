@@ -12,6 +12,7 @@ mod error;
 mod failover;
 mod formula;
 mod machine;
+mod migration;
 mod model;
 mod opensm;
 mod ours;
@@ -58,7 +59,7 @@ struct Cli {
     options: Options,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 enum Command {
     /// Bring-up of fresh fabrics on ibsim: ours and OpenSM's alternating, the ceiling before and after each of ours.
     Bringup,
@@ -87,6 +88,9 @@ enum Command {
     Seed1,
     /// Path migration on two dual-port hosts: experiments/seed3.toml, with its results in experiments/seed3.
     Seed3,
+    /// A cut cable under all-to-all traffic: repair, path migration, both, OpenSM's repair, fail-over and striping; and
+    /// drawn single faults. Tables, time lines and picture are stored in experiments/seed3.
+    Migration(migration::Args),
     /// Counters of ten minutes, an hour and a day through sampler and history to Parquet files, and questions, beside
     /// DuckDB.
     TelemetryStore,
@@ -282,11 +286,12 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
         None => Some(report::free_folder(&runs, &date, &machine, cli.part())),
     };
     let mut results = Results::default();
-    match cli.command {
+    match &cli.command {
         Some(Command::Formula) => return formula(options),
         Some(Command::Ceiling) => return ceilings(options),
         Some(Command::Seed1) => return seed1(options),
         Some(Command::Seed3) => return seed3(options),
+        Some(Command::Migration(args)) => return migrations(args, options),
         Some(Command::Bringup) => bringups(options, &mut results)?,
         Some(Command::Emulator) => emulators(options, &mut results)?,
         Some(Command::Model) => results.model = Some(model::measure(options.quick, options.repeats())?),
@@ -433,6 +438,24 @@ fn seed3(options: &Options) -> Result<ExitCode, BenchError> {
     let (text, missed) = seed3::measure(&text, &folder)?;
     println!("{text}");
     missed.iter().for_each(|line| eprintln!("missed: {line}"));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn migrations(args: &migration::Args, options: &Options) -> Result<ExitCode, BenchError> {
+    let small = migration::Args::quick();
+    let args = if options.quick { &small } else { args };
+    let folder = options.out.clone().unwrap_or_else(|| migration::FOLDER.into());
+    let folder = (!options.quick && !options.no_store || options.out.is_some()).then_some(folder);
+    let default = if options.quick { "karytree:k=3,n=2" } else { "sx6536" };
+    let given = options.fabric.iter().map(String::as_str);
+    let specs: Vec<&str> = if options.fabric.is_empty() {
+        vec![default]
+    } else {
+        given.collect()
+    };
+    for spec in specs {
+        println!("{}", migration::measure(spec, args, folder.as_deref())?);
+    }
     Ok(ExitCode::SUCCESS)
 }
 

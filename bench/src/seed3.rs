@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use selvedge_experiment::{Experiment, Field, Kind, Outcome, ResultsFile, Run, Schema, Summary, summarise, svg};
-use selvedge_tolerance::LabSettings;
+use selvedge_tolerance::RailSettings;
 use selvedge_tolerance::paper::{
     self, Case, FEW, FEW_LONGER, INIT_RTS_LONGER, MANY_LONGER, Transition, computation, init_rts, latency, transition,
 };
@@ -42,7 +42,7 @@ pub fn measure(text: &str, folder: &Path) -> Result<(String, Vec<String>), Bench
     };
     std::fs::create_dir_all(folder).map_err(BenchError::store("making", folder.display()))?;
     let experiment = Experiment::parse(text, &schema())?;
-    let settings = paper::fitted().map_err(|error| unusable("the fitted costs", error))?;
+    let settings = paper::fitted().map_err(|error| unusable("the fitted costs", whole(&error)))?;
     let mut results = ResultsFile::open(
         &folder.join("results.jsonl"),
         concat!("selvedge ", env!("CARGO_PKG_VERSION")),
@@ -98,6 +98,12 @@ fn unusable(what: &str, cause: impl ToString) -> BenchError {
     }
 }
 
+/// Returns an error with its cause.
+fn whole(error: &dyn std::error::Error) -> String {
+    let cause = error.source().map_or_else(String::new, |cause| format!(": {cause}"));
+    format!("{error}{cause}")
+}
+
 fn setting(run: &Run, name: &str) -> Result<String, BenchError> {
     let value = run.cell.get(name).map(ToString::to_string);
     value.ok_or_else(|| unusable(&run.cell.to_string(), format!("'{name}' is missing")))
@@ -115,7 +121,7 @@ fn number(run: &Run, name: &str) -> Result<u32, BenchError> {
     found.ok_or_else(wanted)
 }
 
-fn figures(run: &Run, settings: &LabSettings) -> Result<Map<String, Json>, BenchError> {
+fn figures(run: &Run, settings: &RailSettings) -> Result<Map<String, Json>, BenchError> {
     let refused = |error| unusable(&run.cell.to_string(), error);
     let (qps, bytes) = (number(run, "qps")? as usize, number(run, "bytes")?);
     let legend = setting(run, "legend")?;
@@ -128,7 +134,7 @@ fn figures(run: &Run, settings: &LabSettings) -> Result<Map<String, Json>, Bench
     };
     let mut found = Map::new();
     let mut put = |name: &str, ps: f64| found.insert(name.to_owned(), Json::from(ps / PS_PER_US));
-    let of_latency = latency(settings, qps, bytes, case).map_err(|error| refused(error.to_string()))?;
+    let of_latency = latency(settings, qps, bytes, case).map_err(|error| refused(whole(&error)))?;
     if setting(run, "axis")? == "bytes" {
         put("latency_by_size_us", of_latency.mean_ps);
         return Ok(found);
@@ -140,12 +146,12 @@ fn figures(run: &Run, settings: &LabSettings) -> Result<Map<String, Json>, Bench
         Case::Requested(Transition::ArmedMigrated) | Case::Fault => None,
     };
     if let Some(with) = with_alternate {
-        let took = init_rts(settings, qps, with).map_err(|error| refused(error.to_string()))?;
+        let took = init_rts(settings, qps, with).map_err(|error| refused(whole(&error)))?;
         put("init_rts_us", took as f64);
     }
     if let Case::Requested(wanted) = case {
-        let took = transition(settings, qps, wanted).map_err(|error| refused(error.to_string()))?;
-        let lost = computation(settings, qps, wanted).map_err(|error| refused(error.to_string()))?;
+        let took = transition(settings, qps, wanted).map_err(|error| refused(whole(&error)))?;
+        let lost = computation(settings, qps, wanted).map_err(|error| refused(whole(&error)))?;
         put("transition_us", took as f64);
         put("computation_us", lost as f64);
     }
@@ -313,7 +319,7 @@ mod tests {
         let text = std::fs::read_to_string(FILE).unwrap();
         let experiment = Experiment::parse(&text, &schema()).unwrap();
         assert_eq!(experiment.runs().count(), 4 * (11 + 8));
-        let settings = LabSettings::default();
+        let settings = RailSettings::default();
         let check = |lines: &str, want: &str| {
             let text = format!("[common]\n{lines}");
             let experiment = Experiment::parse(&text, &schema()).unwrap();

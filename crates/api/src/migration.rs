@@ -13,8 +13,14 @@ pub struct Migration {
     pub engine: String,
     /// Name of the traffic pattern.
     pub traffic: String,
-    /// When connections migrate: `off`, `error` or `request`.
+    /// When connections migrate: `off`, `error`, `request` or `policy`.
     pub apm: String,
+    /// Software that recovers instead: `failover` or `striping`; absent without one.
+    pub rival: Option<String>,
+    /// From a fault until programs are told of it.
+    pub told_ns: u64,
+    /// True if programs load another alternate path where a fault has broken the one that is loaded.
+    pub respecify: bool,
     /// How the alternate path is chosen; absent without one.
     pub alternate: Option<String>,
     /// Local ACK time-out: 4.096 µs × 2^value; 0: never.
@@ -87,6 +93,16 @@ pub struct MigrationRun {
     pub requested: u64,
     /// Of these, not ARMED, so that they did not.
     pub not_armed: u64,
+    /// Of those asked, the ones for which congestion was the reason.
+    pub congested: u64,
+    /// Queue pairs that loaded another alternate path because a fault had broken theirs.
+    pub respecified: u64,
+    /// Queue pairs of which the alternate path was broken, and that had no other one.
+    pub without_other: u64,
+    /// Loading requests that were refused: of queue pairs in ERR.
+    pub loads_refused: u64,
+    /// Messages, or parts of them, that software sent again.
+    pub repeated: u64,
     /// Packets that were lost.
     pub packets_lost: u64,
     /// By step: payload bytes of messages that were acknowledged.
@@ -95,6 +111,8 @@ pub struct MigrationRun {
     pub migrated: Vec<u64>,
     /// By step: queue pairs that went to ERR.
     pub failed: Vec<u64>,
+    /// By step: queue pairs of which programs learned that the loaded alternate path is broken; needs `respecify`.
+    pub deaths: Vec<u64>,
 }
 
 /// A queue pair that went to ERR.

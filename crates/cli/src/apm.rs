@@ -15,8 +15,7 @@ use crate::load::{self, NameArgs};
 use crate::meter;
 use crate::out::{Format, Out, note};
 use crate::progress::{self, Drawn};
-use crate::route::{HowArgs, InputArgs};
-use crate::tables_io::LidArgs;
+use crate::route::TablesArgs;
 
 /// Show alternate paths for automatic path migration (APM)
 #[derive(Args, Debug)]
@@ -47,14 +46,7 @@ struct ShowArgs {
     #[arg(long, value_name = "NAME", default_value = "auto")]
     engine: String,
     #[command(flatten)]
-    inputs: InputArgs,
-    #[command(flatten)]
-    how: HowArgs,
-    /// Largest number of data lanes to use (weave, fat-tree, default 1; dfsssp, default 8); the other engines need one
-    #[arg(long, value_name = "1-15", value_parser = clap::value_parser!(u8).range(1..=15))]
-    vls: Option<u8>,
-    #[command(flatten)]
-    lids: LidArgs,
+    tables: TablesArgs,
     /// How the alternate path is chosen: manager (most disjoint, then least loaded), port, hca, lmc=N (path bits N),
     /// openmpi, or mvapich2 (mvapich2=N for N queue pairs per port) (default: every policy for two hosts, else manager)
     #[arg(long, value_name = "POLICY")]
@@ -135,15 +127,12 @@ impl ShowArgs {
         let policy = self.policy.as_deref().map(str::parse::<Policy>).transpose()?;
         let threads = meter::start_threads(self.threads)?;
         let fabric = load::named(&load::fabric(&self.fabric)?, &self.names.read()?);
-        let lids = Arc::new(self.lids.assign(&fabric)?);
-        let mut options = self.inputs.options(&fabric)?;
-        options.lanes = self.vls;
-        self.how.apply(&mut options);
+        let (lids, options) = self.tables.read(&fabric)?;
         Ok(Question {
             name: self.fabric.clone(),
             start: Start {
                 fabric: Arc::new(fabric),
-                lids,
+                lids: Arc::new(lids),
                 engine,
                 options,
             },

@@ -18,8 +18,7 @@ use crate::load::{self, NameArgs};
 use crate::meter;
 use crate::out::{Cell, Format, Grid, Out, count, note, thousands};
 use crate::progress::{self, Drawn};
-use crate::route::{HowArgs, InputArgs};
-use crate::tables_io::LidArgs;
+use crate::route::TablesArgs;
 
 /// Print the repair for every single lost link or switch, weakest points first; exit code 1 if one fault cuts hosts off
 #[derive(Args, Debug)]
@@ -31,14 +30,7 @@ pub struct BackupsArgs {
     #[arg(long, value_name = "NAME", default_value = "auto")]
     engine: String,
     #[command(flatten)]
-    inputs: InputArgs,
-    #[command(flatten)]
-    how: HowArgs,
-    /// Largest number of data lanes to use (weave, fat-tree, default 1; dfsssp, default 8); the other engines need one
-    #[arg(long, value_name = "1-15", value_parser = clap::value_parser!(u8).range(1..=15))]
-    vls: Option<u8>,
-    #[command(flatten)]
-    lids: LidArgs,
+    tables: TablesArgs,
     /// What is lost
     #[arg(
         long,
@@ -123,13 +115,10 @@ pub fn run(args: &BackupsArgs) -> Result<Exit, CliError> {
     }
     let threads = meter::start_threads(args.threads)?;
     let fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
-    let lids = Arc::new(args.lids.assign(&fabric)?);
-    let mut options = args.inputs.options(&fabric)?;
-    options.lanes = args.vls;
-    args.how.apply(&mut options);
+    let (lids, options) = args.tables.read(&fabric)?;
     let start = Start {
         fabric: Arc::new(fabric),
-        lids,
+        lids: Arc::new(lids),
         engine,
         options,
     };

@@ -265,6 +265,9 @@ pub enum CliError {
     /// A mistake in a policy for alternate paths.
     #[error(transparent)]
     Apm(#[from] selvedge_apm::ApmError),
+    /// A trace of faults that cannot be read.
+    #[error(transparent)]
+    Trace(#[from] selvedge_tolerance::TraceError),
     /// An error of a what-if question.
     #[error(transparent)]
     Study(#[from] StudyError),

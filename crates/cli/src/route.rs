@@ -8,6 +8,7 @@ use selvedge_api::Routing;
 use selvedge_config::{read_guid_numbers, read_guids};
 use selvedge_daemon::{Names, findings as found_by};
 use selvedge_fabric::Fabric;
+use selvedge_plan::Lids;
 use selvedge_routing::{
     Effort, Engine, FatTreeOptions, FtreeOptions, HopWeight, HostLists, LidMatrix, Listed, Note, Options, PortOrder,
     Rebalance, UpDnOptions,
@@ -38,14 +39,7 @@ pub struct RouteArgs {
     #[arg(long, value_name = "NAME", default_value = "auto", value_delimiter = ',')]
     engine: Vec<String>,
     #[command(flatten)]
-    inputs: InputArgs,
-    #[command(flatten)]
-    how: HowArgs,
-    /// Largest number of data lanes to use (weave, fat-tree, default 1; dfsssp, default 8); the other engines need one
-    #[arg(long, value_name = "1-15", value_parser = clap::value_parser!(u8).range(1..=15))]
-    vls: Option<u8>,
-    #[command(flatten)]
-    lids: LidArgs,
+    tables: TablesArgs,
     /// Repeat the routing this number of times, and take the median time
     #[arg(long, value_name = "N", default_value_t = 0)]
     repeat: u32,
@@ -60,6 +54,31 @@ pub struct RouteArgs {
     names: NameArgs,
     #[command(flatten)]
     format: Format,
+}
+
+/// From what, and with which LIDs, tables are made.
+#[derive(Args, Debug)]
+pub struct TablesArgs {
+    #[command(flatten)]
+    inputs: InputArgs,
+    #[command(flatten)]
+    how: HowArgs,
+    /// Largest number of data lanes to use (weave, fat-tree, default 1; dfsssp, default 8); the other engines need one
+    #[arg(long, value_name = "1-15", value_parser = clap::value_parser!(u8).range(1..=15))]
+    vls: Option<u8>,
+    #[command(flatten)]
+    lids: LidArgs,
+}
+
+impl TablesArgs {
+    /// Returns LIDs of a fabric, and options of its engine.
+    pub fn read(&self, fabric: &Fabric) -> Result<(Lids, Options), CliError> {
+        let lids = self.lids.assign(fabric)?;
+        let mut options = self.inputs.options(fabric)?;
+        options.lanes = self.vls;
+        self.how.apply(&mut options);
+        Ok((lids, options))
+    }
 }
 
 /// How engines work that can work in several ways.
@@ -209,10 +228,7 @@ pub fn run(args: &RouteArgs) -> Result<Exit, CliError> {
     let engines: Vec<Engine> = args.engine.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
     args.outputs.check()?;
     let fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
-    let lids = args.lids.assign(&fabric)?;
-    let mut options = args.inputs.options(&fabric)?;
-    options.lanes = args.vls;
-    args.how.apply(&mut options);
+    let (lids, options) = args.tables.read(&fabric)?;
     let question = Question {
         fabric: Arc::new(fabric),
         lids: Arc::new(lids),
@@ -266,9 +282,9 @@ impl RouteArgs {
             fabric: self.fabric.clone(),
             engine: measured.routed.engine.0.clone(),
             engines: engines.iter().map(|engine| engine.name().to_owned()).collect(),
-            vls: self.vls,
-            effort: self.how.effort.name().to_owned(),
-            lmc: self.lids.lmc,
+            vls: self.tables.vls,
+            effort: self.tables.how.effort.name().to_owned(),
+            lmc: self.tables.lids.lmc,
             ok: found.ok,
             quality: measured.quality(),
             cost: measured.cost.clone(),

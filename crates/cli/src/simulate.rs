@@ -261,7 +261,8 @@ impl SimulateArgs {
         self.settings()?;
         if self.migration.is_wanted() {
             return Err(CliError::Usage {
-                what: "--apm: experiments do not have it; run 'selvedge simulate --apm' for each setting".to_owned(),
+                what: "--apm, --rival: experiments do not have them; run 'selvedge simulate' for each setting"
+                    .to_owned(),
             });
         }
         self.traffic.check()?;

@@ -6,6 +6,7 @@ use selvedge_hca::VerbsError;
 use selvedge_model::NoSeat;
 use selvedge_planner::lid::OutOfLids;
 use selvedge_routing::{EngineError, Note};
+use selvedge_tolerance::{ToleranceError, TraceError};
 use selvedge_topology::DamageError;
 use selvedge_workload::{JobError, ReceiversError, TooManyOps};
 
@@ -69,6 +70,12 @@ pub enum StudyError {
     /// A verb was refused.
     #[error(transparent)]
     Verbs(#[from] VerbsError),
+    /// Thresholds that contradict each other, or a module's refusal.
+    #[error(transparent)]
+    Tolerance(#[from] ToleranceError),
+    /// A fault model that cannot be drawn from.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// The fabric cannot lose the requested links.
     #[error("{cause}")]
     Damage {

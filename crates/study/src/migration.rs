@@ -1,23 +1,24 @@
 //! Reliable connections (RC) between hosts while cables are cut: what faults cost with the manager's repair, with
 //! automatic path migration (APM), with both, with neither.
 
+mod faults;
 mod hosts;
 mod repair;
+mod wakes;
 mod world;
 
-use selvedge_api::{Migration, MigrationFault, MigrationRun};
+use selvedge_api::{Migration, MigrationRun};
 use selvedge_apm::{Hosts, Index, Policy, Routes, Subnet};
-use selvedge_dataplane::{Change, Network, PS_PER_NS, Ps, Settings, Timed};
-use selvedge_fabric::PortRef;
+use selvedge_dataplane::{Network, PS_PER_NS, Ps, Settings};
+use selvedge_fabric::{Fabric, PortRef};
 use selvedge_routing::Note;
 use selvedge_sim::Seed;
+use selvedge_tolerance::{Mtbf, Thresholds, Trace};
 use selvedge_types::Lid;
 use selvedge_workload::{Pattern, Receivers};
 
 use self::hosts::Link;
-use self::repair::Repairs;
-use self::world::{Act, World};
-use crate::damage::switch_links;
+use self::world::World;
 use crate::error::StudyError;
 use crate::in_force::InForce;
 use crate::simulate::Planned;
@@ -36,9 +37,11 @@ pub enum Mode {
     Off,
     /// When an adapter has used up its retries, or the port of the primary path has gone down.
     Error,
-    /// Also when the program asks for it: this long after a cut, in ps, the programs of all connections over the cable
-    /// know of it.
-    Request(Ps),
+    /// Also when the program asks for it: [`Question::told`] after a cut, the programs of all connections over the
+    /// cable know of it.
+    Request,
+    /// Also when the program finds the path in use congested.
+    Policy(Sampling),
 }
 
 impl Mode {
@@ -46,9 +49,55 @@ impl Mode {
         match self {
             Self::Off => "off",
             Self::Error => "error",
-            Self::Request(_) => "request",
+            Self::Request => "request",
+            Self::Policy(_) => "policy",
         }
     }
+}
+
+/// How programs look for congestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// Time between two samples, in ps.
+    pub every: Ps,
+    /// Thresholds, and the time between two migrations.
+    pub thresholds: Thresholds,
+}
+
+/// Software that recovers instead of path migration. Time-out and retries are those of the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rival {
+    /// Fail-over as in NCCL.
+    Failover,
+    /// Striping with retransmission as in LA-MPI and Open MPI.
+    Striping,
+}
+
+impl Rival {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Failover => "failover",
+            Self::Striping => "striping",
+        }
+    }
+}
+
+/// Faults beside the changes.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// Times at which a cable between switches is cut that the seed draws.
+    pub drawn: Vec<Ps>,
+    /// Faults by number of a cable ([`cables`]) or node.
+    pub trace: Trace,
+    /// Faults and repairs of all cables between switches, drawn by the seed.
+    pub mtbf: Option<Mtbf>,
+}
+
+/// Returns one end of each cable of a fabric that is up, in order: the numbers of [`Place::Link`] in a trace.
+#[must_use]
+pub fn cables(fabric: &Fabric) -> Vec<PortRef> {
+    let live = fabric.links().filter(|link| fabric.link_is_up(link.a));
+    live.map(|link| link.a).collect()
 }
 
 /// What each host's program does: it writes messages (RDMA WRITE) to the receivers of the pattern, one after the other.
@@ -77,14 +126,22 @@ pub struct Question {
     pub program: Program,
     /// When connections migrate.
     pub mode: Mode,
+    /// Software that recovers instead; connections do not migrate then.
+    pub rival: Option<Rival>,
     /// How the alternate path is chosen.
     pub policy: Policy,
+    /// From a fault until programs are told of it, in ps.
+    pub told: Ps,
+    /// True if programs that are told of a fault load another alternate path where it has broken the loaded one.
+    pub respecify: bool,
     /// Changes, each with its text, in order of time.
     pub changes: Vec<(String, Planned)>,
-    /// Times at which a cable between switches is cut that the seed draws.
-    pub drawn: Vec<Ps>,
+    /// Further faults.
+    pub faults: Faults,
     /// From a cut to the new entries in all switches, in ps; `None`: no repair.
     pub repair: Option<Ps>,
+    /// True if the run is repeated without the faults, to know what they cost.
+    pub compare: bool,
     /// Seed of everything drawn.
     pub seed: Seed,
 }
@@ -98,9 +155,6 @@ pub struct Answer {
     pub notes: Vec<Note>,
 }
 
-/// What is done to the fabric, by time.
-type Acts = Vec<(Ps, Act)>;
-
 impl Question {
     /// Simulates the traffic with the faults, and without them for comparison. A unit of work is a simulated
     /// nanosecond.
@@ -111,12 +165,12 @@ impl Question {
     /// alternate path by the policy, an adapter has no room for the queue pairs, or changes are not in order of time.
     pub fn answer(&self, watch: &dyn Watch) -> Result<Answer, StudyError> {
         self.check()?;
-        let has_faults = !(self.changes.is_empty() && self.drawn.is_empty());
+        let has_faults = self.has_faults() && self.compare;
         let total = self.settings.duration_ns * (1 + u64::from(has_faults));
         let reporter = Reporter::new(watch, Stage::Routing(self.start.engine), total);
         let (force, notes) = self.start.in_force(Threads::ONE, &reporter)?;
         let lab = Lab::new(self, &force)?;
-        let (acts, faults) = self.acts(&force)?;
+        let (acts, faults) = faults::acts(self, &force)?;
         reporter.begin(Stage::Simulating)?;
         let mut world = World::new(self, &force, &lab)?;
         let run = world.run(acts, (&reporter, 0))?;
@@ -139,6 +193,16 @@ impl Question {
         Ok(Answer { migration, notes })
     }
 
+    fn has_faults(&self) -> bool {
+        let Faults { drawn, trace, mtbf } = &self.faults;
+        !(self.changes.is_empty() && drawn.is_empty() && trace.faults().is_empty()) || mtbf.is_some()
+    }
+
+    /// True if connections have an alternate path, or software has several ways.
+    fn has_alternates(&self) -> bool {
+        self.mode != Mode::Off || self.rival.is_some()
+    }
+
     fn check(&self) -> Result<(), StudyError> {
         let amounts = [
             ("the length of a message", self.program.message_bytes),
@@ -149,7 +213,7 @@ impl Question {
             return Err(StudyError::Nothing { what });
         }
         let times: Vec<Ps> = self.changes.iter().map(|(_, change)| change.at()).collect();
-        for list in [&times, &self.drawn] {
+        for list in [&times, &self.faults.drawn] {
             if let Some(place) = list.windows(2).position(|two| two[1] < two[0]) {
                 return Err(StudyError::TimeGoesBack {
                     number: place + 2,
@@ -157,6 +221,11 @@ impl Question {
                     before_ns: list[place] / PS_PER_NS,
                 });
             }
+        }
+        if matches!(self.mode, Mode::Policy(sampling) if sampling.every == 0) {
+            return Err(StudyError::Nothing {
+                what: "the time between two samples",
+            });
         }
         self.settings.check().map_err(selvedge_dataplane::BuildError::from)?;
         Ok(())
@@ -168,7 +237,10 @@ impl Question {
             fabric: self.name.clone(),
             traffic: self.pattern.to_string(),
             apm: self.mode.name().to_owned(),
-            alternate: (self.mode != Mode::Off).then(|| self.policy.to_string()),
+            rival: self.rival.map(|rival| rival.name().to_owned()),
+            alternate: self.has_alternates().then(|| self.policy.to_string()),
+            told_ns: self.told / PS_PER_NS,
+            respecify: self.respecify,
             ack_timeout: self.settings.qp.ack_timeout,
             retries: self.settings.qp.retry_count,
             message_bytes: self.program.message_bytes,
@@ -178,49 +250,6 @@ impl Question {
             step_ns: (self.settings.duration_ns / STEPS).max(1),
             ..Migration::default()
         }
-    }
-
-    /// Returns everything that happens to the fabric, in order of time, and the faults of it.
-    fn acts(&self, force: &InForce) -> Result<(Acts, Vec<MigrationFault>), StudyError> {
-        let mut changes: Vec<(Timed, String)> = Vec::new();
-        for (text, planned) in &self.changes {
-            let timed = planned.timed(&force.routed.tables);
-            changes.extend(timed.into_iter().map(|timed| (timed, text.clone())));
-        }
-        let mut rng = self.seed.child("cuts").rng();
-        let mut cables = switch_links(&force.fabric);
-        for &at in &self.drawn {
-            if cables.is_empty() {
-                return Err(StudyError::NoCable);
-            }
-            let cable = cables.swap_remove(rng.below(cables.len() as u64) as usize);
-            let what = format!("cut {}", force.fabric.port_name(cable));
-            let change = Change::Cut(cable);
-            changes.push((Timed { at, change }, what));
-        }
-        changes.sort_by_key(|(timed, _)| timed.at);
-        let mut repairs = Repairs::new(force);
-        let (mut acts, mut faults) = (Vec::new(), Vec::new());
-        for (Timed { at, change }, what) in changes {
-            let mut fault = MigrationFault {
-                at_ns: at / PS_PER_NS,
-                what,
-                ..MigrationFault::default()
-            };
-            if let (Change::Cut(cable), Some(time)) = (&change, self.repair) {
-                match repairs.lose(*cable) {
-                    Ok(entries) => {
-                        fault.entries = entries.len() as u64;
-                        acts.push((at + time, Act::Entries(entries)));
-                    }
-                    Err(why) => fault.refused = Some(why.to_string()),
-                }
-            }
-            faults.push(fault);
-            acts.push((at, Act::Change(change)));
-        }
-        acts.sort_by_key(|(at, _)| *at);
-        Ok((acts, faults))
     }
 }
 
@@ -283,7 +312,7 @@ struct Entry {
 }
 
 /// Returns one end of a cable, the same whichever end is given.
-fn cable(fabric: &selvedge_fabric::Fabric, at: PortRef) -> PortRef {
+fn cable(fabric: &Fabric, at: PortRef) -> PortRef {
     fabric.peer(at).map_or(at, |peer| at.min(peer))
 }
 

@@ -55,6 +55,15 @@ pub enum ToleranceError {
         /// All paths.
         paths: usize,
     },
+    /// A subnet cannot be simulated.
+    #[error(transparent)]
+    Simulation(#[from] selvedge_dataplane::BuildError),
+    /// Nodes or cables contradict each other.
+    #[error(transparent)]
+    Fabric(#[from] selvedge_fabric::BuildError),
+    /// Two ports have one LID.
+    #[error(transparent)]
+    Lids(#[from] selvedge_plan::LidConflict),
 }
 
 /// Reasons why a trace of faults is refused.

@@ -15,28 +15,33 @@
 //! another path when their alternate one has died, [`Trace`] and [`Mtbf`] inject faults, and rivals do without path
 //! migration: [`Failover`] as NCCL, [`Striping`] as LA-MPI and Open MPI. [`paper`] has the paper's micro-benchmarks.
 //!
-//! This is a core: times are values, and a driver calls [`Process::wake`] when [`Process::next_wake`] says so. [`Lab`]
-//! is a driver for hosts with ports that are joined by cables: the test-bed of the paper.
+//! This is a core: times are values, and a driver calls [`Process::wake`] when [`Process::next_wake`] says so.
+//! [`Cluster`] has the hosts of a simulated subnet, and [`Rails`] is the smallest such subnet: the test-bed of the
+//! paper.
 
+mod cluster;
 mod congestion;
 mod deaths;
 mod error;
-mod lab;
-mod network;
+mod objects;
 pub mod paper;
 mod process;
+mod rails;
+mod rearm;
 mod rivals;
 mod shared;
 mod thread;
 mod trace;
 
+pub use cluster::{Cluster, Program};
 pub use congestion::{Congestion, CongestionCounts, Decision, Sample, Thresholds};
-pub use deaths::{Deaths, Respecified};
+pub use deaths::{Deaths, Reach, Respecified};
 pub use error::{ToleranceError, TraceError};
-pub use lab::{Host, Lab, LabSettings, Program, attributes, path};
-pub use network::{Network, Objects};
+pub use objects::Objects;
 pub use process::{Module, Of, Peer, Process, Report};
-pub use rivals::{Apm, Carrier, Failover, FailoverSettings, Striping, StripingSettings};
+pub use rails::{RailSettings, Rails, attributes, path, ways};
+pub use rearm::Rearm;
+pub use rivals::{Apm, Carrier, Ends, Failover, FailoverSettings, Striping, StripingSettings, Way};
 pub use shared::{Entry, Status};
 pub use thread::{ThreadCosts, ThreadCounts};
 pub use trace::{Fault, Mtbf, Place, Trace};

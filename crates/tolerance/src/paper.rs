@@ -1,4 +1,5 @@
-//! The micro-benchmarks of the paper, on two hosts with two ports each: port 1 primary, port 2 alternate.
+//! The micro-benchmarks of the paper, on two hosts with two ports each: port 1 primary, port 2 alternate, each on a
+//! switch of its own.
 //!
 //! Where the paper leaves something open, this is what is done:
 //! - An ARMED event needs a packet from the other end (IBA vol 1 §17.2.8). So in the test of the transition to ARMED
@@ -6,7 +7,8 @@
 //! - REARM is requested at both ends, migration at the sender only; the other end follows.
 //! - In the latency test with a transition, an iteration requests it for its queue pair before it sends; iterations go
 //!   on until the sender's thread has handled the events of all queue pairs, and all of them are averaged.
-//! - A pulled cable makes both ports leave ACTIVE, and the HCA migrates all queue pairs on them.
+//! - The sender's cable is pulled between its port and the switch. Its port leaves ACTIVE, and its HCA migrates all
+//!   queue pairs on it; those of the other end follow with the first packet by the second port.
 //! - Computation lost is the time that the asynchronous thread takes from the processor: interrupts, wake-ups,
 //!   handling.
 
@@ -14,9 +16,10 @@ mod bed;
 mod latency;
 mod transition;
 
-use selvedge_hca::{Costs, PS_PER_NS, Ps, VerbsError};
+use selvedge_hca::{Costs, PS_PER_NS, Ps};
 
-use crate::lab::LabSettings;
+use crate::error::ToleranceError;
+use crate::rails::RailSettings;
 use crate::thread::ThreadCosts;
 use bed::Bed;
 
@@ -46,11 +49,11 @@ pub const FEW: usize = 2;
 /// The first determines `alternate_ps` and `path_state_ps`, in the ratio of their defaults; the second `migrate_ps`.
 /// [`MANY_LONGER`] fits nothing: with many queue pairs both transitions take the time of their commands, and the two
 /// commands modify the same attribute.
-pub fn fitted() -> Result<LabSettings, VerbsError> {
+pub fn fitted() -> Result<RailSettings, ToleranceError> {
     let mut costs = Costs::default();
-    let settings = |costs| LabSettings {
+    let settings = |costs| RailSettings {
         costs,
-        ..LabSettings::default()
+        ..RailSettings::default()
     };
     let plain = init_rts(&settings(costs), 1, false)?;
     let extra = (plain as f64 * INIT_RTS_LONGER) as Ps;
@@ -69,12 +72,12 @@ pub fn fitted() -> Result<LabSettings, VerbsError> {
 
 /// Returns how long one host takes to bring so many queue pairs from INIT to RTS, with an alternate path and a loading
 /// request or without.
-pub fn init_rts(settings: &LabSettings, qps: usize, with_alternate: bool) -> Result<Ps, VerbsError> {
+pub fn init_rts(settings: &RailSettings, qps: usize, with_alternate: bool) -> Result<Ps, ToleranceError> {
     let mut bed = Bed::in_init(settings, qps)?;
     if with_alternate {
-        bed.specify_and_load();
+        bed.specify_and_load()?;
     }
-    bed.connect()
+    Ok(bed.connect()?)
 }
 
 /// Costs of the asynchronous threads.

@@ -1,7 +1,8 @@
 //! Ways to carry messages over paths that fail, behind one trait: path migration and its rivals, on the same traffic.
 //!
-//! A carrier brings messages from one host of a [`Network`] to another, in the order in which the application sent
-//! them, each once. It opens objects of its own at both, so that there may be several between the same hosts.
+//! A carrier brings messages from one host of a [`Cluster`] to another, in the order in which the application sent
+//! them, each once. It opens objects of its own at both, so that there may be several between the same hosts. It is
+//! given the ways from host to host: paths, each as both ends have it.
 
 mod apm;
 mod failover;
@@ -9,9 +10,10 @@ mod striping;
 
 use selvedge_hca::{AttrMask as M, Hca, Path, Ps, Qp, QpAttr, QpState, SendOp, Transport, VerbsError, Wc};
 
+use crate::cluster::Cluster;
 use crate::error::ToleranceError;
-use crate::lab::attributes;
-use crate::network::{Network, Objects, act};
+use crate::objects::Objects;
+use crate::rails::attributes;
 
 pub use apm::Apm;
 pub use failover::{Failover, FailoverSettings};
@@ -20,18 +22,26 @@ pub use striping::{Striping, StripingSettings};
 /// Carries messages.
 pub trait Carrier {
     /// Sends a message. Messages are numbered from 0 in the order of the calls.
-    fn send(&mut self, network: &mut dyn Network, bytes: u32) -> Result<(), VerbsError>;
+    fn send(&mut self, cluster: &mut Cluster, bytes: u32) -> Result<(), VerbsError>;
     /// Handles what has become visible, and what is due.
-    fn progress(&mut self, network: &mut dyn Network) -> Result<(), VerbsError>;
+    fn progress(&mut self, cluster: &mut Cluster) -> Result<(), VerbsError>;
     /// Returns when [`Carrier::progress`] is due besides.
     fn next_wake(&self) -> Option<Ps>;
-    /// Returns the messages that the application at the receiving host has got, with times, in the order in which it
-    /// got them.
-    fn delivered(&self) -> &[(u64, Ps)];
+    /// Moves the messages that the application at the receiving host has got since the last call to the end of `out`,
+    /// with times, in the order in which it got them.
+    fn take_delivered(&mut self, out: &mut Vec<(u64, Ps)>);
+    /// Returns how many messages have arrived as far as the sender knows.
+    fn acknowledged(&self) -> u64;
     /// Returns why no more messages are carried, if that is so.
     fn failure(&self) -> Option<&ToleranceError>;
     /// Returns how many messages, or parts of them, were sent again by software.
     fn repeated(&self) -> u64;
+    /// Returns the hosts, and the objects on them: sender, then receiver.
+    fn ends(&self) -> &Ends;
+    /// Returns when all connections stand.
+    fn ready_at(&self) -> Ps;
+    /// Returns how many connections of the carrier have failed.
+    fn connections_failed(&self) -> u32;
 }
 
 /// Hands messages to the application in order, and each once.
@@ -70,116 +80,136 @@ struct Retries {
 
 /// Room of each queue of a connection.
 const REQUESTS: u32 = 4_096;
+/// Receives that are posted at each end.
+const RECEIVES: u32 = 16;
 /// Longest message of carriers.
 const BYTES_MAX: u32 = 1 << 20;
 
+/// A path as both ends have it: sender, then receiver.
+pub type Way = [Path; 2];
+
 /// The objects at both ends of a carrier.
 #[derive(Clone, Copy, Debug)]
-struct Ends {
-    hosts: [usize; 2],
-    objects: [Objects; 2],
+pub struct Ends {
+    /// The hosts: sender, then receiver.
+    pub hosts: [usize; 2],
+    /// Their objects.
+    pub objects: [Objects; 2],
 }
 
 /// Room of a carrier's completion queue.
 const COMPLETIONS: u32 = 1 << 20;
 
 impl Ends {
-    fn open(network: &mut dyn Network, hosts: [usize; 2]) -> Result<Self, VerbsError> {
-        let [a, b] = hosts.map(|host| act(network, host, |hca| Objects::open(hca, COMPLETIONS)));
+    fn open(cluster: &mut Cluster, hosts: [usize; 2]) -> Result<Self, VerbsError> {
+        let [a, b] = hosts.map(|host| cluster.act(host, |hca, _| Objects::open(hca, COMPLETIONS)));
         Ok(Self {
             hosts,
             objects: [a?, b?],
         })
     }
 
-    /// Number of ports that both hosts have.
-    fn ports(&self, network: &mut dyn Network) -> Result<u8, VerbsError> {
-        let [a, b] = self.hosts.map(|host| act(network, host, |hca| Ok(hca.config().ports)));
-        Ok(a?.min(b?))
+    /// Opens both ends, and connects them by all ways.
+    fn connected(
+        cluster: &mut Cluster,
+        hosts: [usize; 2],
+        ways: &[Way],
+        retries: Retries,
+    ) -> Result<(Self, Vec<Connection>), VerbsError> {
+        let ends = Self::open(cluster, hosts)?;
+        let connections: Result<Vec<_>, _> = ways.iter().map(|way| ends.connect(cluster, way, retries)).collect();
+        Ok((ends, connections?))
     }
 
-    fn path(&self, network: &dyn Network, end: usize, port: u8, timeout: u8) -> Path {
-        network.path(self.hosts[end], self.hosts[1 - end], port, timeout)
-    }
-
-    /// Connects both ends by a port, with all receives posted.
-    fn connect(&self, network: &mut dyn Network, port: u8, retries: Retries) -> Result<[Qp; 2], VerbsError> {
+    /// Connects both ends, with receives posted.
+    fn connect(&self, cluster: &mut Cluster, way: &Way, retries: Retries) -> Result<Connection, VerbsError> {
         let mut create = |end: usize| {
-            act(network, self.hosts[end], |hca| {
+            cluster.act(self.hosts[end], |hca, _| {
                 let qp = self.objects[end].create_qp(hca, Transport::Rc, REQUESTS)?;
                 Ok((qp, hca.qp_num(qp)?))
             })
         };
         let made = [create(0)?, create(1)?];
-        let now = network.now();
+        let mut ready_at = 0;
         for end in [0, 1] {
-            let primary = self.path(network, end, port, retries.timeout);
+            let primary = Path {
+                timeout: retries.timeout,
+                ..way[end]
+            };
             let attr = QpAttr {
                 retry_cnt: retries.retry_cnt,
+                path_mtu: cluster.simulation().subnet().settings().mtu,
                 ..attributes(made[1 - end].1, primary)
             };
             let qp = made[end].0;
-            act(network, self.hosts[end], |hca| {
-                to_rts(hca, now, qp, &attr)?;
-                self.objects[end].post_receives(hca, now, qp, REQUESTS, BYTES_MAX)
+            let done = cluster.act(self.hosts[end], |hca, now| {
+                let done = to_rts(hca, now, qp, &attr)?;
+                self.objects[end].post_receives(hca, now, qp, RECEIVES, BYTES_MAX)?;
+                Ok(done)
             })?;
+            ready_at = ready_at.max(done);
         }
-        Ok(made.map(|(qp, _)| qp))
+        Ok(Connection {
+            ready_at,
+            qps: made.map(|(qp, _)| qp),
+            numbers: made.map(|(_, number)| number),
+        })
     }
 
     fn send(
         &self,
-        network: &mut dyn Network,
+        cluster: &mut Cluster,
         end: usize,
         qp: Qp,
         op: SendOp,
         number: u64,
         bytes: u32,
     ) -> Result<(), VerbsError> {
-        let now = network.now();
-        act(network, self.hosts[end], |hca| {
+        cluster.act(self.hosts[end], |hca, now| {
             self.objects[end].post(hca, now, qp, op, number, bytes)
         })
     }
 
-    fn poll(&self, network: &mut dyn Network, end: usize) -> Result<Vec<Wc>, VerbsError> {
-        let now = network.now();
+    /// Posts a receive for one that was used.
+    fn receive_again(&self, cluster: &mut Cluster, end: usize, qp: Qp) -> Result<(), VerbsError> {
+        cluster.act(self.hosts[end], |hca, now| {
+            self.objects[end].post_receives(hca, now, qp, 1, BYTES_MAX)
+        })
+    }
+
+    fn poll(&self, cluster: &mut Cluster, end: usize) -> Result<Vec<Wc>, VerbsError> {
         let mut done = Vec::new();
-        act(network, self.hosts[end], |hca| {
-            self.objects[end].poll(hca, now, &mut done)
-        })?;
+        let cq = self.objects[end].cq;
+        let first = cluster.hca(self.hosts[end])?.first_completion(cq)?;
+        if first.is_some_and(|at| at <= cluster.now()) {
+            cluster.act(self.hosts[end], |hca, now| self.objects[end].poll(hca, now, &mut done))?;
+        }
         Ok(done)
     }
 
     /// Key of all memory at the receiving end.
-    fn rkey(&self, network: &mut dyn Network) -> Result<u32, VerbsError> {
-        let keys = act(network, self.hosts[1], |hca| hca.query_mr(self.objects[1].mr))?;
+    fn rkey(&self, cluster: &Cluster) -> Result<u32, VerbsError> {
+        let keys = cluster.hca(self.hosts[1])?.query_mr(self.objects[1].mr)?;
         Ok(keys.rkey)
     }
 
     /// Returns the asynchronous events of an end that were announced since.
-    fn announced(&self, network: &mut dyn Network, end: usize) -> Vec<Ps> {
-        network.take_announced(self.hosts[end], self.objects[end].context)
+    fn announced(&self, cluster: &mut Cluster, end: usize) -> Vec<Ps> {
+        cluster.take_announced(self.hosts[end], self.objects[end].context)
     }
 }
 
-/// A connection for data or probes, with the numbers of its queue pairs.
+/// A connection, with the numbers of its queue pairs.
 #[derive(Clone, Copy, Debug)]
 struct Connection {
+    ready_at: Ps,
     qps: [Qp; 2],
     numbers: [u32; 2],
 }
 
-impl Connection {
-    fn open(ends: &Ends, network: &mut dyn Network, port: u8, retries: Retries) -> Result<Self, VerbsError> {
-        let qps = ends.connect(network, port, retries)?;
-        let mut number = |end: usize| act(network, ends.hosts[end], |hca| hca.qp_num(qps[end]));
-        let numbers = [number(0)?, number(1)?];
-        Ok(Self { qps, numbers })
-    }
-}
-
-fn to_rts(hca: &mut Hca, now: Ps, qp: Qp, attr: &QpAttr) -> Result<(), VerbsError> {
+/// Takes a queue pair from RESET to RTS; returns when it is there.
+fn to_rts(hca: &mut Hca, now: Ps, qp: Qp, attr: &QpAttr) -> Result<Ps, VerbsError> {
+    let mut done = now;
     let steps = [
         (QpState::Reset, QpState::Init),
         (QpState::Init, QpState::Rtr),
@@ -187,7 +217,7 @@ fn to_rts(hca: &mut Hca, now: Ps, qp: Qp, attr: &QpAttr) -> Result<(), VerbsErro
     ];
     for (from, state) in steps {
         let required = selvedge_hca::masks(Transport::Rc, from, state).map_or(M::NONE, |masks| masks.required);
-        hca.modify_qp(now, qp, &QpAttr { state, ..*attr }, required.with(M::STATE))?;
+        done = hca.modify_qp(now, qp, &QpAttr { state, ..*attr }, required.with(M::STATE))?;
     }
-    Ok(())
+    Ok(done)
 }

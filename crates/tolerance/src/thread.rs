@@ -38,6 +38,8 @@ pub(crate) struct Thread {
     in_hand: Option<AsyncEvent>,
     /// When events become visible, as the HCA has announced it.
     announced: VecDeque<Ps>,
+    /// Events that were announced for a time that has come, and not fetched: an earlier one is not visible yet.
+    unfetched: u32,
     counts: ThreadCounts,
 }
 
@@ -78,9 +80,12 @@ impl Thread {
         let done = self.in_hand.take();
         while self.announced.front().is_some_and(|at| *at <= now) {
             self.announced.pop_front();
-            let Ok(Some(event)) = hca.get_async_event(now, context) else {
-                continue;
-            };
+            self.unfetched += 1;
+        }
+        if self.unfetched > 0
+            && let Ok(Some(event)) = hca.get_async_event(now, context)
+        {
+            self.unfetched -= 1;
             hca.ack_async_event(&event);
             let slept = event.at >= self.free_at && done.is_none();
             let cost = self.costs.handle_ps + check(&event);
@@ -89,7 +94,6 @@ impl Thread {
             self.counts.wakeups += u64::from(slept);
             self.counts.busy_ps += cost + if slept { hca.config().costs.interrupt_ps } else { 0 };
             self.in_hand = Some(event);
-            break;
         }
         done
     }
@@ -99,6 +103,6 @@ impl Thread {
     }
 
     pub fn is_idle(&self) -> bool {
-        self.in_hand.is_none() && self.announced.is_empty()
+        self.in_hand.is_none() && self.announced.is_empty() && self.unfetched == 0
     }
 }

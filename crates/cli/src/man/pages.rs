@@ -448,6 +448,11 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
                     "selvedge simulate --fabric karytree:k=4,n=2 --apm error --lmc 1 --ack-timeout 6 --retries 2 \
                      --duration 5ms --cut-at 1ms",
                 ),
+                (
+                    "The same with software that fails over to a second connection, as NCCL's:",
+                    "selvedge simulate --fabric karytree:k=4,n=2 --rival failover --lmc 1 --ack-timeout 6 --retries 2 \
+                     --duration 20ms --cut-at 1ms",
+                ),
             ],
         ),
     ),

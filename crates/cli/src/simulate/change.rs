@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use selvedge_dataplane::{Change, LinkRate, PS_PER_NS, Ps, Timed};
-use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
 use selvedge_study::simulate::Planned;
 use selvedge_types::{Lid, PortNum};
 
@@ -90,20 +90,24 @@ fn flaps(port: PortRef, first: Ps, how: &str) -> Result<Planned, String> {
 }
 
 /// Reads a port as it is printed: `"description"[number]`, or a GUID and a number.
-fn port(name: &str, fabric: &Fabric) -> Option<PortRef> {
+pub fn port(name: &str, fabric: &Fabric) -> Option<PortRef> {
     let (node, number) = name.strip_suffix(']')?.rsplit_once('[')?;
     let port = PortNum::new(number.parse().ok()?)?;
-    let node = fabric.nodes().indices().find(|&idx| is_called(node, fabric, idx))?;
+    let node = self::node(node, fabric)?;
     let at = PortRef { node, port };
     fabric.port(at).map(|_| at)
 }
 
-fn switch(name: &str, fabric: &Fabric) -> Option<SwitchIdx> {
-    let node = fabric.nodes().indices().find(|&idx| is_called(name, fabric, idx))?;
-    fabric.switch_index(node)
+/// Returns a node by its description or GUID.
+pub fn node(name: &str, fabric: &Fabric) -> Option<NodeIdx> {
+    fabric.nodes().indices().find(|&idx| is_called(name, fabric, idx))
 }
 
-fn is_called(name: &str, fabric: &Fabric, idx: selvedge_fabric::NodeIdx) -> bool {
+fn switch(name: &str, fabric: &Fabric) -> Option<SwitchIdx> {
+    fabric.switch_index(node(name, fabric)?)
+}
+
+fn is_called(name: &str, fabric: &Fabric, idx: NodeIdx) -> bool {
     let node = fabric.node(idx);
     name.trim_matches('"') == node.description || name == node.guid.to_string()
 }

@@ -1,14 +1,19 @@
-//! `selvedge simulate --apm`: reliable connections while cables are cut, with and without path migration.
+//! `selvedge simulate --apm` and `--rival`: reliable connections while cables are cut, with path migration, without it,
+//! or with software that recovers instead.
 
 use std::sync::Arc;
+
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use selvedge_api::{Migration, MigrationRun};
 use selvedge_apm::Policy as Alternate;
 use selvedge_dataplane::{PS_PER_NS, Ps, Settings};
+use selvedge_fabric::Fabric;
 use selvedge_plan::Policy;
 use selvedge_sim::Seed;
-use selvedge_study::migration::{Answer, Mode, Program, Question, Start};
+use selvedge_study::migration::{Answer, Faults, Mode, Program, Question, Rival, Sampling, Start, cables};
+use selvedge_tolerance::{Mtbf, Place, Thresholds, Trace};
 use selvedge_types::Lmc;
 
 use super::{SimulateArgs, change, chart, time_ns};
@@ -23,41 +28,57 @@ use crate::tables_io::lids;
 #[derive(Args, Debug)]
 pub struct MigrationArgs {
     /// Simulate reliable connections over adapters, which migrate to an alternate path: off; error: when retries are
-    /// used up or the own port is down; request: also when programs are told of a cut
-    #[arg(
-        long,
-        value_enum,
-        value_name = "WHEN",
-        conflicts_with_all = [
-            "goal", "job", "load", "arrivals", "bare_queue", "links", "heatmap", "sls", "sl2vl", "sl", "warmup",
-            "transport", "operation", "source_queue", "lost", "grh"
-        ]
-    )]
+    /// used up or the own port is down; request: also when programs are told of a cut; policy: also when they find the
+    /// path in use congested
+    #[arg(long, value_enum, value_name = "WHEN", group = "connections", conflicts_with_all = NOT_WITH)]
     apm: Option<ApmArg>,
+    /// Simulate reliable connections of software that recovers instead: failover as in NCCL, striping with
+    /// retransmission as in LA-MPI and Open MPI; both have a connection for each of the two paths
+    #[arg(long, value_enum, value_name = "SOFTWARE", group = "connections", conflicts_with_all = NOT_WITH)]
+    rival: Option<RivalArg>,
     /// How the alternate path is chosen: manager (most disjoint, then least loaded), port, lmc=N (path bits N),
     /// openmpi, mvapich2
-    #[arg(long, value_name = "POLICY", default_value = "manager", requires = "apm")]
+    #[arg(long, value_name = "POLICY", default_value = "manager", requires = "connections")]
     alternate: String,
     /// LIDs per end port, as a power of two
-    #[arg(long, value_name = "0-7", default_value_t = 0, requires = "apm")]
+    #[arg(long, value_name = "0-7", default_value_t = 0, requires = "connections")]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=7))]
     lmc: u8,
-    /// From a cut until programs are told of it, with --apm request
-    #[arg(long, value_name = "TIME", default_value = "1ms", requires = "apm", value_parser = time_ns)]
+    /// From a cut until programs are told of it, for --apm request and policy, and for --respecify
+    #[arg(long, value_name = "TIME", default_value = "1ms", requires = "connections", value_parser = time_ns)]
     told: u64,
+    /// Programs that are told of a fault load another alternate path where it has broken the loaded one; a third path
+    /// has to exist, as with --lmc 2
+    #[arg(long, requires = "apm")]
+    respecify: bool,
+    /// Time between two looks for congestion, with --apm policy
+    #[arg(long, value_name = "TIME", default_value = "50us", requires = "apm", value_parser = time_ns)]
+    sample_every: u64,
+    /// Shortest time between two migrations of a connection because of congestion
+    #[arg(long, value_name = "TIME", default_value = "1ms", requires = "apm", value_parser = time_ns)]
+    hold_off: u64,
+    /// Faults of links and nodes from a file, with a line such as `1ms down "S-L1-0"[20]` for each
+    #[arg(long, value_name = "FILE", requires = "connections")]
+    trace: Option<PathBuf>,
+    /// Mean time between failures of each cable between switches; the seed draws the faults
+    #[arg(long, value_name = "TIME", requires = "connections", value_parser = time_ns)]
+    mtbf: Option<u64>,
+    /// Mean time until such a cable is mended
+    #[arg(long, value_name = "TIME", default_value = "1ms", requires = "mtbf", value_parser = time_ns)]
+    mttr: u64,
     /// From a cut to the manager's new entries in all switches: a time, none, or opensm (71 ms); the default and
     /// OpenSM's time are those measured on sx6536
-    #[arg(long, value_name = "TIME", default_value = "570us", requires = "apm", value_parser = repair)]
+    #[arg(long, value_name = "TIME", default_value = "570us", requires = "connections", value_parser = repair)]
     repair: Repair,
     /// Cut a cable between switches that the seed draws, at this time; may be given several times
-    #[arg(long, value_name = "TIME", requires = "apm", value_parser = time_ns)]
+    #[arg(long, value_name = "TIME", requires = "connections", value_parser = time_ns)]
     cut_at: Vec<u64>,
     /// Messages of a host that may be without an acknowledgement
-    #[arg(long, value_name = "N", default_value_t = 2, requires = "apm")]
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "connections")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=16_384))]
     in_flight: u32,
     /// Connections of each pair of hosts; they take turns
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "apm")]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "connections")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     connections: u32,
 }
@@ -71,7 +92,38 @@ enum ApmArg {
     Error,
     /// Programs also ask for it when they are told of a cut
     Request,
+    /// Programs also ask for it when they find the path in use congested
+    Policy,
 }
+
+/// [`Rival`] on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum RivalArg {
+    /// A second connection takes over when the first one has failed
+    Failover,
+    /// Fragments over all connections, sent again when their acknowledgement is late
+    Striping,
+}
+
+/// Flags that reliable connections do not have.
+const NOT_WITH: [&str; 16] = [
+    "goal",
+    "job",
+    "load",
+    "arrivals",
+    "bare_queue",
+    "links",
+    "heatmap",
+    "sls",
+    "sl2vl",
+    "sl",
+    "warmup",
+    "transport",
+    "operation",
+    "source_queue",
+    "lost",
+    "grh",
+];
 
 /// How long a repair takes, in ns; `None`: there is none.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +146,34 @@ fn repair(text: &str) -> Result<Repair, String> {
 impl MigrationArgs {
     /// True if connections over adapters are simulated.
     pub const fn is_wanted(&self) -> bool {
-        self.apm.is_some()
+        self.apm.is_some() || self.rival.is_some()
+    }
+
+    fn mode(&self) -> Mode {
+        match self.apm {
+            None | Some(ApmArg::Off) => Mode::Off,
+            Some(ApmArg::Error) => Mode::Error,
+            Some(ApmArg::Request) => Mode::Request,
+            Some(ApmArg::Policy) => Mode::Policy(Sampling {
+                every: self.sample_every * PS_PER_NS,
+                thresholds: Thresholds {
+                    hold_off_ps: self.hold_off * PS_PER_NS,
+                    ..Thresholds::default()
+                },
+            }),
+        }
+    }
+
+    fn faults(&self, fabric: &Fabric) -> Result<Faults, CliError> {
+        let trace = self.trace.as_deref().map(|path| trace(path, fabric)).transpose()?;
+        Ok(Faults {
+            drawn: self.cut_at.iter().map(|ns| ns * PS_PER_NS).collect::<Vec<Ps>>(),
+            trace: trace.unwrap_or_default(),
+            mtbf: self.mtbf.map(|mtbf| Mtbf {
+                mtbf_ps: mtbf * PS_PER_NS,
+                mttr_ps: self.mttr * PS_PER_NS,
+            }),
+        })
     }
 }
 
@@ -145,6 +224,7 @@ impl SimulateArgs {
             let what = text.trim().split_once(' ').map_or("", |(_, what)| what.trim());
             changes.push((what.to_owned(), change::parse(text, &fabric)?));
         }
+        let faults = args.faults(&fabric)?;
         Ok(Question {
             name: self.fabric.clone(),
             pattern: self.traffic.traffic.parse()?,
@@ -159,14 +239,17 @@ impl SimulateArgs {
                 in_flight: args.in_flight,
                 connections: args.connections,
             },
-            mode: match args.apm {
-                None | Some(ApmArg::Off) => Mode::Off,
-                Some(ApmArg::Error) => Mode::Error,
-                Some(ApmArg::Request) => Mode::Request(args.told * PS_PER_NS),
-            },
+            mode: args.mode(),
+            rival: args.rival.map(|rival| match rival {
+                RivalArg::Failover => Rival::Failover,
+                RivalArg::Striping => Rival::Striping,
+            }),
             policy: args.alternate.parse::<Alternate>()?,
+            told: args.told * PS_PER_NS,
+            respecify: args.respecify,
             changes,
-            drawn: args.cut_at.iter().map(|ns| ns * PS_PER_NS).collect::<Vec<Ps>>(),
+            faults,
+            compare: true,
             repair: args.repair.0.map(|ns| ns * PS_PER_NS),
             settings,
             seed: Seed(self.seed),
@@ -196,11 +279,27 @@ impl SimulateArgs {
             }
         }
         out.flush()?;
-        Ok(match found.run.qp_errors {
-            0 => Exit::Good,
-            _ => Exit::NotGood,
-        })
+        // Software outlives queue pairs in ERR; without it they end connections.
+        let is_good = match found.rival {
+            Some(_) => found.run.messages_failed == 0,
+            None => found.run.qp_errors == 0,
+        };
+        Ok(if is_good { Exit::Good } else { Exit::NotGood })
     }
+}
+
+/// Reads a trace of faults.
+fn trace(path: &Path, fabric: &Fabric) -> Result<Trace, CliError> {
+    let links = cables(fabric);
+    let find = |name: &str| {
+        let Some(port) = change::port(name, fabric) else {
+            return change::node(name, fabric).map(|node| Place::Node(node.0));
+        };
+        let ends = [Some(port), fabric.peer(port)];
+        let at = links.iter().position(|link| ends.contains(&Some(*link)))?;
+        Some(Place::Link(at as u32))
+    };
+    Ok(Trace::parse(&String::from_utf8_lossy(&load::text_bytes(path)?), find)?)
 }
 
 /// Returns payload in Gbit/s.
@@ -228,6 +327,19 @@ fn figures(found: &Migration) -> Facts {
     facts.named("dead_alternates", "migrations to a broken path", run.dead_alternates);
     facts.named("migrations_failed", "migrations refused", run.migrations_failed);
     facts.add("rearmed", run.rearmed);
+    if found.respecify {
+        facts.several(
+            "loaded another path, had none",
+            format!("{}, {}", thousands(run.respecified), thousands(run.without_other)),
+            [
+                ("respecified", run.respecified.into()),
+                ("without_other", run.without_other.into()),
+            ],
+        );
+    }
+    if found.rival.is_some() {
+        facts.named("repeated", "sent again by software", run.repeated);
+    }
     facts.several(
         "asked to migrate, not armed",
         format!("{}, {}", thousands(run.requested), thousands(run.not_armed)),
@@ -243,7 +355,14 @@ fn figures(found: &Migration) -> Facts {
 
 /// Returns the time line as a table.
 fn series(found: &Migration) -> Grid {
-    let mut grid = Grid::new(&["from_ns", "goodput_gbps", "whole_gbps", "migrations", "qp_errors"]);
+    let mut grid = Grid::new(&[
+        "from_ns",
+        "goodput_gbps",
+        "whole_gbps",
+        "migrations",
+        "qp_errors",
+        "deaths",
+    ]);
     for step in 0..found.run.goodput.len() {
         let whole = found.whole.as_ref().unwrap_or(&found.run);
         grid.row([
@@ -252,6 +371,7 @@ fn series(found: &Migration) -> Grid {
             Cell::Real(gbps(whole.goodput[step], found.step_ns), 3),
             found.run.migrated[step].into(),
             found.run.failed[step].into(),
+            found.run.deaths[step].into(),
         ]);
     }
     grid

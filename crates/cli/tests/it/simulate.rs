@@ -346,6 +346,61 @@ fn a_cut_under_reliable_connections_ends_none_with_repair_and_migration() {
 }
 
 #[test]
+fn software_recovers_by_its_second_way() {
+    let lab = Lab::new("simulate-rival");
+    for rival in ["failover", "striping"] {
+        let words =
+            "--traffic shift:by=4 --link 1x-sdr --duration 20ms --ack-timeout 8 --retries 2 --repair none --rival";
+        let cut = ["--lmc", "1", "--change", "1ms cut \"S-L1-0\"[5]", "--json"];
+        let all: Vec<&str> = TREE
+            .into_iter()
+            .chain(cut)
+            .chain(words.split(' '))
+            .chain([rival])
+            .collect();
+        let found = lab.run(&all).exits(0).json();
+        assert_eq!(found["rival"], rival);
+        assert_eq!(found["run"]["messages_failed"], 0);
+        let count = |key: &str| found["run"][key].as_u64().unwrap();
+        assert!(count("qp_errors") > 0 && count("repeated") > 0, "{found}");
+    }
+}
+
+#[test]
+fn a_trace_cuts_cables_and_nodes_and_its_mistakes_are_named() {
+    let lab = Lab::new("simulate-trace");
+    let run = |text: &str, code: i32| {
+        let path = lab.path("faults.txt");
+        std::fs::write(&path, text).unwrap();
+        let words = "--apm error --lmc 1 --duration 300us --ack-timeout 4 --repair 20us --json --trace";
+        let all: Vec<&str> = TREE
+            .into_iter()
+            .chain(words.split(' '))
+            .chain([path.as_str()])
+            .collect();
+        lab.run(&all).exits(code)
+    };
+    let found = run(
+        "# two faults\n100us down \"S-L1-0\"[5]\n120us up \"S-L1-0\"[5]\n200us down S-L2-0\n",
+        0,
+    )
+    .json();
+    let faults = found["faults"].as_array().unwrap();
+    assert_eq!(
+        faults.len(),
+        2 + 4,
+        "the cables of a switch above four leaf switches: {found}"
+    );
+    run("100us down \"S-L9-0\"[5]\n", 2).complains("SLV-TOLERANCE-0021");
+    run("100us down S-L1-0\n50us up S-L1-0\n", 2).complains("SLV-TOLERANCE-0022");
+    run("100us sideways S-L1-0\n", 2).complains("SLV-TOLERANCE-0020");
+    let drawn = "--apm off --duration 2ms --repair 20us --json --mtbf 5ms --mttr 200us --ack-timeout 8";
+    let all: Vec<&str> = TREE.into_iter().chain(drawn.split(' ')).collect();
+    let found = lab.run(&all).exits(0).json();
+    assert!(found["faults"].as_array().unwrap().len() > 2, "{found}");
+}
+
+#[test]
 fn mistakes_of_migrations_are_refused() {
     let lab = Lab::new("simulate-apm-errors");
     for (words, want) in [
@@ -356,6 +411,13 @@ fn mistakes_of_migrations_are_refused() {
         ("--apm off --connections 20000", "SLV-STUDY-0004"),
         ("--apm off --cut-at 2us --cut-at 1us", "SLV-STUDY-0005"),
         ("--apm off --in-flight 0", "in-flight"),
+        ("--apm error --lmc 1 --mtbf 0ns", "SLV-TOLERANCE-0023"),
+        ("--apm policy --lmc 1 --sample-every 0ns", "SLV-STUDY-0008"),
+        ("--rival failover", "SLV-APM"),
+        ("--rival striping --apm error", "cannot be used with"),
+        ("--rival striping --respecify", "--apm"),
+        ("--mttr 1ms --apm off", "--mtbf"),
+        ("--trace no-such-file --apm off", "no-such-file"),
         ("--apm off --load 0.5", "cannot be used with"),
         ("--alternate port", "--apm"),
     ] {

@@ -1,11 +1,16 @@
 //! Faults under reliable connections on small fabrics, and on links of `sx6536`.
 
 use super::*;
+use crate::damage::switch_links;
+use crate::simulate::Planned;
 use crate::testing::fabric;
 use crate::watch::NoWatch;
+use selvedge_dataplane::{Change, Timed};
+use selvedge_fabric::NodeIdx;
 use selvedge_plan::{Lids, Policy as PlanPolicy};
 use selvedge_planner::lid;
 use selvedge_routing::{Engine, Options};
+use selvedge_tolerance::{Fault, Place};
 use selvedge_types::Lmc;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,10 +53,14 @@ fn question(spec: &str, lmc: u8) -> Question {
             connections: 1,
         },
         mode: Mode::Off,
+        rival: None,
         policy: Policy::Manager,
+        told: 20 * US,
+        respecify: false,
         changes: Vec::new(),
-        drawn: Vec::new(),
+        faults: Faults::default(),
         repair: None,
+        compare: true,
         seed: Seed(1),
     }
 }
@@ -64,6 +73,13 @@ fn cut_at(question: &mut Question, cable: PortRef, at: Ps) {
     let change = Change::Cut(cable);
     let planned = Planned::One(Timed { at, change });
     question.changes.push(("cut".to_owned(), planned));
+}
+
+fn drawn(times: &[Ps]) -> Faults {
+    Faults {
+        drawn: times.to_vec(),
+        ..Faults::default()
+    }
 }
 
 #[test]
@@ -98,7 +114,7 @@ fn one_seed_gives_one_answer_and_draws_the_cable() {
     let run = |seed: u64| {
         let asked = Question {
             seed: Seed(seed),
-            drawn: vec![100 * US],
+            faults: drawn(&[100 * US]),
             repair: Some(40 * US),
             mode: Mode::Error,
             ..question(TREE, 1)
@@ -154,8 +170,35 @@ fn mistakes_have_their_errors() {
         "SLV-STUDY-0006",
     );
     check(|q| q.program.connections = 20_000, TREE, 0, "SLV-STUDY-0004");
-    check(|q| q.drawn = vec![2 * MS, MS], TREE, 0, "SLV-STUDY-0005");
-    check(|q| q.drawn = vec![MS], "single:ports=8,hosts=4", 0, "SLV-STUDY-0007");
+    check(|q| q.faults = drawn(&[2 * MS, MS]), TREE, 0, "SLV-STUDY-0005");
+    check(
+        |q| q.faults = drawn(&[MS]),
+        "single:ports=8,hosts=4",
+        0,
+        "SLV-STUDY-0007",
+    );
+    check(
+        |q| q.faults.mtbf = Some(Mtbf { mtbf_ps: 0, mttr_ps: 1 }),
+        TREE,
+        0,
+        "SLV-TOLERANCE-0023",
+    );
+    check(
+        |q| {
+            let mut sampling = sampling();
+            sampling.thresholds.samples = 0;
+            q.mode = Mode::Policy(sampling);
+        },
+        TREE,
+        1,
+        "SLV-TOLERANCE-0008",
+    );
+    check(
+        |q| q.mode = Mode::Policy(Sampling { every: 0, ..sampling() }),
+        TREE,
+        1,
+        "SLV-STUDY-0008",
+    );
     check(|q| q.program.in_flight = 0, TREE, 0, "SLV-STUDY-0008");
     check(|q| q.settings.duration_ns = 0, TREE, 0, "SLV-DATA-0005");
 }
@@ -202,4 +245,153 @@ fn the_default_time_out_outlasts_the_repair_of_links_of_sx6536_and_a_time_out_of
             );
         }
     }
+}
+
+fn sampling() -> Sampling {
+    Sampling {
+        every: 50 * US,
+        thresholds: Thresholds {
+            hold_off_ps: MS,
+            ..Thresholds::default()
+        },
+    }
+}
+
+/// Nine hosts with two ports on different leaf switches.
+const DUAL: &str = "karytree:k=3,n=2,ports-per-host=2";
+
+#[test]
+fn no_single_cable_ends_a_connection_of_hosts_with_two_ports_with_migration_and_repair() {
+    let mut moved = 0;
+    for link in cables(&fabric(DUAL)) {
+        let mut asked = Question {
+            mode: Mode::Request,
+            policy: Policy::Port,
+            repair: Some(50 * US),
+            ..question(DUAL, 0)
+        };
+        asked.settings.duration_ns = 600_000;
+        asked.settings.link = Some("4x-sdr".parse().unwrap());
+        asked.program.message_bytes = 2_048;
+        (asked.settings.qp.ack_timeout, asked.settings.qp.retry_count) = (5, 2);
+        cut_at(&mut asked, link, 200 * US);
+        let found = asked.answer(&NoWatch).unwrap().migration;
+        assert_eq!(found.run.qp_errors, 0, "{link:?}: {:?}", found.run.errors);
+        moved += usize::from(found.run.migrations > 0);
+    }
+    assert!(moved > 9, "the first cables of 9 hosts are in use, and others: {moved}");
+}
+
+/// A cable breaks alternate paths in silence; later a second one breaks the primary paths of the same connections.
+#[test]
+fn fewer_connections_migrate_to_a_broken_path_if_another_one_is_loaded_in_time() {
+    let run = |first: PortRef, second: PortRef, respecify: bool| {
+        let mut asked = Question {
+            mode: Mode::Error,
+            policy: Policy::Offset(1),
+            respecify,
+            ..question(TREE, 2)
+        };
+        asked.settings.link = Some("4x-sdr".parse().unwrap());
+        asked.program.message_bytes = 2_048;
+        cut_at(&mut asked, first, 200 * US);
+        cut_at(&mut asked, second, 800 * US);
+        asked.answer(&NoWatch).unwrap().migration.run
+    };
+    let links = cuts_of(&question(TREE, 2));
+    let leaf = |link: &PortRef| link.node;
+    let (mut without, mut with, mut errors) = (0, 0, [0, 0]);
+    for (place, first) in links.iter().enumerate().take(4) {
+        let Some(second) = links[place + 1..].iter().find(|second| leaf(second) == leaf(first)) else {
+            continue;
+        };
+        let [off, on] = [false, true].map(|respecify| run(*first, *second, respecify));
+        assert_eq!(off.respecified, 0);
+        assert!(on.respecified > 0, "{first:?}: {on:?}");
+        (without, with) = (without + off.dead_alternates, with + on.dead_alternates);
+        errors = [errors[0] + off.qp_errors, errors[1] + on.qp_errors];
+    }
+    assert!(with < without && errors[1] < errors[0], "{with} {without} {errors:?}");
+}
+
+#[test]
+fn software_outlives_a_cut_by_its_second_way() {
+    for rival in [Rival::Failover, Rival::Striping] {
+        let mut asked = Question {
+            rival: Some(rival),
+            policy: Policy::Port,
+            ..question(DUAL, 0)
+        };
+        asked.settings.duration_ns = 20_000_000;
+        asked.settings.link = Some("1x-sdr".parse().unwrap());
+        (asked.settings.qp.ack_timeout, asked.settings.qp.retry_count) = (8, 2);
+        asked.pattern = "shift:by=4".parse().unwrap();
+        let host = cables(&asked.start.fabric).into_iter();
+        let host = host.filter(|at| !cuts_of(&asked).contains(at)).next().unwrap();
+        let whole = asked.answer(&NoWatch).unwrap().migration;
+        assert_eq!((whole.run.qp_errors, whole.run.repeated), (0, 0), "{rival:?}");
+        cut_at(&mut asked, host, MS);
+        let found = asked.answer(&NoWatch).unwrap().migration;
+        assert_eq!(found.run.messages_failed, 0, "{rival:?}");
+        assert!(
+            found.run.qp_errors > 0 && found.lost_ns > 0,
+            "{rival:?}: {:?}",
+            found.run.errors
+        );
+        assert!(found.run.repeated > 0, "{rival:?}");
+        assert!(found.run.goodput.last().unwrap() > &0, "{rival:?}: nothing at the end");
+    }
+}
+
+#[test]
+fn programs_leave_a_congested_path_once_in_the_hold_off() {
+    let run = |every: Ps, hold_off_ps: Ps| {
+        let mut asked = Question {
+            mode: Mode::Policy(Sampling {
+                every,
+                thresholds: Thresholds {
+                    hold_off_ps,
+                    ..Thresholds::default()
+                },
+            }),
+            policy: Policy::Offset(1),
+            ..question(TREE, 1)
+        };
+        // All hosts of a leaf switch send to hosts of another one by one cable at first.
+        asked.pattern = Pattern::Pairs(vec![(0, 3), (1, 3), (2, 3), (4, 3), (5, 3)]);
+        asked.program.in_flight = 8;
+        asked.answer(&NoWatch).unwrap().migration.run
+    };
+    let run_once = run(20 * US, 10 * MS);
+    assert!(run_once.congested > 0 && run_once.migrations > 0, "{run_once:?}");
+    assert!(run_once.congested <= 5, "each connection once: {run_once:?}");
+    assert_eq!(run(5 * MS, 0).congested, 0, "no sample was taken");
+}
+
+#[test]
+fn traces_name_cables_and_nodes_and_a_cable_needs_both_ends() {
+    let fabric = fabric(TREE);
+    let links = cables(&fabric);
+    let spine = links[links.len() - 1];
+    let node = NodeIdx(spine.node.0);
+    let number = links.len() as u32 - 1;
+    let fault = |at, place, up| Fault { at, place, up };
+    let of_node = links
+        .iter()
+        .filter(|at| at.node == node || fabric.peer(**at).unwrap().node == node);
+    let of_node = of_node.count();
+    let faults = [
+        fault(US, Place::Link(number), false),
+        fault(2 * US, Place::Node(node.0), false),
+        fault(3 * US, Place::Link(number), true),
+        fault(4 * US, Place::Node(node.0), true),
+    ];
+    let found: Vec<(Ps, bool)> = super::faults::of_trace(&fabric, &faults, &links)
+        .into_iter()
+        .map(|(timed, _)| (timed.at, matches!(timed.change, Change::Mend(_))))
+        .collect();
+    let mut want = vec![(US, false)];
+    want.extend(vec![(2 * US, false); of_node - 1]);
+    want.extend(vec![(4 * US, true); of_node]);
+    assert_eq!(found, want);
 }

@@ -1,23 +1,26 @@
 //! One run: the programs of all hosts on their adapters, the subnet between them, and what happens to it.
 
+mod paths;
+mod samples;
 mod setup;
+mod software;
 mod ways;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_api::{MigrationError, MigrationRun};
-use selvedge_dataplane::{Change, PS_PER_NS, Ps, Simulation};
+use selvedge_dataplane::{Change, PS_PER_NS, Ps};
 use selvedge_fabric::{NodeIdx, PortRef};
-use selvedge_hca::{
-    Adapters, AsyncEvent, AttrMask as M, Element, EventType, Hca, HcaConfig, HcaIndex, Notice, PathState, QpAttr,
-    SendOp, SendWr, Sge, Wc, WcStatus,
-};
+use selvedge_hca::{Element, EventType, Notice, Path, Qp, SendOp, Wc, WcStatus};
 use selvedge_plan::Tables;
 use selvedge_sim::Rng;
-use selvedge_types::Guid;
+use selvedge_tolerance::{Cluster, Deaths, Module, Objects, Process, Reach, Rearm, Report};
+use selvedge_types::Lid;
 use selvedge_workload::Receivers;
 
-use super::hosts::Link;
+use self::samples::Samples;
+use self::software::Software;
+use super::wakes::Wakes;
 use super::{Entry, Lab, Mode, Question, STEPS, cable};
 use crate::error::StudyError;
 use crate::in_force::InForce;
@@ -30,43 +33,54 @@ pub(super) enum Act {
     Change(Change),
     /// The manager's entries are in force.
     Entries(Vec<Entry>),
-    /// Programs ask for the migration of these queue pairs: host and queue pair.
-    Ask(Vec<(u32, u32)>),
+    /// Programs are told: they ask for the migration of queue pairs, by host, and learn which LIDs are not reached.
+    Tell(Told),
+    /// Programs look for congestion.
+    Sample,
+    /// Progress is reported.
+    Report,
+}
+
+/// What programs are told of a fault, by host.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    migrate: BTreeMap<u32, Vec<Qp>>,
+    reach: BTreeMap<u32, Vec<Reach>>,
 }
 
 /// One end of a connection.
 #[derive(Clone, Debug)]
 struct End {
-    qp: selvedge_hca::Qp,
+    qp: Qp,
     number: u32,
     peer: u32,
     in_error: bool,
-    /// Its two paths; the same one twice if it has no alternate path.
-    paths: [selvedge_hca::Path; 2],
+    /// Its primary path, its alternate path if it has one, and those that may replace it.
+    paths: Vec<Path>,
     /// Messages posted, and messages acknowledged.
     posted: u64,
     done: u64,
-    /// After a migration: arm again when more messages than these are acknowledged.
-    arm_after: Option<u64>,
 }
 
 /// The program of a host.
 #[derive(Debug)]
 struct Program {
-    hca: HcaIndex,
+    /// Its number in the cluster.
+    place: usize,
     node: NodeIdx,
-    context: selvedge_hca::Context,
-    pd: selvedge_hca::Pd,
-    cq: selvedge_hca::Cq,
-    lkey: u32,
+    objects: Objects,
     rkey: u32,
     ends: Vec<End>,
-    /// By number of a queue pair.
-    by_number: BTreeMap<u32, u32>,
+    /// By queue pair.
+    by_qp: BTreeMap<Qp, u32>,
     /// By peer: the connections, and the one with the next turn.
     by_peer: BTreeMap<u32, (Vec<u32>, usize)>,
     in_flight: u32,
     rng: Rng,
+    /// The modules of path migration, when a connection is armed again, and what the manager has said of LIDs.
+    process: Process,
+    rearm: Rearm,
+    deaths: Deaths,
 }
 
 /// One run.
@@ -74,14 +88,20 @@ pub(super) struct World<'a> {
     question: &'a Question,
     force: &'a InForce,
     lab: &'a Lab<'a>,
-    simulation: Simulation<Adapters>,
+    cluster: Cluster,
     programs: Vec<Program>,
     receivers: Receivers,
-    /// By adapter: the host.
-    hosts: BTreeMap<HcaIndex, u32>,
+    /// By place in the cluster: the host.
+    hosts: BTreeMap<usize, u32>,
+    /// When programs are due; after them, carriers of [`Software`].
+    wakes: Wakes,
+    software: Software,
+    samples: Samples,
     /// The tables in force, and the cables that are cut.
     tables: Tables,
     cuts: BTreeSet<PortRef>,
+    /// Pairs of LIDs of loaded paths between which nothing arrives.
+    broken: BTreeSet<(Lid, Lid)>,
     /// When all connections stand.
     start: Ps,
     run: MigrationRun,
@@ -94,51 +114,12 @@ const ERRORS_MAX: usize = 100;
 const HOPS_MAX: usize = 64;
 /// Pieces of a run, between which progress is reported and the study can be cancelled.
 const PIECES: u64 = 200;
-/// Address range of each host's memory.
-const MEMORY_BYTES: u64 = 1 << 32;
 
-impl<'a> World<'a> {
-    /// Sets up all connections.
-    pub(super) fn new(question: &'a Question, force: &'a InForce, lab: &'a Lab<'a>) -> Result<Self, StudyError> {
-        let qp = question.settings.qp;
-        let mut config = HcaConfig::new(Guid(1 << 32), 1);
-        config.notices = true;
-        (config.window_packets, config.ack_every) = (qp.window_packets, qp.ack_every);
-        config.costs.ack_ps = qp.ack_delay_ns * PS_PER_NS;
-        let most = config.limits.qps;
-        let simulation = Simulation::of_endpoint(&lab.network, &question.settings, Adapters::new(config)?)?;
-        let mut world = Self {
-            programs: Vec::new(),
-            receivers: lab.receivers.clone(),
-            hosts: BTreeMap::new(),
-            tables: force.routed.tables.clone(),
-            cuts: BTreeSet::new(),
-            start: 0,
-            run: MigrationRun {
-                goodput: vec![0; STEPS as usize],
-                migrated: vec![0; STEPS as usize],
-                failed: vec![0; STEPS as usize],
-                ..MigrationRun::default()
-            },
-            done: Vec::new(),
-            question,
-            force,
-            lab,
-            simulation,
-        };
-        world.check_room(most)?;
-        world.open()?;
-        for link in &lab.links {
-            for _ in 0..question.program.connections {
-                world.connect(link)?;
-            }
-        }
-        Ok(world)
-    }
-
+impl World<'_> {
     /// Returns the number of queue pairs.
     pub(super) fn queue_pairs(&self) -> u64 {
-        self.programs.iter().map(|program| program.ends.len() as u64).sum()
+        let ends = self.programs.iter().map(|program| program.ends.len() as u64);
+        ends.sum::<u64>() + self.software.queue_pairs()
     }
 
     /// Runs to the end of the simulated time. Times of acts count from the moment when all connections stand.
@@ -149,270 +130,271 @@ impl<'a> World<'a> {
     ) -> Result<MigrationRun, StudyError> {
         let duration = self.question.settings.duration_ns * PS_PER_NS;
         let mut queue: BTreeMap<(Ps, usize), Act> = BTreeMap::new();
-        for (place, (at, act)) in acts.into_iter().enumerate() {
+        let mut place = 0;
+        let mut add = |queue: &mut BTreeMap<_, _>, at, act| {
             queue.insert((at, place), act);
+            place += 1;
+        };
+        for (at, act) in acts {
+            add(&mut queue, at, act);
         }
         for piece in 1..=PIECES {
             let at = (u128::from(duration) * u128::from(piece) / u128::from(PIECES)) as Ps;
-            queue.insert((at, usize::MAX), Act::Ask(Vec::new()));
+            add(&mut queue, at, Act::Report);
         }
-        self.until(self.start);
+        if let Mode::Policy(sampling) = self.question.mode {
+            add(&mut queue, sampling.every, Act::Sample);
+        }
+        self.until(self.start)?;
         for host in 0..self.programs.len() {
-            self.feed(host);
+            self.feed(host)?;
         }
-        while let Some(((at, place), act)) = queue.pop_first() {
+        while let Some(((at, _), act)) = queue.pop_first() {
             if at > duration {
                 break;
             }
-            self.until(self.start + at);
-            if place == usize::MAX {
+            self.until(self.start + at)?;
+            if matches!(act, Act::Report) {
                 reporter.check()?;
                 reporter.reach(before + at / PS_PER_NS);
             }
-            if let Some((later, act)) = self.act(at, act) {
-                let place = queue.len();
-                queue.insert((later, place), act);
+            if let Some((later, act)) = self.act(at, act)? {
+                add(&mut queue, later, act);
             }
         }
-        self.run.packets_lost = self.simulation.endpoint().lost_packets();
+        self.run.packets_lost = self.cluster.lost_packets();
+        self.run.repeated = self.software.repeated();
         Ok(std::mem::take(&mut self.run))
     }
 
     /// Carries out an act; returns another one that follows from it, with its time.
-    fn act(&mut self, at: Ps, act: Act) -> Option<(Ps, Act)> {
-        let mut follows = None;
-        match act {
-            Act::Change(change) => {
-                match &change {
-                    Change::Cut(end) => {
-                        let cut = cable(&self.force.fabric, *end);
-                        if let Mode::Request(told) = self.question.mode {
-                            follows = Some((at + told, Act::Ask(self.over(cut))));
-                        }
-                        self.cuts.insert(cut);
-                    }
-                    Change::Mend(end) => {
-                        self.cuts.remove(&cable(&self.force.fabric, *end));
-                    }
-                    Change::Entry { switch, lid, output } => self.tables.set(*switch, *lid, *output),
-                    _ => {}
-                }
-                self.simulation.apply(change);
-            }
+    fn act(&mut self, at: Ps, act: Act) -> Result<Option<(Ps, Act)>, StudyError> {
+        Ok(match act {
+            Act::Change(change) => self.change(at, change),
             Act::Entries(entries) => {
                 for Entry { switch, lid, egress } in entries {
                     self.tables.set(switch, lid, egress);
                     let output = egress;
-                    self.simulation.apply(Change::Entry { switch, lid, output });
+                    self.cluster.apply(Change::Entry { switch, lid, output });
                 }
+                self.tell(at, None)
             }
-            Act::Ask(asked) => {
-                for (host, end) in asked {
-                    self.ask(host, end);
-                }
+            Act::Tell(told) => {
+                self.told(told)?;
+                None
             }
+            Act::Sample => self.sample(at)?,
+            Act::Report => None,
+        })
+    }
+
+    fn change(&mut self, at: Ps, change: Change) -> Option<(Ps, Act)> {
+        let mut cut = None;
+        match &change {
+            Change::Cut(end) => {
+                cut = Some(cable(&self.force.fabric, *end));
+                self.cuts.extend(cut);
+            }
+            Change::Mend(end) => {
+                self.cuts.remove(&cable(&self.force.fabric, *end));
+            }
+            Change::Entry { switch, lid, output } => self.tables.set(*switch, *lid, *output),
+            _ => {}
         }
-        follows
+        let told = self.tell(at, cut);
+        self.cluster.apply(change);
+        told
     }
 
     /// Runs until a time; programs fetch what they are told of.
-    fn until(&mut self, until: Ps) {
-        while let Some(now) = Adapters::run_to_notice(&mut self.simulation, until) {
-            while let Some((hca, notice)) = self.simulation.parts_mut().0.take_notice(now) {
-                let Some(&host) = self.hosts.get(&hca) else { continue };
-                match notice {
-                    Notice::Completion(..) => self.completed(host as usize),
-                    Notice::Async(..) => self.events(host),
-                    Notice::Channel(..) => {}
-                }
+    fn until(&mut self, until: Ps) -> Result<(), StudyError> {
+        loop {
+            let wake = self.wakes.next_at().filter(|at| *at <= until);
+            let is_notice = self.cluster.run_to_notice(wake.unwrap_or(until));
+            if !is_notice && wake.is_none() {
+                return Ok(());
+            }
+            while let Some((place, notice)) = self.cluster.take_notice() {
+                self.notice(place, notice)?;
+            }
+            while let Some(number) = self.wakes.take_due(self.cluster.now()) {
+                self.wake(number)?;
             }
         }
     }
 
-    /// Calls verbs of a host's adapter.
-    fn verbs<R>(&mut self, host: usize, verbs: impl FnOnce(&mut Hca, Ps) -> R) -> Option<R> {
-        let hca = self.programs[host].hca;
-        let (adapters, subnet) = self.simulation.parts_mut();
-        adapters.act(subnet, hca, verbs)
+    fn notice(&mut self, place: usize, notice: Notice) -> Result<(), StudyError> {
+        let Some(&host) = self.hosts.get(&place) else {
+            return Ok(());
+        };
+        let host = host as usize;
+        match notice {
+            Notice::Completion(_, cq) if cq == self.programs[host].objects.cq => self.completed(host)?,
+            Notice::Completion(_, cq) => {
+                if let Some(carrier) = self.software.of_queue(place, cq) {
+                    self.carried(carrier)?;
+                }
+            }
+            Notice::Async(at, context) if context == self.programs[host].objects.context => {
+                self.programs[host].process.announce(at);
+                self.wake(host as u32)?;
+            }
+            Notice::Async(..) | Notice::Channel(..) => {}
+        }
+        Ok(())
+    }
+
+    /// Lets a program's threads go on, or a carrier.
+    fn wake(&mut self, number: u32) -> Result<(), StudyError> {
+        let host = number as usize;
+        let Some(program) = self.programs.get_mut(host) else {
+            return self.carried(number - self.programs.len() as u32);
+        };
+        let process = &mut program.process;
+        self.cluster.act(program.place, |hca, now| {
+            process.wake(now, hca);
+            Ok(())
+        })?;
+        self.wakes.set(number, process.next_wake());
+        self.reports(host)
     }
 
     /// Returns the step of the time lines.
     fn step(&self) -> usize {
         let duration = u128::from(self.question.settings.duration_ns * PS_PER_NS).max(1);
-        let since = u128::from(self.simulation.now().saturating_sub(self.start));
+        let since = u128::from(self.cluster.now().saturating_sub(self.start));
         (since * u128::from(STEPS) / duration).min(u128::from(STEPS) - 1) as usize
     }
 
-    fn completed(&mut self, host: usize) {
-        let cq = self.programs[host].cq;
+    fn completed(&mut self, host: usize) -> Result<(), StudyError> {
+        let program = &self.programs[host];
         let mut done = std::mem::take(&mut self.done);
         done.clear();
-        self.verbs(host, |hca, now| hca.poll_cq(now, cq, 1_024, &mut done).ok());
-        let step = self.step();
+        self.cluster
+            .act(program.place, |hca, now| program.objects.poll(hca, now, &mut done))?;
         for wc in &done {
             let program = &mut self.programs[host];
             program.in_flight = program.in_flight.saturating_sub(1);
             if wc.status == WcStatus::Success {
-                let bytes = u64::from(self.question.program.message_bytes);
-                self.run.messages += 1;
-                self.run.bytes += bytes;
-                self.run.goodput[step] += bytes;
-                self.acknowledged(host, wc.wr_id as usize);
+                self.arrived(1);
+                self.acknowledged(host, wc.wr_id as usize)?;
                 continue;
             }
             self.run.messages_failed += 1;
-            self.failed(host, wc.wr_id as usize, wc.status, step);
+            self.failed(host, wc.wr_id as usize, wc.status);
         }
         self.done = done;
-        self.feed(host);
+        self.feed(host)
+    }
+
+    /// Counts messages that have arrived.
+    fn arrived(&mut self, messages: u64) {
+        let bytes = messages * u64::from(self.question.program.message_bytes);
+        let step = self.step();
+        self.run.messages += messages;
+        self.run.bytes += bytes;
+        self.run.goodput[step] += bytes;
     }
 
     /// Counts a queue pair that went to ERR.
-    fn failed(&mut self, host: usize, end: usize, status: WcStatus, step: usize) {
-        let at_ns = self.simulation.now().saturating_sub(self.start) / PS_PER_NS;
+    fn failed(&mut self, host: usize, end: usize, status: WcStatus) {
         let Some(end) = self.programs[host].ends.get_mut(end).filter(|end| !end.in_error) else {
             return;
         };
         end.in_error = true;
-        self.run.qp_errors += 1;
-        self.run.failed[step] += 1;
+        let peer = end.peer;
+        self.qp_error(host, peer, status.name(), 1);
+    }
+
+    fn qp_error(&mut self, host: usize, peer: u32, status: &str, count: u64) {
+        let step = self.step();
+        self.run.qp_errors += count;
+        self.run.failed[step] += count;
         if self.run.errors.len() < ERRORS_MAX {
             let name = |host: usize| self.lab.hosts.all()[host].name.clone();
             self.run.errors.push(MigrationError {
-                at_ns,
+                at_ns: self.cluster.now().saturating_sub(self.start) / PS_PER_NS,
                 host: name(host),
-                peer: name(end.peer as usize),
-                status: status.name().to_owned(),
+                peer: name(peer as usize),
+                status: status.to_owned(),
             });
         }
     }
 
     /// Posts messages until as many are in flight as the program wants.
-    fn feed(&mut self, host: usize) {
+    fn feed(&mut self, host: usize) -> Result<(), StudyError> {
         let mut skipped = 0;
         while self.programs[host].in_flight < self.question.program.in_flight && skipped < self.programs.len() {
             let program = &mut self.programs[host];
             let Some(peer) = self.receivers.next(host as u32, &mut program.rng) else {
-                return;
+                return Ok(());
             };
-            let Some(end) = program.next_end(peer) else {
-                skipped += 1;
-                continue;
+            let is_posted = match self.question.rival {
+                Some(_) => self.carry(host as u32, peer)?,
+                None => self.post(host, peer),
             };
-            let rkey = self.programs[peer as usize].rkey;
-            let program = &mut self.programs[host];
-            let sge = Sge {
-                addr: 0,
-                bytes: self.question.program.message_bytes,
-                lkey: program.lkey,
-            };
-            let op = SendOp::Write {
-                addr: 0,
-                rkey,
-                immediate: None,
-            };
-            let wr = SendWr {
-                op,
-                ..SendWr::send(u64::from(end), sge)
-            };
-            let qp = program.ends[end as usize].qp;
-            if self
-                .verbs(host, |hca, now| hca.post_send(now, qp, &wr))
-                .is_some_and(|posted| posted.is_ok())
-            {
-                let program = &mut self.programs[host];
-                program.in_flight += 1;
-                program.ends[end as usize].posted += 1;
+            if is_posted {
+                self.programs[host].in_flight += 1;
             } else {
                 skipped += 1;
             }
         }
+        Ok(())
     }
 
-    fn events(&mut self, host: u32) {
-        let context = self.programs[host as usize].context;
-        let next = |hca: &mut Hca, now: Ps| -> Option<AsyncEvent> {
-            let event = hca.get_async_event(now, context).ok()??;
-            hca.ack_async_event(&event);
-            Some(event)
+    /// Posts a message to a peer. False if no connection takes it.
+    fn post(&mut self, host: usize, peer: u32) -> bool {
+        let rkey = self.programs[peer as usize].rkey;
+        let bytes = self.question.program.message_bytes;
+        let program = &mut self.programs[host];
+        let Some(end) = program.next_end(peer) else {
+            return false;
         };
-        while let Some(Some(event)) = self.verbs(host as usize, next) {
+        let op = SendOp::Write {
+            addr: 0,
+            rkey,
+            immediate: None,
+        };
+        let (qp, objects) = (program.ends[end as usize].qp, program.objects);
+        let posted = self.cluster.act(program.place, |hca, now| {
+            objects.post(hca, now, qp, op, u64::from(end), bytes)
+        });
+        if posted.is_ok() {
+            program.ends[end as usize].posted += 1;
+            program.rearm.posted(qp);
+        }
+        posted.is_ok()
+    }
+
+    /// Handles what the threads of a host's program have reported.
+    fn reports(&mut self, host: usize) -> Result<(), StudyError> {
+        let mut reports = Vec::new();
+        self.programs[host].process.take_reports(&mut reports);
+        for report in reports {
+            let event = match report {
+                Report::Event(_, event) => event,
+                Report::Refused(_, _, Module::Migrate, _) => {
+                    self.run.not_armed += 1;
+                    continue;
+                }
+                Report::Refused(..) => {
+                    self.run.loads_refused += 1;
+                    continue;
+                }
+            };
             let Element::Qp(qp) = event.element else { continue };
             match event.kind {
                 EventType::PathMig => self.migrated(host, qp),
                 EventType::PathMigErr => self.run.migrations_failed += 1,
                 EventType::QpFatal | EventType::QpAccessErr => {
-                    let number = self.verbs(host as usize, |hca, _| hca.qp_num(qp).ok()).flatten();
-                    let end = number.and_then(|number| self.programs[host as usize].by_number.get(&number).copied());
-                    if let Some(end) = end {
-                        let step = self.step();
-                        self.failed(host as usize, end as usize, WcStatus::RemOpErr, step);
+                    if let Some(&end) = self.programs[host].by_qp.get(&qp) {
+                        self.failed(host, end as usize, WcStatus::RemOpErr);
                     }
                 }
                 _ => {}
             }
         }
-    }
-
-    /// Counts a migration. The connection is armed again later, when a message that is posted from now on has been
-    /// acknowledged: the other end has followed then. A queue pair in REARM shows MigReq 0, which an end that is still
-    /// on the former path would not follow.
-    fn migrated(&mut self, host: u32, qp: selvedge_hca::Qp) {
-        let step = self.step();
-        self.run.migrations += 1;
-        self.run.migrated[step] += 1;
-        let found = self.verbs(host as usize, |hca, _| {
-            Some((hca.query_qp(qp).ok()?, hca.qp_num(qp).ok()?))
-        });
-        let Some((attr, number)) = found.flatten() else {
-            return;
-        };
-        if !self.carries(host, &attr.primary) {
-            self.run.dead_alternates += 1;
-        }
-        let program = &mut self.programs[host as usize];
-        if let Some(&end) = program.by_number.get(&number) {
-            let end = &mut program.ends[end as usize];
-            end.arm_after = Some(end.posted);
-        }
-    }
-
-    /// Counts an acknowledged message. Loads the former path as the next alternate one if that is due.
-    fn acknowledged(&mut self, host: usize, end: usize) {
-        let Some(end) = self.programs[host].ends.get_mut(end) else {
-            return;
-        };
-        end.done += 1;
-        if end.arm_after.is_none_or(|posted| end.done <= posted) {
-            return;
-        }
-        end.arm_after = None;
-        let (qp, paths) = (end.qp, end.paths);
-        let armed = self.verbs(host, |hca, now| {
-            let found = hca.query_qp(qp).ok()?;
-            let attr = QpAttr {
-                path_mig_state: PathState::Rearm,
-                alternate: *paths.iter().find(|path| **path != found.primary)?,
-                ..found
-            };
-            hca.modify_qp(now, qp, &attr, M::ALT_PATH.with(M::PATH_MIG_STATE)).ok()
-        });
-        self.run.rearmed += u64::from(armed.flatten().is_some());
-    }
-
-    /// Asks for the migration of a queue pair.
-    fn ask(&mut self, host: u32, end: u32) {
-        let qp = self.programs[host as usize].ends[end as usize].qp;
-        let attr = QpAttr {
-            path_mig_state: PathState::Migrated,
-            ..QpAttr::default()
-        };
-        let asked = self.verbs(host as usize, |hca, now| {
-            let state = hca.query_qp(qp).map(|attr| attr.path_mig_state);
-            state == Ok(PathState::Armed) && hca.modify_qp(now, qp, &attr, M::PATH_MIG_STATE).is_ok()
-        });
-        self.run.requested += 1;
-        self.run.not_armed += u64::from(asked != Some(true));
+        Ok(())
     }
 }
 

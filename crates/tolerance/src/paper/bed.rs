@@ -1,11 +1,13 @@
 //! Two processes with so many queue pairs between them.
 
-use selvedge_hca::{AttrMask as M, Ps, Qp, QpAttr, QpState, Transport, VerbsError, masks};
+use selvedge_hca::{AttrMask as M, Ps, Qp, QpAttr, QpState, Transport, VerbsError, Wc, masks};
 
 use super::THREAD;
+use crate::cluster::{Cluster, Program};
 use crate::error::ToleranceError;
-use crate::lab::{Lab, LabSettings, Program, attributes, path};
+use crate::objects::Objects;
 use crate::process::{Of, Process};
+use crate::rails::{RailSettings, Rails, attributes, path};
 use crate::shared::Status;
 
 /// Code of the local ACK time-out: 67 ms, the usual one.
@@ -14,13 +16,16 @@ const TIMEOUT: u8 = 14;
 const REQUESTS: u32 = 16;
 /// Longest message.
 const BYTES_MAX: u32 = 1 << 20;
+/// Room of the completion queue of a host.
+const COMPLETIONS: u32 = 1 << 21;
 /// Virtual time after which a test is given up: it has met a state that it cannot leave.
 pub const GIVE_UP: Ps = 60_000_000_000_000;
 
 /// The test-bed.
 pub struct Bed {
-    pub lab: Lab,
+    pub rails: Rails,
     pub processes: [Process; 2],
+    pub objects: [Objects; 2],
     pub qps: Vec<[Qp; 2]>,
 }
 
@@ -35,21 +40,28 @@ fn cause(error: ToleranceError) -> VerbsError {
 
 impl Bed {
     /// Queue pairs in INIT.
-    pub fn in_init(settings: &LabSettings, count: usize) -> Result<Self, VerbsError> {
-        let mut lab = Lab::new(settings.clone())?;
-        let mut processes = [0, 1].map(|host: usize| Process::new(lab.hosts[host].objects.context, THREAD));
+    pub fn in_init(settings: &RailSettings, count: usize) -> Result<Self, ToleranceError> {
+        let mut rails = Rails::new(settings)?;
+        let cluster = &mut rails.cluster;
+        let [a, b] = [0, 1].map(|host: usize| cluster.act(host, |hca, _| Objects::open(hca, COMPLETIONS)));
+        let objects = [a?, b?];
+        let mut processes = objects.map(|of| Process::new(of.context, THREAD));
         let mut qps = Vec::new();
         for _ in 0..count {
-            let [a, b] = [0, 1].map(|host: usize| lab.hosts[host].create_qp(Transport::Rc, REQUESTS));
+            let [a, b] = [0, 1]
+                .map(|host: usize| cluster.act(host, |hca, _| objects[host].create_qp(hca, Transport::Rc, REQUESTS)));
             let pair = [a?, b?];
             for host in [0, 1] {
-                processes[host]
-                    .add(0, 1 - host as u32, pair[host], Transport::Rc)
-                    .map_err(cause)?;
+                processes[host].add(0, 1 - host as u32, pair[host], Transport::Rc)?;
             }
             qps.push(pair);
         }
-        let mut bed = Self { lab, processes, qps };
+        let mut bed = Self {
+            rails,
+            processes,
+            objects,
+            qps,
+        };
         bed.step(QpState::Reset, QpState::Init)?;
         bed.rest()?;
         Ok(bed)
@@ -59,49 +71,56 @@ impl Bed {
         let required = masks(Transport::Rc, from, state).map_or(M::NONE, |masks| masks.required);
         for pair in &self.qps {
             for host in [0, 1] {
-                let number = self.lab.hosts[1 - host].hca.qp_num(pair[1 - host])?;
+                let number = self.rails.cluster.hca(1 - host)?.qp_num(pair[1 - host])?;
                 let attr = QpAttr {
                     state,
-                    ..attributes(number, path(host, 1, TIMEOUT))
+                    ..attributes(number, path(1 - host, 1, TIMEOUT))
                 };
-                let (now, hca) = (self.lab.now, &mut self.lab.hosts[host].hca);
-                let mask = required.with(M::STATE);
-                self.processes[host]
-                    .modify_qp(now, hca, pair[host], &attr, mask)
-                    .map_err(cause)?;
+                let process = &mut self.processes[host];
+                self.rails.cluster.act(host, |hca, now| {
+                    process
+                        .modify_qp(now, hca, pair[host], &attr, required.with(M::STATE))
+                        .map_err(cause)
+                })?;
             }
         }
         Ok(())
     }
 
     /// Calls two modules for all queue pairs, which are in INIT.
-    pub fn specify_and_load(&mut self) {
+    pub fn specify_and_load(&mut self) -> Result<(), VerbsError> {
         for host in [0, 1] {
-            let (now, hca) = (self.lab.now, &mut self.lab.hosts[host].hca);
-            // All queue pairs are added, so the list cannot be refused.
-            let _ = self.processes[host].specify_and_load(now, hca, Of::All, |_| Some(alternate(host)));
+            let process = &mut self.processes[host];
+            let choose = |_| Some(alternate(host));
+            self.rails.cluster.act(host, |hca, now| {
+                process.specify_and_load(now, hca, Of::All, choose).map_err(cause)
+            })?;
         }
+        Ok(())
     }
 
     /// Specifies alternate paths of all queue pairs, which are in INIT.
-    pub fn specify(&mut self) {
+    fn specify(&mut self) -> Result<(), VerbsError> {
         for host in [0, 1] {
-            let (now, hca) = (self.lab.now, &mut self.lab.hosts[host].hca);
-            let _ = self.processes[host].specify(now, hca, Of::All, |_| Some(alternate(host)));
+            let process = &mut self.processes[host];
+            let choose = |_| Some(alternate(host));
+            self.rails.cluster.act(host, |hca, now| {
+                process.specify(now, hca, Of::All, choose).map_err(cause)
+            })?;
         }
+        Ok(())
     }
 
     /// Brings all queue pairs to RTS, and returns how long host 0 took. Receives are posted afterwards.
     pub fn connect(&mut self) -> Result<Ps, VerbsError> {
-        let begin = self.lab.now;
+        let begin = self.rails.cluster.now();
         self.step(QpState::Init, QpState::Rtr)?;
         self.step(QpState::Rtr, QpState::Rts)?;
         let took = self.processes[0].main_free_at() - begin;
         self.rest()?;
-        let now = self.lab.now;
-        for pair in &self.qps {
+        for pair in self.qps.clone() {
             for host in [0, 1] {
-                self.lab.hosts[host].post_receives(now, pair[host], REQUESTS, BYTES_MAX)?;
+                self.post_receives(host, pair[host], REQUESTS)?;
             }
         }
         Ok(took)
@@ -113,13 +132,17 @@ impl Bed {
         let mut idle = Threads {
             processes: &mut self.processes,
         };
-        self.lab.drive(&mut idle, until)
+        self.rails.cluster.drive(&mut idle, until)
+    }
+
+    fn post_receives(&mut self, host: usize, qp: Qp, count: u32) -> Result<(), VerbsError> {
+        post_receives(&mut self.rails.cluster, &self.objects, host, qp, count)
     }
 
     /// Connections with alternate paths specified and not loaded.
-    pub fn specified(settings: &LabSettings, count: usize) -> Result<Self, VerbsError> {
+    pub fn specified(settings: &RailSettings, count: usize) -> Result<Self, ToleranceError> {
         let mut bed = Self::in_init(settings, count)?;
-        bed.specify();
+        bed.specify()?;
         bed.connect()?;
         Ok(bed)
     }
@@ -130,20 +153,43 @@ impl Bed {
     }
 }
 
-/// The path by the second port.
+/// Posts receives of the longest length.
+pub fn post_receives(
+    cluster: &mut Cluster,
+    objects: &[Objects; 2],
+    host: usize,
+    qp: Qp,
+    count: u32,
+) -> Result<(), VerbsError> {
+    cluster.act(host, |hca, now| {
+        objects[host].post_receives(hca, now, qp, count, BYTES_MAX)
+    })
+}
+
+/// The path by the second port of a host to the other one.
 pub fn alternate(host: usize) -> selvedge_hca::Path {
-    path(host, 2, TIMEOUT)
+    path(1 - host, 2, TIMEOUT)
 }
 
 /// Hands announced events to the processes and lets their threads go on.
-pub fn wake(lab: &mut Lab, processes: &mut [Process; 2]) {
-    let now = lab.now;
-    for (process, host) in processes.iter_mut().zip(&mut lab.hosts) {
-        for at in host.take_announced(host.objects.context) {
+pub fn wake(cluster: &mut Cluster, objects: &[Objects; 2], processes: &mut [Process; 2]) -> Result<(), VerbsError> {
+    for (host, process) in processes.iter_mut().enumerate() {
+        for at in cluster.take_announced(host, objects[host].context) {
             process.announce(at);
         }
-        process.wake(now, &mut host.hca);
+        if process.next_wake().is_some_and(|at| at <= cluster.now()) {
+            cluster.act(host, |hca, now| {
+                process.wake(now, hca);
+                Ok(())
+            })?;
+        }
     }
+    Ok(())
+}
+
+/// Removes all completions of a host that are visible by a time.
+pub fn poll(cluster: &mut Cluster, objects: &[Objects; 2], host: usize, out: &mut Vec<Wc>) -> Result<(), VerbsError> {
+    cluster.act(host, |hca, now| objects[host].poll(hca, now, out))
 }
 
 /// Returns when one of the processes is due.
@@ -151,14 +197,19 @@ pub fn next_wake(processes: &[Process; 2]) -> Option<Ps> {
     processes.iter().filter_map(Process::next_wake).min()
 }
 
-/// Nothing but the threads.
+/// Nothing but the threads. While queue pairs are set up there are no events.
 struct Threads<'a> {
     processes: &'a mut [Process; 2],
 }
 
 impl Program for Threads<'_> {
-    fn run(&mut self, lab: &mut Lab) -> Result<(), VerbsError> {
-        wake(lab, self.processes);
+    fn run(&mut self, cluster: &mut Cluster) -> Result<(), VerbsError> {
+        for (host, process) in self.processes.iter_mut().enumerate() {
+            cluster.act(host, |hca, now| {
+                process.wake(now, hca);
+                Ok(())
+            })?;
+        }
         Ok(())
     }
 

@@ -2,10 +2,13 @@
 
 use selvedge_hca::{Ps, Qp, VerbsError, Wc, WcOpcode};
 
-use super::bed::{Bed, GIVE_UP, next_wake, wake};
+use super::bed::{Bed, GIVE_UP, next_wake, poll, post_receives, wake};
 use super::{Transition, bed, transition};
-use crate::lab::{Lab, LabSettings, Program};
+use crate::cluster::{Cluster, Program};
+use crate::error::ToleranceError;
+use crate::objects::Objects;
 use crate::process::{Of, Process};
+use crate::rails::RailSettings;
 use crate::shared::Status;
 
 /// What happens during the ping-pong.
@@ -45,6 +48,7 @@ enum Step {
 
 struct PingPong<'a> {
     processes: &'a mut [Process; 2],
+    objects: [Objects; 2],
     qps: &'a [[Qp; 2]],
     case: Case,
     bytes: u32,
@@ -54,41 +58,49 @@ struct PingPong<'a> {
     done: Vec<Wc>,
 }
 
-/// Makes receives available again and returns true if a message has come.
-fn received(lab: &mut Lab, host: usize, qp: Qp, done: &mut Vec<Wc>) -> Result<bool, VerbsError> {
-    let now = lab.now;
-    lab.hosts[host].poll(now, done)?;
-    let came = done.iter().any(|wc| wc.opcode == WcOpcode::Recv);
-    done.clear();
-    if came {
-        lab.hosts[host].post_receives(now, qp, 1, 1 << 20)?;
-    }
-    Ok(came)
-}
-
 impl PingPong<'_> {
+    /// Makes receives available again and returns true if a message has come.
+    fn received(&mut self, cluster: &mut Cluster, host: usize, qp: Qp) -> Result<bool, VerbsError> {
+        poll(cluster, &self.objects, host, &mut self.done)?;
+        let came = self.done.iter().any(|wc| wc.opcode == WcOpcode::Recv);
+        self.done.clear();
+        if came {
+            post_receives(cluster, &self.objects, host, qp, 1)?;
+        }
+        Ok(came)
+    }
+
+    fn send(&self, cluster: &mut Cluster, host: usize, qp: Qp) -> Result<(), VerbsError> {
+        cluster.act(host, |hca, now| self.objects[host].send(hca, now, qp, self.bytes))
+    }
+
     fn pair(&self) -> (usize, [Qp; 2]) {
         let at = (self.iterations % self.qps.len() as u64) as usize;
         (at, self.qps[at])
     }
 
     /// Requests the transition for the queue pair of this iteration, once.
-    fn request(&mut self, lab: &mut Lab, host: usize) {
+    fn request(&mut self, cluster: &mut Cluster, host: usize) -> Result<(), VerbsError> {
         let (_, pair) = self.pair();
-        let Case::Requested(wanted) = self.case else { return };
-        if self.iterations >= self.qps.len() as u64 {
-            return;
-        }
-        let (now, hca) = (lab.now, &mut lab.hosts[host].hca);
-        let of = Of::Qps(&pair[host..=host]);
-        // The queue pair is added, so the list cannot be refused.
-        let _ = match (wanted, host) {
-            (Transition::MigratedArmed, _) => {
-                self.processes[host].specify_and_load(now, hca, of, |_| Some(bed::alternate(host)))
-            }
-            (Transition::ArmedMigrated, 0) => self.processes[host].migrate(now, hca, of),
-            (Transition::ArmedMigrated, _) => Ok(()),
+        let Case::Requested(wanted) = self.case else {
+            return Ok(());
         };
+        if self.iterations >= self.qps.len() as u64 {
+            return Ok(());
+        }
+        let of = Of::Qps(&pair[host..=host]);
+        let process = &mut self.processes[host];
+        cluster.act(host, |hca, now| {
+            // The queue pair is added, so the list cannot be refused.
+            let _ = match (wanted, host) {
+                (Transition::MigratedArmed, _) => {
+                    process.specify_and_load(now, hca, of, |_| Some(bed::alternate(host)))
+                }
+                (Transition::ArmedMigrated, 0) => process.migrate(now, hca, of),
+                (Transition::ArmedMigrated, _) => Ok(()),
+            };
+            Ok(())
+        })
     }
 
     /// True if all events of the sender have been handled.
@@ -104,27 +116,28 @@ impl PingPong<'_> {
     }
 
     /// Takes one step if it is due; false if not.
-    fn advance(&mut self, lab: &mut Lab) -> Result<bool, VerbsError> {
+    fn advance(&mut self, cluster: &mut Cluster) -> Result<bool, VerbsError> {
         let (_, pair) = self.pair();
-        let now = lab.now;
-        let next = match self.step {
+        let now = cluster.now();
+        let step = self.step;
+        let next = match step {
             Step::Begin => {
-                self.request(lab, 0);
+                self.request(cluster, 0)?;
                 Step::Called
             }
             Step::Called if self.processes[0].main_free_at() <= now => {
-                lab.hosts[0].send(now, pair[0], 0, self.bytes)?;
+                self.send(cluster, 0, pair[0])?;
                 Step::Ping
             }
-            Step::Ping if received(lab, 1, pair[1], &mut self.done)? => {
-                self.request(lab, 1);
+            Step::Ping if self.received(cluster, 1, pair[1])? => {
+                self.request(cluster, 1)?;
                 Step::Answering
             }
             Step::Answering if self.processes[1].main_free_at() <= now => {
-                lab.hosts[1].send(now, pair[1], 0, self.bytes)?;
+                self.send(cluster, 1, pair[1])?;
                 Step::Pong
             }
-            Step::Pong if received(lab, 0, pair[0], &mut self.done)? => {
+            Step::Pong if self.received(cluster, 0, pair[0])? => {
                 self.iterations += 1;
                 self.is_over = self.is_complete();
                 Step::Begin
@@ -137,9 +150,9 @@ impl PingPong<'_> {
 }
 
 impl Program for PingPong<'_> {
-    fn run(&mut self, lab: &mut Lab) -> Result<(), VerbsError> {
-        wake(lab, self.processes);
-        while self.advance(lab)? {}
+    fn run(&mut self, cluster: &mut Cluster) -> Result<(), VerbsError> {
+        wake(cluster, &self.objects, self.processes)?;
+        while self.advance(cluster)? {}
         Ok(())
     }
 
@@ -159,7 +172,7 @@ impl Program for PingPong<'_> {
 }
 
 /// Returns the latency of messages of a length over so many queue pairs in turn.
-pub fn latency(settings: &LabSettings, qps: usize, bytes: u32, case: Case) -> Result<Latency, VerbsError> {
+pub fn latency(settings: &RailSettings, qps: usize, bytes: u32, case: Case) -> Result<Latency, ToleranceError> {
     let mut bed = match case {
         Case::Original | Case::Requested(Transition::MigratedArmed) => {
             let mut bed = Bed::in_init(settings, qps)?;
@@ -168,16 +181,17 @@ pub fn latency(settings: &LabSettings, qps: usize, bytes: u32, case: Case) -> Re
         }
         Case::Requested(Transition::ArmedMigrated) | Case::Fault => transition::armed(settings, qps)?,
     };
-    let begin = bed.lab.now;
+    let begin = bed.rails.cluster.now();
     if case == Case::Fault {
-        bed.lab.set_cable(0, 1, false)?;
+        bed.rails.set_cable(0, 1, false)?;
     }
     // What the preparation has received is not the ping-pong's.
-    for host in &mut bed.lab.hosts {
-        host.poll(begin + GIVE_UP, &mut Vec::new())?;
+    for host in [0, 1] {
+        poll(&mut bed.rails.cluster, &bed.objects, host, &mut Vec::new())?;
     }
     let mut program = PingPong {
         processes: &mut bed.processes,
+        objects: bed.objects,
         qps: &bed.qps,
         case,
         bytes,
@@ -186,9 +200,9 @@ pub fn latency(settings: &LabSettings, qps: usize, bytes: u32, case: Case) -> Re
         is_over: false,
         done: Vec::new(),
     };
-    bed.lab.drive(&mut program, begin + GIVE_UP)?;
+    bed.rails.cluster.drive(&mut program, begin + GIVE_UP)?;
     let iterations = program.iterations;
-    let took = bed.lab.now - begin;
+    let took = bed.rails.cluster.now() - begin;
     Ok(Latency {
         mean_ps: took as f64 / (2 * iterations.max(1)) as f64,
         iterations,

@@ -4,8 +4,11 @@ use selvedge_hca::{Ps, Qp, VerbsError};
 
 use super::Transition;
 use super::bed::{Bed, GIVE_UP, next_wake, wake};
-use crate::lab::{Lab, LabSettings, Program};
+use crate::cluster::{Cluster, Program};
+use crate::error::ToleranceError;
+use crate::objects::Objects;
 use crate::process::{Of, Process};
+use crate::rails::RailSettings;
 use crate::shared::Status;
 
 /// Bytes of the message that shows an end's state to the other.
@@ -14,6 +17,7 @@ const SHOW_BYTES: u32 = 8;
 /// Requests a transition of all queue pairs, and waits until the threads have handled all events.
 struct All<'a> {
     processes: &'a mut [Process; 2],
+    objects: [Objects; 2],
     qps: &'a [[Qp; 2]],
     transition: Transition,
     /// Queue pairs, in their order, for which the call was made and the message sent, by host.
@@ -23,15 +27,15 @@ struct All<'a> {
 
 impl All<'_> {
     /// Sends a message over each queue pair for which REARM was requested since.
-    fn show(&mut self, lab: &mut Lab) -> Result<(), VerbsError> {
-        let now = lab.now;
+    fn show(&mut self, cluster: &mut Cluster) -> Result<(), VerbsError> {
         for host in [0, 1] {
             while let Some(pair) = self.qps.get(self.shown[host]) {
                 let entry = self.processes[host].entry(pair[host]);
                 if entry.is_none_or(|entry| entry.status == Status::Migrated) {
                     break;
                 }
-                lab.hosts[host].send(now, pair[host], 0, SHOW_BYTES)?;
+                let of = &self.objects[host];
+                cluster.act(host, |hca, now| of.send(hca, now, pair[host], SHOW_BYTES))?;
                 self.shown[host] += 1;
             }
         }
@@ -40,13 +44,13 @@ impl All<'_> {
 }
 
 impl Program for All<'_> {
-    fn run(&mut self, lab: &mut Lab) -> Result<(), VerbsError> {
-        wake(lab, self.processes);
+    fn run(&mut self, cluster: &mut Cluster) -> Result<(), VerbsError> {
+        wake(cluster, &self.objects, self.processes)?;
         let handled = |process: &Process| process.thread_counts().events as usize;
         let count = self.qps.len();
         match self.transition {
             Transition::MigratedArmed => {
-                self.show(lab)?;
+                self.show(cluster)?;
                 let seen = self.processes.iter().all(|process| handled(process) >= count);
                 self.is_over = seen && Bed::all(self.processes, count, Status::Armed);
             }
@@ -69,32 +73,36 @@ impl Program for All<'_> {
 
 /// Makes the calls and waits. Returns how long it took.
 fn run(bed: &mut Bed, transition: Transition) -> Result<Ps, VerbsError> {
-    let begin = bed.lab.now;
+    let begin = bed.rails.cluster.now();
     let hosts = match transition {
         Transition::MigratedArmed => 2,
         Transition::ArmedMigrated => 1,
     };
     for host in 0..hosts {
-        let hca = &mut bed.lab.hosts[host].hca;
-        // All queue pairs are added, so the list cannot be refused.
-        let _ = match transition {
-            Transition::MigratedArmed => bed.processes[host].load(begin, hca, Of::All),
-            Transition::ArmedMigrated => bed.processes[host].migrate(begin, hca, Of::All),
-        };
+        let process = &mut bed.processes[host];
+        bed.rails.cluster.act(host, |hca, now| {
+            // All queue pairs are added, so the list cannot be refused.
+            let _ = match transition {
+                Transition::MigratedArmed => process.load(now, hca, Of::All),
+                Transition::ArmedMigrated => process.migrate(now, hca, Of::All),
+            };
+            Ok(())
+        })?;
     }
     let mut all = All {
         processes: &mut bed.processes,
+        objects: bed.objects,
         qps: &bed.qps,
         transition,
         shown: [0; 2],
         is_over: false,
     };
-    bed.lab.drive(&mut all, begin + GIVE_UP)?;
-    Ok(bed.lab.now - begin)
+    bed.rails.cluster.drive(&mut all, begin + GIVE_UP)?;
+    Ok(bed.rails.cluster.now() - begin)
 }
 
 /// Connections with loaded alternate paths, at rest.
-pub(super) fn armed(settings: &LabSettings, qps: usize) -> Result<Bed, VerbsError> {
+pub(super) fn armed(settings: &RailSettings, qps: usize) -> Result<Bed, ToleranceError> {
     let mut bed = Bed::specified(settings, qps)?;
     run(&mut bed, Transition::MigratedArmed)?;
     Ok(bed)
@@ -102,16 +110,16 @@ pub(super) fn armed(settings: &LabSettings, qps: usize) -> Result<Bed, VerbsErro
 
 /// Returns the time from the request for all queue pairs until the asynchronous thread has handled all events: of both
 /// processes for ARMED, of the requesting one for MIGRATED.
-pub fn transition(settings: &LabSettings, qps: usize, transition: Transition) -> Result<Ps, VerbsError> {
+pub fn transition(settings: &RailSettings, qps: usize, transition: Transition) -> Result<Ps, ToleranceError> {
     measured(settings, qps, transition).map(|(took, _)| took)
 }
 
 /// Returns the time that a transition of all queue pairs takes from the computation of one process.
-pub fn computation(settings: &LabSettings, qps: usize, transition: Transition) -> Result<Ps, VerbsError> {
+pub fn computation(settings: &RailSettings, qps: usize, transition: Transition) -> Result<Ps, ToleranceError> {
     measured(settings, qps, transition).map(|(_, lost)| lost)
 }
 
-fn measured(settings: &LabSettings, qps: usize, transition: Transition) -> Result<(Ps, Ps), VerbsError> {
+fn measured(settings: &RailSettings, qps: usize, transition: Transition) -> Result<(Ps, Ps), ToleranceError> {
     let mut bed = match transition {
         Transition::MigratedArmed => Bed::specified(settings, qps)?,
         Transition::ArmedMigrated => armed(settings, qps)?,

@@ -1,12 +1,12 @@
 //! Path migration as a carrier: one connection, ARMED, loaded again after each migration.
 
-use selvedge_hca::{Element, EventType, Ps, Qp, SendOp, Transport, VerbsError, Wc, WcOpcode, WcStatus};
+use selvedge_hca::{Element, EventType, Path, Ps, SendOp, Transport, VerbsError, Wc, WcOpcode, WcStatus};
 
-use super::{Carrier, Ends, Inbox, Retries};
+use super::{Carrier, Connection, Ends, Inbox, Retries, Way};
 use selvedge_types::PortState;
 
+use crate::cluster::Cluster;
 use crate::error::ToleranceError;
-use crate::network::{Network, act};
 use crate::process::{Of, Process, Report};
 use crate::shared::Status;
 use crate::thread::ThreadCosts;
@@ -15,66 +15,74 @@ use crate::thread::ThreadCosts;
 #[derive(Clone, Debug)]
 pub struct Apm {
     ends: Ends,
-    qps: [Qp; 2],
+    connection: Connection,
     processes: [Process; 2],
-    timeout: u8,
-    ports: u8,
+    ways: Vec<Way>,
     sent: u64,
+    acknowledged: u64,
     inbox: Inbox,
     failure: Option<ToleranceError>,
-    /// True while an end waits for a port with which it can load an alternate path.
+    /// True while an end waits for a path that it can load as the alternate one.
     unarmed: [bool; 2],
 }
 
 impl Apm {
-    /// Connects by port 1, and requests that port 2 be loaded as the alternate path. It becomes ARMED with the first
-    /// messages. `timeout` is a code of the local ACK time-out.
-    pub fn new(network: &mut dyn Network, hosts: [usize; 2], timeout: u8, retry_cnt: u8) -> Result<Self, VerbsError> {
-        let ends = Ends::open(network, hosts)?;
-        let qps = ends.connect(network, 1, Retries { timeout, retry_cnt })?;
+    /// Connects by the first way, and requests that the next one be loaded as the alternate path. It becomes ARMED with
+    /// the first messages. `timeout` is a code of the local ACK time-out.
+    pub fn new(
+        cluster: &mut Cluster,
+        hosts: [usize; 2],
+        ways: &[Way],
+        timeout: u8,
+        retry_cnt: u8,
+    ) -> Result<Self, VerbsError> {
+        let ends = Ends::open(cluster, hosts)?;
+        let ways: Vec<Way> = ways
+            .iter()
+            .map(|way| way.map(|path| Path { timeout, ..path }))
+            .collect();
+        let first = ways.first().ok_or(VerbsError::NoAlternate)?;
+        let connection = ends.connect(cluster, first, Retries { timeout, retry_cnt })?;
         let mut processes = ends.objects.map(|of| Process::new(of.context, ThreadCosts::default()));
-        for (host, process) in processes.iter_mut().enumerate() {
+        for (end, process) in processes.iter_mut().enumerate() {
             // RC is connected, so this cannot be refused.
-            let _ = process.add(network.now(), 1 - host as u32, qps[host], Transport::Rc);
+            let _ = process.add(cluster.now(), 1 - end as u32, connection.qps[end], Transport::Rc);
         }
-        let ports = ends.ports(network)?;
         let mut made = Self {
             ends,
-            qps,
+            connection,
             processes,
-            timeout,
-            ports,
+            ways,
             sent: 0,
+            acknowledged: 0,
             inbox: Inbox::default(),
             failure: None,
             unarmed: [true; 2],
         };
-        made.load(network)?;
+        made.load(cluster)?;
         Ok(made)
     }
 
-    /// Requests the next ACTIVE port after the one in use. Both ends see the same ports ACTIVE, so they choose the same
-    /// one.
-    fn load(&mut self, network: &mut dyn Network) -> Result<(), VerbsError> {
-        let now = network.now();
+    /// Requests the next way after the one in use that begins at an ACTIVE port. If both ends see the same ports as
+    /// ACTIVE, they choose the same way.
+    fn load(&mut self, cluster: &mut Cluster) -> Result<(), VerbsError> {
         for end in [0, 1] {
             if !self.unarmed[end] {
                 continue;
             }
-            let (qp, ports) = (self.qps[end], self.ports);
-            let next = act(network, self.ends.hosts[end], |hca| {
-                let in_use = hca.query_qp(qp)?.primary.port;
-                let mut others = (1..ports).map(|step| (in_use - 1 + step) % ports + 1);
-                let is_active = |port: &u8| hca.query_port(*port).is_ok_and(|attr| attr.state == PortState::Active);
-                Ok(others.find(is_active))
+            let (qp, process, ways) = (self.connection.qps[end], &mut self.processes[end], &self.ways);
+            let loaded = cluster.act(self.ends.hosts[end], |hca, now| {
+                let in_use = hca.query_qp(qp)?.primary;
+                let is_in_use = |way: &Way| (way[end].port, way[end].ah) == (in_use.port, in_use.ah);
+                let at = ways.iter().position(is_in_use).unwrap_or(0);
+                let mut others = (1..ways.len()).map(|step| ways[(at + step) % ways.len()][end]);
+                let is_active = |port: u8| hca.query_port(port).is_ok_and(|attr| attr.state == PortState::Active);
+                let Some(path) = others.find(|path| is_active(path.port)) else {
+                    return Ok(false);
+                };
+                Ok(process.specify_and_load(now, hca, Of::All, |_| Some(path)).is_ok())
             })?;
-            let Some(port) = next else { continue };
-            let alternate = self.ends.path(network, end, port, self.timeout);
-            let process = &mut self.processes[end];
-            let asked = act(network, self.ends.hosts[end], |hca| {
-                Ok(process.specify_and_load(now, hca, Of::All, |_| Some(alternate)))
-            })?;
-            self.unarmed[end] = asked.is_err();
+            self.unarmed[end] = !loaded;
         }
         Ok(())
     }
@@ -89,39 +97,49 @@ impl Apm {
             self.failure.get_or_insert(failure);
         } else if host == 1 && wc.opcode == WcOpcode::Recv {
             self.inbox.arrived(now, wc.tag);
+        } else if host == 0 && wc.opcode == WcOpcode::Send {
+            self.acknowledged += 1;
         }
     }
 
     /// Returns what is known of the connection at a host.
     #[must_use]
     pub fn status(&self, host: usize) -> Option<Status> {
-        self.processes[host].entry(self.qps[host]).map(|entry| entry.status)
+        self.processes[host]
+            .entry(self.connection.qps[host])
+            .map(|entry| entry.status)
     }
 }
 
 impl Carrier for Apm {
-    fn send(&mut self, network: &mut dyn Network, bytes: u32) -> Result<(), VerbsError> {
+    fn send(&mut self, cluster: &mut Cluster, bytes: u32) -> Result<(), VerbsError> {
         let number = self.sent;
         self.sent += 1;
         let op = SendOp::Send { immediate: None };
-        self.ends.send(network, 0, self.qps[0], op, number, bytes)
+        self.ends.send(cluster, 0, self.connection.qps[0], op, number, bytes)
     }
 
-    fn progress(&mut self, network: &mut dyn Network) -> Result<(), VerbsError> {
-        let now = network.now();
+    fn progress(&mut self, cluster: &mut Cluster) -> Result<(), VerbsError> {
+        let now = cluster.now();
         for end in [0, 1] {
             let process = &mut self.processes[end];
-            for at in self.ends.announced(network, end) {
+            for at in self.ends.announced(cluster, end) {
                 process.announce(at);
             }
-            act(network, self.ends.hosts[end], |hca| {
-                process.wake(now, hca);
-                Ok(())
-            })?;
+            if process.next_wake().is_some_and(|at| at <= now) {
+                cluster.act(self.ends.hosts[end], |hca, now| {
+                    process.wake(now, hca);
+                    Ok(())
+                })?;
+            }
             let mut reports = Vec::new();
             process.take_reports(&mut reports);
-            let done = self.ends.poll(network, end)?;
-            done.iter().for_each(|wc| self.handle(now, end, wc));
+            for wc in self.ends.poll(cluster, end)? {
+                self.handle(now, end, &wc);
+                if wc.status == WcStatus::Success && wc.opcode == WcOpcode::Recv {
+                    self.ends.receive_again(cluster, end, self.connection.qps[end])?;
+                }
+            }
             for report in reports {
                 let Report::Event(_, event) = report else { continue };
                 match (event.kind, event.element) {
@@ -132,15 +150,31 @@ impl Carrier for Apm {
                 }
             }
         }
-        self.load(network)
+        self.load(cluster)
     }
 
     fn next_wake(&self) -> Option<Ps> {
         self.processes.iter().filter_map(Process::next_wake).min()
     }
 
-    fn delivered(&self) -> &[(u64, Ps)] {
-        &self.inbox.delivered
+    fn take_delivered(&mut self, out: &mut Vec<(u64, Ps)>) {
+        out.append(&mut self.inbox.delivered);
+    }
+
+    fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    fn ends(&self) -> &Ends {
+        &self.ends
+    }
+
+    fn ready_at(&self) -> Ps {
+        self.connection.ready_at
+    }
+
+    fn connections_failed(&self) -> u32 {
+        u32::from(self.failure.is_some())
     }
 
     fn failure(&self) -> Option<&ToleranceError> {

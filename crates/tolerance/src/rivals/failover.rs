@@ -9,15 +9,17 @@
 //!   it. Only if the record shows that the message has not arrived, it is sent again.
 //! - Off by default there; time-out code 20 and 7 retries, so that nothing is noticed for more than 30 s.
 //!
+//! Queue pairs for probes are connected when the first probe is due, which costs nothing here.
+//!
 //! Not modelled: clear-to-send messages of the receiver, requests split over queue pairs, port recovery.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use selvedge_hca::{Ps, SendOp, VerbsError, Wc, WcOpcode, WcStatus};
 
-use super::{Carrier, Connection, Ends, Inbox, Retries};
+use super::{Carrier, Connection, Ends, Inbox, Retries, Way};
+use crate::cluster::Cluster;
 use crate::error::ToleranceError;
-use crate::network::Network;
 
 /// Settings, with the names that NCCL's environment variables have after `NCCL_IB_`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +42,15 @@ impl Default for FailoverSettings {
     }
 }
 
+impl FailoverSettings {
+    const fn retries(&self) -> Retries {
+        Retries {
+            timeout: self.timeout,
+            retry_cnt: self.retry_cnt,
+        }
+    }
+}
+
 /// Set in the number of a work request that is a probe.
 const PROBE: u64 = 1 << 63;
 /// Length of the receiver's record of a message: a flag for each of NCCL's 128 queue pairs.
@@ -50,9 +61,10 @@ const RECORD_BYTES: u32 = 128;
 pub struct Failover {
     settings: FailoverSettings,
     ends: Ends,
-    /// By port: queue pairs for data, and for probes.
+    ways: Vec<Way>,
+    /// By way: queue pairs for data, and for probes once one was needed.
     data: Vec<Connection>,
-    probes: Vec<Connection>,
+    probes: Vec<Option<Connection>>,
     failed: Vec<bool>,
     /// Requests that are not complete: bytes.
     open: BTreeMap<u64, u32>,
@@ -61,36 +73,33 @@ pub struct Failover {
     sent: u64,
     turn: usize,
     repeated: u64,
+    acknowledged: u64,
     inbox: Inbox,
     failure: Option<ToleranceError>,
 }
 
 impl Failover {
-    /// Connects by all ports.
-    pub fn new(network: &mut dyn Network, hosts: [usize; 2], settings: FailoverSettings) -> Result<Self, VerbsError> {
-        let ends = Ends::open(network, hosts)?;
-        let ports = ends.ports(network)?;
-        let retries = Retries {
-            timeout: settings.timeout,
-            retry_cnt: settings.retry_cnt,
-        };
-        let mut open = || {
-            (1..=ports)
-                .map(|port| Connection::open(&ends, network, port, retries))
-                .collect()
-        };
-        let (data, probes): (Result<Vec<_>, _>, Result<Vec<_>, _>) = (open(), open());
+    /// Connects by all ways, each of which stands for a port.
+    pub fn new(
+        cluster: &mut Cluster,
+        hosts: [usize; 2],
+        ways: &[Way],
+        settings: FailoverSettings,
+    ) -> Result<Self, VerbsError> {
+        let (ends, data) = Ends::connected(cluster, hosts, ways, settings.retries())?;
         Ok(Self {
             settings,
             ends,
-            data: data?,
-            probes: probes?,
-            failed: vec![false; usize::from(ports)],
+            ways: ways.to_vec(),
+            data,
+            probes: vec![None; ways.len()],
+            failed: vec![false; ways.len()],
             open: BTreeMap::new(),
             waiting: VecDeque::new(),
             sent: 0,
             turn: 0,
             repeated: 0,
+            acknowledged: 0,
             inbox: Inbox::default(),
             failure: None,
         })
@@ -106,31 +115,36 @@ impl Failover {
         Some(port)
     }
 
-    fn post(&mut self, network: &mut dyn Network, message: u64, bytes: u32) -> Result<(), VerbsError> {
+    fn post(&mut self, cluster: &mut Cluster, message: u64, bytes: u32) -> Result<(), VerbsError> {
         let Some(port) = self.port() else { return Ok(()) };
         let op = SendOp::Write {
             addr: 0,
-            rkey: self.ends.rkey(network)?,
+            rkey: self.ends.rkey(cluster)?,
             immediate: Some(message as u32),
         };
-        self.ends.send(network, 0, self.data[port].qps[0], op, message, bytes)
+        self.ends.send(cluster, 0, self.data[port].qps[0], op, message, bytes)
     }
 
     /// Reads the receiver's record of a message.
-    fn probe(&mut self, network: &mut dyn Network, message: u64) -> Result<(), VerbsError> {
+    fn probe(&mut self, cluster: &mut Cluster, message: u64) -> Result<(), VerbsError> {
         let Some(port) = self.failed.iter().position(|failed| !failed) else {
             return Ok(());
         };
-        let rkey = self.ends.rkey(network)?;
+        let connection = match self.probes[port] {
+            Some(connection) => connection,
+            None => self.ends.connect(cluster, &self.ways[port], self.settings.retries())?,
+        };
+        self.probes[port] = Some(connection);
+        let rkey = self.ends.rkey(cluster)?;
         let op = SendOp::Read { addr: 0, rkey };
         self.ends
-            .send(network, 0, self.probes[port].qps[0], op, PROBE | message, RECORD_BYTES)
+            .send(cluster, 0, connection.qps[0], op, PROBE | message, RECORD_BYTES)
     }
 
     /// Returns the port of a queue pair of the sender.
     fn port_of(&self, number: u32) -> Option<usize> {
-        let is = |of: &[Connection], port: usize| of[port].numbers[0] == number;
-        (0..self.data.len()).find(|port| is(&self.data, *port) || is(&self.probes, *port))
+        let is = |of: Option<&Connection>| of.is_some_and(|of| of.numbers[0] == number);
+        (0..self.data.len()).find(|port| is(self.data.get(*port)) || is(self.probes[*port].as_ref()))
     }
 
     fn port_failed(&mut self, port: usize, status: WcStatus) {
@@ -149,7 +163,12 @@ impl Failover {
         }
     }
 
-    fn sender(&mut self, network: &mut dyn Network, wc: &Wc) -> Result<(), VerbsError> {
+    /// Counts a message that has arrived, once.
+    fn arrived(&mut self, message: u64) {
+        self.acknowledged += u64::from(self.open.remove(&message).is_some());
+    }
+
+    fn sender(&mut self, cluster: &mut Cluster, wc: &Wc) -> Result<(), VerbsError> {
         let message = wc.wr_id & !PROBE;
         let is_probe = wc.wr_id & PROBE != 0;
         if wc.status != WcStatus::Success {
@@ -160,22 +179,22 @@ impl Failover {
             let known = self.open.contains_key(&message) && !self.waiting.iter().any(|(_, other)| *other == message);
             if known && wc.opcode != WcOpcode::Recv {
                 self.waiting
-                    .push_back((network.now() + self.settings.probe_delay_ps, message));
+                    .push_back((cluster.now() + self.settings.probe_delay_ps, message));
             }
             return Ok(());
         }
         if !is_probe {
-            self.open.remove(&message);
+            self.arrived(message);
             return Ok(());
         }
         // What the READ has fetched is the record of now or of a moment before, so nothing counts as arrived that has
         // not.
         if let Some(&bytes) = self.open.get(&message) {
             if self.inbox.has(message) {
-                self.open.remove(&message);
+                self.arrived(message);
             } else {
                 self.repeated += 1;
-                self.post(network, message, bytes)?;
+                self.post(cluster, message, bytes)?;
             }
         }
         Ok(())
@@ -183,35 +202,38 @@ impl Failover {
 }
 
 impl Carrier for Failover {
-    fn send(&mut self, network: &mut dyn Network, bytes: u32) -> Result<(), VerbsError> {
+    fn send(&mut self, cluster: &mut Cluster, bytes: u32) -> Result<(), VerbsError> {
         let message = self.sent;
         self.sent += 1;
         self.open.insert(message, bytes);
         if self.failure.is_some() {
             return Ok(());
         }
-        self.post(network, message, bytes)
+        self.post(cluster, message, bytes)
     }
 
-    fn progress(&mut self, network: &mut dyn Network) -> Result<(), VerbsError> {
-        for wc in self.ends.poll(network, 1)? {
+    fn progress(&mut self, cluster: &mut Cluster) -> Result<(), VerbsError> {
+        for wc in self.ends.poll(cluster, 1)? {
             if wc.status == WcStatus::Success && wc.opcode == WcOpcode::RecvRdmaWithImm {
-                self.inbox.arrived(network.now(), wc.tag);
+                self.inbox.arrived(cluster.now(), wc.tag);
+                if let Some(connection) = self.data.iter().find(|data| data.numbers[1] == wc.qp_num) {
+                    self.ends.receive_again(cluster, 1, connection.qps[1])?;
+                }
             }
         }
-        for wc in self.ends.poll(network, 0)? {
-            self.sender(network, &wc)?;
+        for wc in self.ends.poll(cluster, 0)? {
+            self.sender(cluster, &wc)?;
         }
         while let Some(&(at, message)) = self.waiting.front() {
-            if at > network.now() || self.failure.is_some() {
+            if at > cluster.now() || self.failure.is_some() {
                 break;
             }
             self.waiting.pop_front();
-            self.probe(network, message)?;
+            self.probe(cluster, message)?;
         }
         // NCCL logs asynchronous events of ports and goes on.
         for end in [0, 1] {
-            self.ends.announced(network, end);
+            self.ends.announced(cluster, end);
         }
         Ok(())
     }
@@ -221,8 +243,24 @@ impl Carrier for Failover {
         self.waiting.front().filter(|_| waits).map(|(at, _)| *at)
     }
 
-    fn delivered(&self) -> &[(u64, Ps)] {
-        &self.inbox.delivered
+    fn take_delivered(&mut self, out: &mut Vec<(u64, Ps)>) {
+        out.append(&mut self.inbox.delivered);
+    }
+
+    fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    fn ends(&self) -> &Ends {
+        &self.ends
+    }
+
+    fn ready_at(&self) -> Ps {
+        self.data.iter().map(|data| data.ready_at).max().unwrap_or(0)
+    }
+
+    fn connections_failed(&self) -> u32 {
+        self.failed.iter().filter(|failed| **failed).count() as u32
     }
 
     fn failure(&self) -> Option<&ToleranceError> {

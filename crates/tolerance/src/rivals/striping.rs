@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 
 use selvedge_hca::{Ps, SendOp, VerbsError, Wc, WcOpcode, WcStatus};
 
-use super::{Carrier, Connection, Ends, Inbox, Retries};
+use super::{Carrier, Connection, Ends, Inbox, Retries, Way};
+use crate::cluster::Cluster;
 use crate::error::ToleranceError;
-use crate::network::Network;
 
 /// Settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,15 @@ struct Fragment {
     due: Ps,
 }
 
-/// A connection for each port, and fragments over all of them.
+/// Fragments of a message that are missing.
+#[derive(Clone, Copy, Debug)]
+struct Missing {
+    first: u64,
+    at_receiver: u64,
+    acknowledgements: u64,
+}
+
+/// A connection for each path, and fragments over all of them.
 #[derive(Clone, Debug)]
 pub struct Striping {
     settings: StripingSettings,
@@ -64,12 +72,13 @@ pub struct Striping {
     failed: Vec<bool>,
     /// Fragments that are not acknowledged, by number.
     open: BTreeMap<u64, Fragment>,
-    /// Messages that have not arrived as a whole: their last fragment, and how many are missing.
-    partial: BTreeMap<u64, u64>,
-    /// Number of the first fragment of each message, and of the message.
+    /// Messages that are not acknowledged as a whole.
+    messages: BTreeMap<u64, Missing>,
+    /// Number of the first fragment of each of them, and of the message.
     firsts: BTreeMap<u64, u64>,
     fragments: u64,
     sent: u64,
+    acknowledged: u64,
     turn: usize,
     repeated: u64,
     got: Inbox,
@@ -78,26 +87,29 @@ pub struct Striping {
 }
 
 impl Striping {
-    /// Connects by all ports.
-    pub fn new(network: &mut dyn Network, hosts: [usize; 2], settings: StripingSettings) -> Result<Self, VerbsError> {
-        let ends = Ends::open(network, hosts)?;
-        let ports = ends.ports(network)?;
+    /// Connects by all ways.
+    pub fn new(
+        cluster: &mut Cluster,
+        hosts: [usize; 2],
+        ways: &[Way],
+        settings: StripingSettings,
+    ) -> Result<Self, VerbsError> {
         let retries = Retries {
             timeout: settings.timeout,
             retry_cnt: settings.retry_cnt,
         };
-        let open = |port| Connection::open(&ends, network, port, retries);
-        let paths: Result<Vec<_>, _> = (1..=ports).map(open).collect();
+        let (ends, paths) = Ends::connected(cluster, hosts, ways, retries)?;
         Ok(Self {
             settings,
             ends,
-            paths: paths?,
-            failed: vec![false; usize::from(ports)],
+            paths,
+            failed: vec![false; ways.len()],
             open: BTreeMap::new(),
-            partial: BTreeMap::new(),
+            messages: BTreeMap::new(),
             firsts: BTreeMap::new(),
             fragments: 0,
             sent: 0,
+            acknowledged: 0,
             turn: 0,
             repeated: 0,
             got: Inbox::default(),
@@ -118,13 +130,13 @@ impl Striping {
         Some(path)
     }
 
-    fn post(&mut self, network: &mut dyn Network, number: u64) -> Result<(), VerbsError> {
+    fn post(&mut self, cluster: &mut Cluster, number: u64) -> Result<(), VerbsError> {
         let Some(&Fragment { bytes, path, tries, .. }) = self.open.get(&number) else {
             return Ok(());
         };
         let not = (tries > 0).then_some(path);
         let Some(path) = self.path(not) else { return Ok(()) };
-        let due = network.now() + self.settings.resend_ps.saturating_mul(u64::from(tries) + 1);
+        let due = cluster.now() + self.settings.resend_ps.saturating_mul(u64::from(tries) + 1);
         let fragment = Fragment {
             bytes,
             path,
@@ -133,47 +145,67 @@ impl Striping {
         };
         self.open.insert(number, fragment);
         self.repeated += u64::from(tries > 0);
-        self.put(network, 0, path, number, bytes)
+        self.put(cluster, 0, path, number, bytes)
     }
 
-    fn put(&self, network: &mut dyn Network, end: usize, path: usize, tag: u64, bytes: u32) -> Result<(), VerbsError> {
+    fn put(&self, cluster: &mut Cluster, end: usize, path: usize, tag: u64, bytes: u32) -> Result<(), VerbsError> {
         let op = SendOp::Send { immediate: None };
-        self.ends.send(network, end, self.paths[path].qps[end], op, tag, bytes)
+        self.ends.send(cluster, end, self.paths[path].qps[end], op, tag, bytes)
     }
 
-    fn handle(&mut self, network: &mut dyn Network, end: usize, wc: &Wc) -> Result<(), VerbsError> {
+    fn handle(&mut self, cluster: &mut Cluster, end: usize, wc: &Wc) -> Result<(), VerbsError> {
         let path = self.paths.iter().position(|path| path.numbers[end] == wc.qp_num);
         let Some(path) = path else { return Ok(()) };
         if wc.status != WcStatus::Success {
-            return self.path_failed(network, path);
+            return self.path_failed(cluster, path);
         }
         if wc.opcode != WcOpcode::Recv {
             return Ok(());
         }
+        self.ends.receive_again(cluster, end, self.paths[path].qps[end])?;
         if end == 0 {
-            self.open.remove(&(wc.tag & !ACK));
+            self.fragment_acknowledged(wc.tag & !ACK);
             return Ok(());
         }
         // A second copy is acknowledged too: the first acknowledgement may be lost.
         let back = if self.failed[path] { self.path(None) } else { Some(path) };
         if let Some(back) = back {
-            self.put(network, 1, back, ACK | wc.tag, ACK_BYTES)?;
+            self.put(cluster, 1, back, ACK | wc.tag, ACK_BYTES)?;
         }
-        if self.got.arrived(network.now(), wc.tag)
-            && let Some((_, &message)) = self.firsts.range(..=wc.tag).next_back()
-            && let Some(missing) = self.partial.get_mut(&message)
-        {
-            *missing -= 1;
-            if *missing == 0 {
-                self.partial.remove(&message);
-                self.inbox.arrived(network.now(), message);
+        let is_new = self.got.arrived(cluster.now(), wc.tag);
+        self.got.delivered.clear();
+        if is_new && let Some((message, missing)) = self.message_of(wc.tag) {
+            missing.at_receiver = missing.at_receiver.saturating_sub(1);
+            if missing.at_receiver == 0 {
+                self.inbox.arrived(cluster.now(), message);
             }
         }
         Ok(())
     }
 
+    fn message_of(&mut self, fragment: u64) -> Option<(u64, &mut Missing)> {
+        let (_, &message) = self.firsts.range(..=fragment).next_back()?;
+        Some((message, self.messages.get_mut(&message)?))
+    }
+
+    fn fragment_acknowledged(&mut self, fragment: u64) {
+        if self.open.remove(&fragment).is_none() {
+            return;
+        }
+        let Some((message, missing)) = self.message_of(fragment) else {
+            return;
+        };
+        missing.acknowledgements = missing.acknowledgements.saturating_sub(1);
+        if missing.acknowledgements == 0 {
+            let first = missing.first;
+            self.messages.remove(&message);
+            self.firsts.remove(&first);
+            self.acknowledged += 1;
+        }
+    }
+
     /// Sends everything again that was under way on a path, and uses the path no more.
-    fn path_failed(&mut self, network: &mut dyn Network, path: usize) -> Result<(), VerbsError> {
+    fn path_failed(&mut self, cluster: &mut Cluster, path: usize) -> Result<(), VerbsError> {
         if self.failed[path] {
             return Ok(());
         }
@@ -189,18 +221,23 @@ impl Striping {
         }
         let stranded = self.open.iter().filter(|(_, fragment)| fragment.path == path);
         let stranded: Vec<u64> = stranded.map(|(number, _)| *number).collect();
-        stranded.into_iter().try_for_each(|number| self.post(network, number))
+        stranded.into_iter().try_for_each(|number| self.post(cluster, number))
     }
 }
 
 impl Carrier for Striping {
-    fn send(&mut self, network: &mut dyn Network, bytes: u32) -> Result<(), VerbsError> {
+    fn send(&mut self, cluster: &mut Cluster, bytes: u32) -> Result<(), VerbsError> {
         let message = self.sent;
         self.sent += 1;
         let longest = self.settings.fragment_bytes.max(1);
         let count = bytes.div_ceil(longest).max(1);
         self.firsts.insert(self.fragments, message);
-        self.partial.insert(message, u64::from(count));
+        let missing = Missing {
+            first: self.fragments,
+            at_receiver: u64::from(count),
+            acknowledgements: u64::from(count),
+        };
+        self.messages.insert(message, missing);
         for at in 0..count {
             let number = self.fragments;
             self.fragments += 1;
@@ -211,24 +248,24 @@ impl Carrier for Striping {
                 due: Ps::MAX,
             };
             self.open.insert(number, fragment);
-            self.post(network, number)?;
+            self.post(cluster, number)?;
         }
         Ok(())
     }
 
-    fn progress(&mut self, network: &mut dyn Network) -> Result<(), VerbsError> {
+    fn progress(&mut self, cluster: &mut Cluster) -> Result<(), VerbsError> {
         for end in [1, 0] {
-            for wc in self.ends.poll(network, end)? {
-                self.handle(network, end, &wc)?;
+            for wc in self.ends.poll(cluster, end)? {
+                self.handle(cluster, end, &wc)?;
             }
-            self.ends.announced(network, end);
+            self.ends.announced(cluster, end);
         }
         if self.failure.is_some() {
             return Ok(());
         }
-        let late = self.open.iter().filter(|(_, fragment)| fragment.due <= network.now());
+        let late = self.open.iter().filter(|(_, fragment)| fragment.due <= cluster.now());
         let late: Vec<u64> = late.map(|(number, _)| *number).collect();
-        late.into_iter().try_for_each(|number| self.post(network, number))
+        late.into_iter().try_for_each(|number| self.post(cluster, number))
     }
 
     fn next_wake(&self) -> Option<Ps> {
@@ -236,8 +273,24 @@ impl Carrier for Striping {
         self.open.values().filter(|_| waits).map(|fragment| fragment.due).min()
     }
 
-    fn delivered(&self) -> &[(u64, Ps)] {
-        &self.inbox.delivered
+    fn take_delivered(&mut self, out: &mut Vec<(u64, Ps)>) {
+        out.append(&mut self.inbox.delivered);
+    }
+
+    fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    fn ends(&self) -> &Ends {
+        &self.ends
+    }
+
+    fn ready_at(&self) -> Ps {
+        self.paths.iter().map(|path| path.ready_at).max().unwrap_or(0)
+    }
+
+    fn connections_failed(&self) -> u32 {
+        self.failed.iter().filter(|failed| **failed).count() as u32
     }
 
     fn failure(&self) -> Option<&ToleranceError> {

@@ -1,7 +1,7 @@
 //! What the paper does not have: migration because of congestion, and alternates that die.
 
 use selvedge_hca::{Costs, PS_PER_US, Ps, QpState};
-use selvedge_tolerance::{Congestion, Deaths, Decision, Of, Sample, Status, Thresholds, ToleranceError, path};
+use selvedge_tolerance::{Congestion, Deaths, Decision, Reach, Sample, Status, Thresholds, ToleranceError, path};
 use selvedge_types::Lid;
 
 use crate::duo::{Duo, MS};
@@ -104,41 +104,39 @@ fn thresholds_that_contradict_each_other_are_refused() {
     check(|t| t.samples = 0, "samples: 0");
 }
 
-/// LIDs of port 2 of both hosts, at which the lab's paths by port 2 end.
+const fn reach(at: Ps, from: Option<Lid>, to: Lid, dies: bool) -> Reach {
+    Reach { at, from, to, dies }
+}
+
+/// LIDs of port 2 of both hosts.
 fn lids() -> [Lid; 2] {
-    [1, 0].map(|host| path(host, 2, 8).ah.dlid)
+    [0, 1].map(|host| path(host, 2, 8).ah.dlid)
 }
 
 /// An armed connection with its alternate path by port 2 of three, which dies in silence; then the cable of port 1 is
 /// pulled. Returns the state of the queue pair and the port in use.
 fn dies(respecify: bool, backs: Option<Ps>) -> (QpState, u8) {
-    let mut duo = Duo::connected(3, 2, Costs::default());
-    for host in [0, 1] {
-        let (now, hca) = (duo.lab.now, &mut duo.lab.hosts[host].hca);
-        let alternate = path(host, 2, 8);
-        duo.processes[host]
-            .specify_and_load(now, hca, Of::All, |_| Some(alternate))
-            .unwrap();
-    }
+    let mut duo = Duo::far_apart(3, 2, Costs::default());
+    duo.load(2);
     duo.run(MS);
     duo.exchange();
-    duo.lab.set_swallow(0, 2, true);
-    let at = duo.lab.now + MS;
-    let mut list: Vec<(Ps, Lid, bool)> = lids().map(|lid| (at, lid, true)).to_vec();
-    list.extend(
-        backs
-            .into_iter()
-            .flat_map(|after| lids().map(|lid| (at + after, lid, false))),
-    );
+    duo.rails.set_between(2, false);
+    let at = duo.now() + MS;
+    let [a, b] = lids();
+    let both = |at, dies| [(a, b), (b, a)].map(|(from, to)| reach(at, Some(from), to, dies));
+    let mut list = both(at, true).to_vec();
+    list.extend(backs.into_iter().flat_map(|after| both(at + after, false)));
     let mut deaths = [0, 1].map(|_: usize| Deaths::new(list.clone()));
     while let Some(at) = deaths[0].next_at().filter(|_| respecify) {
-        duo.run(at - duo.lab.now);
+        duo.run(at - duo.now());
         for host in [0, 1] {
-            let (now, hca) = (duo.lab.now, &mut duo.lab.hosts[host].hca);
-            let third = path(host, 3, 8);
-            let choose = |_, dead: &selvedge_hca::Path| (dead.port == 2).then_some(third);
-            let done = deaths[host].handle(now, hca, &mut duo.processes[host], choose).unwrap();
-            let expected = if duo.lab.now == at && deaths[host].is_dead(lids()[0]) {
+            let third = path(1 - host, 3, 8);
+            let choose = |_, dead: &selvedge_hca::Path| if dead.port == 2 { vec![*dead, third] } else { vec![] };
+            let list = &mut deaths[host];
+            let done = duo.with(host, |process, hca, now| {
+                list.handle(now, hca, process, choose).unwrap()
+            });
+            let expected = if duo.now() == at && deaths[host].is_dead(a, b) {
                 2
             } else {
                 0
@@ -149,9 +147,9 @@ fn dies(respecify: bool, backs: Option<Ps>) -> (QpState, u8) {
     duo.run(MS);
     duo.exchange();
     duo.invariant_shared_state("after the alternate died");
-    duo.lab.set_cable(0, 1, false).unwrap();
+    duo.rails.set_cable(0, 1, false).unwrap();
     duo.exchange();
-    let attr = duo.lab.hosts[0].hca.query_qp(duo.qps[0][0]).unwrap();
+    let attr = duo.attr(0, 0);
     (attr.state, attr.primary.port)
 }
 
@@ -169,25 +167,23 @@ fn an_armed_alternate_that_dies_is_replaced_in_time() {
 #[test]
 fn a_connection_without_another_path_is_named() {
     let mut duo = Duo::connected(2, 1, Costs::FREE);
-    for host in [0, 1] {
-        let (now, hca) = (duo.lab.now, &mut duo.lab.hosts[host].hca);
-        let alternate = path(host, 2, 8);
-        duo.processes[host]
-            .specify_and_load(now, hca, Of::All, |_| Some(alternate))
-            .unwrap();
-    }
+    duo.load(2);
     duo.exchange();
-    let now = duo.lab.now;
-    let mut deaths = Deaths::new(vec![(now + PS_PER_US, lids()[1], true), (now, lids()[0], true)]);
-    let same = |_, dead: &selvedge_hca::Path| Some(*dead);
-    let hca = &mut duo.lab.hosts[0].hca;
-    let done = deaths.handle(now, hca, &mut duo.processes[0], same).unwrap();
+    let now = duo.now();
+    let mut deaths = Deaths::new(vec![
+        reach(now + PS_PER_US, None, lids()[1], true),
+        reach(now, None, lids()[0], true),
+    ]);
+    let same = |_, dead: &selvedge_hca::Path| vec![*dead];
+    let done = duo.with(0, |process, hca, now| deaths.handle(now, hca, process, same).unwrap());
     assert_eq!(
         (done.moved, done.without),
         (vec![], vec![duo.qps[0][0]]),
         "a dead path is not taken"
     );
-    let done = deaths.handle(now, hca, &mut duo.processes[0], |_, _| None).unwrap();
+    let done = duo.with(0, |process, hca, now| {
+        deaths.handle(now, hca, process, |_, _| Vec::new()).unwrap()
+    });
     assert_eq!(done, Default::default(), "nothing is due");
     assert_eq!(deaths.next_at(), Some(now + PS_PER_US));
     assert_eq!(duo.processes[0].count(Status::Armed), 1);

@@ -1,21 +1,25 @@
 //! Two processes, with queue pairs between them.
 
 use selvedge_hca::{AttrMask as M, Costs, PS_PER_US, PathState, Ps, Qp, QpAttr, QpState, Transport, VerbsError};
-use selvedge_tolerance::{Host, Lab, LabSettings, Process, Program, Report, Status, ThreadCosts, attributes, path};
+use selvedge_tolerance::{
+    Cluster, Objects, Of, Process, Program, RailSettings, Rails, Report, Status, ThreadCosts, attributes, path,
+};
 
 pub const MS: Ps = 1_000 * PS_PER_US;
 
 /// Both processes' threads run, and nothing else happens.
-struct Threads<'a>(&'a mut [Process; 2]);
+struct Threads<'a>(&'a mut [Process; 2], [Objects; 2]);
 
 impl Program for Threads<'_> {
-    fn run(&mut self, lab: &mut Lab) -> Result<(), VerbsError> {
-        let now = lab.now;
-        for (process, host) in self.0.iter_mut().zip(&mut lab.hosts) {
-            for at in host.take_announced(host.objects.context) {
+    fn run(&mut self, cluster: &mut Cluster) -> Result<(), VerbsError> {
+        for (host, process) in self.0.iter_mut().enumerate() {
+            for at in cluster.take_announced(host, self.1[host].context) {
                 process.announce(at);
             }
-            process.wake(now, &mut host.hca);
+            cluster.act(host, |hca, now| {
+                process.wake(now, hca);
+                Ok(())
+            })?;
         }
         Ok(())
     }
@@ -30,26 +34,37 @@ impl Program for Threads<'_> {
 }
 
 pub struct Duo {
-    pub lab: Lab,
+    pub rails: Rails,
+    pub objects: [Objects; 2],
     pub processes: [Process; 2],
     pub qps: Vec<[Qp; 2]>,
 }
 
 impl Duo {
-    /// Two hosts with so many ports and queue pairs in RESET. Queue pair `n` connects peers numbered `n / 2`.
+    /// Two hosts with so many ports, joined by cables, and queue pairs in RESET. Queue pair `n` connects peers numbered
+    /// `n / 2`.
     pub fn reset(ports: u8, qps: usize, costs: Costs) -> Self {
-        let mut lab = Lab::new(LabSettings {
-            ports,
-            costs,
-            ..LabSettings::default()
-        })
-        .unwrap();
-        let mut processes =
-            [0, 1].map(|host: usize| Process::new(lab.hosts[host].objects.context, ThreadCosts::default()));
-        let create = |host: &mut Host| host.create_qp(Transport::Rc, 64).unwrap();
-        let qps: Vec<[Qp; 2]> = (0..qps)
-            .map(|_| [0, 1].map(|h: usize| create(&mut lab.hosts[h])))
-            .collect();
+        Self::on(
+            RailSettings {
+                ports,
+                switches: 0,
+                costs,
+                ..RailSettings::default()
+            },
+            qps,
+        )
+    }
+
+    fn on(settings: RailSettings, qps: usize) -> Self {
+        let mut rails = Rails::new(&settings).unwrap();
+        let open = |host: usize| rails.cluster.act(host, |hca, _| Objects::open(hca, 1 << 20)).unwrap();
+        let objects = [0, 1].map(open);
+        let mut processes = objects.map(|of| Process::new(of.context, ThreadCosts::default()));
+        let mut create = |host: usize| {
+            let create = |hca: &mut selvedge_hca::Hca, _| objects[host].create_qp(hca, Transport::Rc, 64);
+            rails.cluster.act(host, create).unwrap()
+        };
+        let qps: Vec<[Qp; 2]> = (0..qps).map(|_| [0, 1].map(&mut create)).collect();
         for (number, pair) in qps.iter().enumerate() {
             for host in [0, 1] {
                 processes[host]
@@ -57,24 +72,68 @@ impl Duo {
                     .unwrap();
             }
         }
-        Self { lab, processes, qps }
+        Self {
+            rails,
+            objects,
+            processes,
+            qps,
+        }
     }
 
     /// The same with all queue pairs in RTS on port 1 and receives posted.
     pub fn connected(ports: u8, qps: usize, costs: Costs) -> Self {
-        let mut duo = Self::reset(ports, qps, costs);
-        for pair in 0..qps {
+        Self::reset(ports, qps, costs).connect()
+    }
+
+    /// The same on rails with two switches, between which a cable can break in silence.
+    pub fn far_apart(ports: u8, qps: usize, costs: Costs) -> Self {
+        let settings = RailSettings {
+            ports,
+            switches: 2,
+            costs,
+            ..RailSettings::default()
+        };
+        Self::on(settings, qps).connect()
+    }
+
+    fn connect(mut self) -> Self {
+        for pair in 0..self.qps.len() {
             for state in [QpState::Init, QpState::Rtr, QpState::Rts] {
                 for host in [0, 1] {
-                    duo.step(pair, host, state);
+                    self.step(pair, host, state);
                 }
             }
             for host in [0, 1] {
-                duo.post_receives(pair, host, 40);
+                self.post_receives(pair, host, 40);
             }
         }
-        duo.run(100 * MS);
-        duo
+        self.run(100 * MS);
+        self
+    }
+
+    pub fn now(&self) -> Ps {
+        self.rails.cluster.now()
+    }
+
+    /// Calls something of a host's process, and of its adapter.
+    pub fn with<R>(&mut self, host: usize, call: impl FnOnce(&mut Process, &mut selvedge_hca::Hca, Ps) -> R) -> R {
+        let process = &mut self.processes[host];
+        self.rails
+            .cluster
+            .act(host, |hca, now| Ok(call(process, hca, now)))
+            .unwrap()
+    }
+
+    /// Both ends specify this path, each as it has it, and request that it be loaded.
+    pub fn load(&mut self, port: u8) {
+        for host in [0, 1] {
+            let alternate = path(1 - host, port, 8);
+            self.with(host, |process, hca, now| {
+                process
+                    .specify_and_load(now, hca, Of::All, |_| Some(alternate))
+                    .unwrap();
+            });
+        }
     }
 
     /// Takes a queue pair one step further.
@@ -89,56 +148,57 @@ impl Duo {
             .unwrap()
             .required
             .with(M::STATE);
-        let number = self.lab.hosts[1 - host].hca.qp_num(self.qps[pair][1 - host]).unwrap();
+        let far = self.qps[pair][1 - host];
+        let number = self.rails.cluster.hca(1 - host).unwrap().qp_num(far).unwrap();
         let attr = QpAttr {
             state,
             retry_cnt: 2,
-            ..attributes(number, path(host, 1, 8))
+            ..attributes(number, path(1 - host, 1, 8))
         };
-        let hca = &mut self.lab.hosts[host].hca;
-        self.processes[host]
-            .modify_qp(self.lab.now, hca, self.qps[pair][host], &attr, mask)
-            .unwrap();
+        let qp = self.qps[pair][host];
+        self.with(host, |process, hca, now| {
+            process.modify_qp(now, hca, qp, &attr, mask).unwrap();
+        });
     }
 
     pub fn post_receives(&mut self, pair: usize, host: usize, count: u32) {
-        let now = self.lab.now;
-        self.lab.hosts[host]
-            .post_receives(now, self.qps[pair][host], count, 64)
-            .unwrap();
+        let (qp, of) = (self.qps[pair][host], self.objects[host]);
+        self.with(host, |_, hca, now| of.post_receives(hca, now, qp, count, 64).unwrap());
+    }
+
+    /// Posts a message of 8 bytes.
+    pub fn send(&mut self, pair: usize, host: usize) -> Result<(), VerbsError> {
+        let (qp, of) = (self.qps[pair][host], self.objects[host]);
+        self.with(host, |_, hca, now| of.send(hca, now, qp, 8))
     }
 
     pub fn run(&mut self, time: Ps) {
-        let until = self.lab.now + time;
-        self.lab.drive(&mut Threads(&mut self.processes), until).unwrap();
+        let until = self.now() + time;
+        let mut threads = Threads(&mut self.processes, self.objects);
+        self.rails.cluster.drive(&mut threads, until).unwrap();
     }
 
     /// Both ends of all queue pairs send a message.
     pub fn exchange(&mut self) {
-        let now = self.lab.now;
-        for pair in &self.qps {
+        for pair in 0..self.qps.len() {
             for host in [0, 1] {
-                self.lab.hosts[host].send(now, pair[host], 1, 8).unwrap();
+                self.send(pair, host).unwrap();
             }
         }
         self.run(20 * MS);
     }
 
+    pub fn attr(&self, pair: usize, host: usize) -> QpAttr {
+        let hca = self.rails.cluster.hca(host).unwrap();
+        hca.query_qp(self.qps[pair][host]).unwrap()
+    }
+
     pub fn path_state(&self, pair: usize, host: usize) -> PathState {
-        self.lab.hosts[host]
-            .hca
-            .query_qp(self.qps[pair][host])
-            .unwrap()
-            .path_mig_state
+        self.attr(pair, host).path_mig_state
     }
 
     pub fn port_in_use(&self, pair: usize, host: usize) -> u8 {
-        self.lab.hosts[host]
-            .hca
-            .query_qp(self.qps[pair][host])
-            .unwrap()
-            .primary
-            .port
+        self.attr(pair, host).primary.port
     }
 
     pub fn reports(&mut self, host: usize) -> Vec<Report> {
@@ -152,7 +212,7 @@ impl Duo {
         for host in [0, 1] {
             assert!(self.processes[host].is_at_rest(), "{context}: not at rest");
             for (qp, entry) in self.processes[host].entries() {
-                let attr = self.lab.hosts[host].hca.query_qp(qp).unwrap();
+                let attr = self.rails.cluster.hca(host).unwrap().query_qp(qp).unwrap();
                 let want = match entry.status {
                     Status::Migrated => PathState::Migrated,
                     Status::Loading => PathState::Rearm,

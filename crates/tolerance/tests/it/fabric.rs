@@ -2,28 +2,25 @@
 
 use selvedge_dataplane::{Change, Network as Tables, Settings, Simulation};
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_hca::{Adapters, AhAttr, Context, Hca, HcaConfig, Notice, PS_PER_US, Path, Ps};
+use selvedge_hca::{Adapters, AhAttr, HcaConfig, PS_PER_US, Path, Ps, VerbsError};
 use selvedge_plan::{Lids, ServiceLevels, SlToVl};
 use selvedge_routing::{Engine, Options};
 use selvedge_sim::{Par, Seed};
 use selvedge_tolerance::{
-    Apm, Carrier, Failover, FailoverSettings, Network, Striping, StripingSettings, ToleranceError,
+    Apm, Carrier, Cluster, Failover, FailoverSettings, Program, Striping, StripingSettings, ToleranceError, Way,
 };
 use selvedge_topology::Spec;
-use selvedge_types::{Guid, Lid, LidRange, Lmc};
+use selvedge_types::{Guid, Lid, LidRange};
 
 use crate::duo::MS;
 
-/// Adapters on a fabric, and what they have announced: host, context, time.
+/// Nine hosts with two ports each on different leaf switches, and the ports of each with their LIDs.
 struct World {
-    simulation: Simulation<Adapters>,
-    /// By host: its ports.
+    cluster: Cluster,
     ports: Vec<Vec<(PortRef, Lid)>>,
-    announced: Vec<(usize, Context, Ps)>,
 }
 
 impl World {
-    /// Nine hosts with two ports each on different leaf switches.
     fn new() -> Self {
         let Ok(Spec::Generated(recipe)) = "karytree:k=3,n=2,ports-per-host=2".parse() else {
             panic!("no generator")
@@ -31,11 +28,7 @@ impl World {
         let fabric: Fabric = recipe.fabric().unwrap();
         let mut lids = Lids::new();
         for (number, (at, _)) in (1..).zip(fabric.end_ports()) {
-            let range = LidRange {
-                base: Lid(number),
-                lmc: Lmc::ZERO,
-            };
-            lids.insert(at, range).unwrap();
+            lids.insert(at, LidRange::single(Lid(number))).unwrap();
         }
         let routed = Engine::UpDn.route(&fabric, &lids, &Options::default(), Seed(0), Par::Sequential);
         let tables = routed.unwrap().tables;
@@ -58,75 +51,57 @@ impl World {
             ports[host as usize].push((info.at, info.lid));
         }
         Self {
-            simulation,
+            cluster: Cluster::new(simulation),
             ports,
-            announced: Vec::new(),
         }
     }
 
-    /// Takes what has become visible.
-    fn gather(&mut self) {
-        let (adapters, subnet) = self.simulation.parts_mut();
-        while let Some((host, notice)) = adapters.take_notice(subnet.now()) {
-            if let Notice::Async(at, context) = notice {
-                self.announced.push((host as usize, context, at));
-            }
-        }
-    }
-}
-
-impl Network for World {
-    fn now(&self) -> Ps {
-        self.simulation.subnet().now()
-    }
-
-    fn act(&mut self, host: usize, call: &mut dyn FnMut(&mut Hca)) {
-        let (adapters, subnet) = self.simulation.parts_mut();
-        adapters.act(subnet, host as u32, |hca, _| call(hca)).unwrap();
-    }
-
-    fn path(&self, _from: usize, to: usize, port: u8, timeout: u8) -> Path {
-        Path {
+    /// The ways from host to host: port 1 with port 1, port 2 with port 2.
+    fn ways(&self, hosts: [usize; 2]) -> Vec<Way> {
+        let path = |to: usize, port: u8| Path {
             port,
             ah: AhAttr::lid(self.ports[to][usize::from(port) - 1].1),
             pkey_index: 0,
-            timeout,
-        }
-    }
-
-    fn take_announced(&mut self, host: usize, context: Context) -> Vec<Ps> {
-        let mine = |(at, of, _): &mut (usize, Context, Ps)| (*at, *of) == (host, context);
-        self.announced.extract_if(.., mine).map(|(.., at)| at).collect()
+            timeout: 6,
+        };
+        [1, 2].map(|port| [path(hosts[1], port), path(hosts[0], port)]).to_vec()
     }
 }
 
-/// Sends messages over each carrier, and runs until all have arrived or a carrier has failed.
-fn carry(world: &mut World, carriers: &mut [Box<dyn Carrier>], messages: u64) {
-    let begin = world.now();
-    let every = 20 * PS_PER_US;
-    let mut sent = 0;
-    loop {
-        world.gather();
-        for carrier in carriers.iter_mut() {
-            carrier.progress(world).unwrap();
+/// A message over each carrier, every 20 µs.
+struct Messages<'a> {
+    carriers: &'a mut [Box<dyn Carrier>],
+    got: Vec<Vec<(u64, Ps)>>,
+    begin: Ps,
+    sent: u64,
+}
+
+const MESSAGES: u64 = 150;
+const EVERY: Ps = 20 * PS_PER_US;
+
+impl Program for Messages<'_> {
+    fn run(&mut self, cluster: &mut Cluster) -> Result<(), VerbsError> {
+        for (carrier, got) in self.carriers.iter_mut().zip(&mut self.got) {
+            carrier.progress(cluster)?;
+            carrier.take_delivered(got);
         }
-        while sent < messages && begin + sent * every <= world.now() {
-            sent += 1;
-            for carrier in carriers.iter_mut() {
-                carrier.send(world, 8_000).unwrap();
+        while self.sent < MESSAGES && self.begin + self.sent * EVERY <= cluster.now() {
+            self.sent += 1;
+            for carrier in self.carriers.iter_mut() {
+                carrier.send(cluster, 8_000)?;
             }
         }
-        let is_over =
-            |carrier: &dyn Carrier| carrier.delivered().len() as u64 == messages || carrier.failure().is_some();
-        if carriers.iter().all(|carrier| is_over(carrier.as_ref())) {
-            return;
-        }
-        let send = (sent < messages).then_some(begin + sent * every);
-        let wakes = carriers.iter().filter_map(|carrier| carrier.next_wake());
-        let until = wakes.chain(send).min().unwrap_or(world.now() + 10 * MS);
-        assert!(world.now() < begin + 10_000 * MS, "no end");
-        let until = until.max(world.now() + 1);
-        Adapters::run_to_notice(&mut world.simulation, until);
+        Ok(())
+    }
+
+    fn next_wake(&self) -> Option<Ps> {
+        let send = (self.sent < MESSAGES).then_some(self.begin + self.sent * EVERY);
+        let wakes = self.carriers.iter().filter_map(|carrier| carrier.next_wake());
+        wakes.chain(send).min()
+    }
+
+    fn is_over(&self) -> bool {
+        self.got.iter().all(|got| got.len() as u64 == MESSAGES)
     }
 }
 
@@ -151,24 +126,34 @@ fn striping() -> StripingSettings {
 fn a_cable_cut_on_a_fabric_loses_no_message_of_any_carrier() {
     for port in [0, 1] {
         let mut world = World::new();
+        let ways = |to: [usize; 2]| world.ways(to);
+        let ways = [ways([0, 8]), ways([5, 0]), ways([0, 7]), ways([0, 4])];
+        let on = &mut world.cluster;
         let mut carriers: Vec<Box<dyn Carrier>> = vec![
-            Box::new(Apm::new(&mut world, [0, 8], 6, 2).unwrap()),
-            Box::new(Apm::new(&mut world, [5, 0], 6, 2).unwrap()),
-            Box::new(Failover::new(&mut world, [0, 7], failover()).unwrap()),
-            Box::new(Striping::new(&mut world, [0, 4], striping()).unwrap()),
+            Box::new(Apm::new(on, [0, 8], &ways[0], 6, 2).unwrap()),
+            Box::new(Apm::new(on, [5, 0], &ways[1], 6, 2).unwrap()),
+            Box::new(Failover::new(on, [0, 7], &ways[2], failover()).unwrap()),
+            Box::new(Striping::new(on, [0, 4], &ways[3], striping()).unwrap()),
         ];
-        let cut = world.now() + MS;
-        let at = world.ports[0][port].0;
-        world.simulation.apply_at(cut, Change::Cut(at));
-        carry(&mut world, &mut carriers, 150);
+        let begin = on.now();
+        let mut messages = Messages {
+            got: vec![Vec::new(); carriers.len()],
+            carriers: &mut carriers,
+            begin,
+            sent: 0,
+        };
+        on.drive(&mut messages, begin + MS).unwrap();
+        on.apply(Change::Cut(world.ports[0][port].0));
+        world.cluster.drive(&mut messages, begin + 10_000 * MS).unwrap();
+        let got = messages.got;
         for (number, carrier) in carriers.iter().enumerate() {
             assert_eq!(
                 carrier.failure(),
                 None::<&ToleranceError>,
                 "port {port}, carrier {number}"
             );
-            let got: Vec<u64> = carrier.delivered().iter().map(|(message, _)| *message).collect();
-            assert_eq!(got, (0..150).collect::<Vec<_>>(), "port {port}, carrier {number}");
+            let got: Vec<u64> = got[number].iter().map(|(message, _)| *message).collect();
+            assert_eq!(got, (0..MESSAGES).collect::<Vec<_>>(), "port {port}, carrier {number}");
         }
         // Both rivals use both ports, so the cut has hit them, and software had to repeat.
         let repeated: Vec<u64> = carriers.iter().map(|carrier| carrier.repeated()).collect();

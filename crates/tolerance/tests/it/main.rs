@@ -1,4 +1,4 @@
-//! Processes on two hosts that are joined by cables.
+//! Processes on hosts of a simulated subnet.
 
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 

@@ -8,18 +8,19 @@ use crate::duo::{Duo, MS};
 
 /// Calls one module for everything on a host.
 fn call(duo: &mut Duo, host: usize, module: Module, of: Of<'_>) -> Result<(), ToleranceError> {
-    let (now, hca, process) = (duo.lab.now, &mut duo.lab.hosts[host].hca, &mut duo.processes[host]);
-    let other = |port: u8| path(host, 3 - port, 8);
-    let ports: std::collections::BTreeMap<_, _> = process
-        .entries()
-        .map(|(qp, _)| (qp, hca.query_qp(qp).unwrap().primary.port.clamp(1, 2)))
-        .collect();
-    match module {
-        Module::Specify => process.specify(now, hca, of, |qp| Some(other(ports[&qp]))),
-        Module::Load => process.load(now, hca, of),
-        Module::SpecifyAndLoad => process.specify_and_load(now, hca, of, |qp| Some(other(ports[&qp]))),
-        Module::Migrate => process.migrate(now, hca, of),
-    }
+    let other = |port: u8| path(1 - host, 3 - port, 8);
+    duo.with(host, |process, hca, now| {
+        let ports: std::collections::BTreeMap<_, _> = process
+            .entries()
+            .map(|(qp, _)| (qp, hca.query_qp(qp).unwrap().primary.port.clamp(1, 2)))
+            .collect();
+        match module {
+            Module::Specify => process.specify(now, hca, of, |qp| Some(other(ports[&qp]))),
+            Module::Load => process.load(now, hca, of),
+            Module::SpecifyAndLoad => process.specify_and_load(now, hca, of, |qp| Some(other(ports[&qp]))),
+            Module::Migrate => process.migrate(now, hca, of),
+        }
+    })
 }
 
 fn refusals(duo: &mut Duo, host: usize) -> Vec<ToleranceError> {
@@ -66,7 +67,7 @@ fn each_module_alone_in_each_state() {
                     state,
                     ..QpAttr::default()
                 };
-                duo.lab.hosts[0].hca.modify_qp(0, qp, &attr, M::STATE).unwrap();
+                duo.with(0, |_, hca, _| hca.modify_qp(0, qp, &attr, M::STATE).unwrap());
             }
             call(&mut duo, 0, module, Of::Qps(&[qp])).unwrap();
             duo.run(MS);
@@ -130,7 +131,7 @@ fn specification_loading_and_migration_one_after_the_other() {
     }
     duo.exchange();
     let armed_at = duo.processes[0].entry(duo.qps[0][0]).unwrap().since;
-    assert!(armed_at > MS && armed_at < duo.lab.now);
+    assert!(armed_at > MS && armed_at < duo.now());
     // One peer's queue pairs, at one end: the other end follows with the next packet.
     call(&mut duo, 0, Module::Migrate, Of::Peers(&[1])).unwrap();
     duo.run(MS);
@@ -151,7 +152,7 @@ fn specification_loading_and_migration_one_after_the_other() {
 fn the_main_thread_makes_one_call_after_the_other() {
     let costs = Costs::default();
     let mut duo = Duo::connected(2, 100, costs);
-    let begin = duo.lab.now;
+    let begin = duo.now();
     call(&mut duo, 0, Module::SpecifyAndLoad, Of::All).unwrap();
     let one = costs.modify(M::ALT_PATH.with(M::PATH_MIG_STATE));
     assert_eq!(duo.processes[0].main_free_at(), begin + one);
@@ -168,7 +169,10 @@ fn a_list_with_a_stranger_is_refused_as_a_whole() {
     let mut duo = Duo::connected(2, 4, Costs::FREE);
     let found = call(&mut duo, 0, Module::SpecifyAndLoad, Of::Peers(&[0, 9]));
     assert_eq!(found, Err(ToleranceError::UnknownPeer { peer: 9 }));
-    let stranger = duo.lab.hosts[0].create_qp(selvedge_hca::Transport::Rc, 4).unwrap();
+    let of = duo.objects[0];
+    let stranger = duo.with(0, |_, hca, _| {
+        of.create_qp(hca, selvedge_hca::Transport::Rc, 4).unwrap()
+    });
     let known = duo.qps[0][0];
     let found = call(&mut duo, 0, Module::Load, Of::Qps(&[known, stranger]));
     assert_eq!(found, Err(ToleranceError::UnknownQp));
@@ -189,8 +193,8 @@ fn the_thread_sleeps_until_events_and_stamps_what_it_writes() {
         before,
         "nothing happens, nothing is woken"
     );
-    let pulled = duo.lab.now;
-    duo.lab.set_cable(0, 1, false).unwrap();
+    let pulled = duo.now();
+    duo.rails.set_cable(0, 1, false).unwrap();
     duo.run(MS);
     // PORT_ERR and eight PATH_MIG.
     let after = duo.processes[0].thread_counts();
@@ -214,7 +218,7 @@ fn the_thread_sleeps_until_events_and_stamps_what_it_writes() {
 #[test]
 fn a_dead_alternate_is_reported_and_needs_another_path() {
     let mut duo = armed(3, 1, Costs::default());
-    duo.lab.set_cable(0, 2, false).unwrap();
+    duo.rails.set_cable(0, 2, false).unwrap();
     call(&mut duo, 0, Module::Migrate, Of::All).unwrap();
     assert_eq!(duo.processes[0].count(Status::Migrating), 1);
     duo.run(MS);
@@ -223,13 +227,7 @@ fn a_dead_alternate_is_reported_and_needs_another_path() {
     duo.reports(0);
     call(&mut duo, 0, Module::Migrate, Of::All).unwrap();
     assert_eq!(refusals(&mut duo, 0), [ToleranceError::AlternateDead]);
-    for host in [0, 1] {
-        let (now, hca) = (duo.lab.now, &mut duo.lab.hosts[host].hca);
-        let third = path(host, 3, 8);
-        duo.processes[host]
-            .specify_and_load(now, hca, Of::All, |_| Some(third))
-            .unwrap();
-    }
+    duo.load(3);
     duo.run(MS);
     duo.exchange();
     call(&mut duo, 1, Module::Migrate, Of::All).unwrap();
@@ -270,7 +268,6 @@ fn the_shared_state_never_lies_at_rest() {
 fn random_step(duo: &mut Duo, rng: &mut Rng, cut: &mut [bool; 2]) {
     let host = rng.below(2) as usize;
     let pair = rng.below(3) as usize;
-    let now = duo.lab.now;
     match rng.below(12) {
         0..=4 => {
             let module = [Module::Specify, Module::Load, Module::SpecifyAndLoad, Module::Migrate];
@@ -289,13 +286,12 @@ fn random_step(duo: &mut Duo, rng: &mut Rng, cut: &mut [bool; 2]) {
             // One cable always stays, so that queue pairs live on unless their alternate path is not loaded.
             if cut[port] || !cut[1 - port] {
                 cut[port] = !cut[port];
-                duo.lab.set_cable(0, port as u8 + 1, !cut[port]).unwrap();
+                duo.rails.set_cable(0, port as u8 + 1, !cut[port]).unwrap();
             }
         }
         _ => {
-            let qp = duo.qps[pair][host];
             // The queue may be full, or the queue pair in error: then nothing is sent.
-            let _ = duo.lab.hosts[host].send(now, qp, 1, 8);
+            let _ = duo.send(pair, host);
         }
     }
 }

@@ -45,10 +45,9 @@ fn each_transition_costs_latency_and_a_fault_costs_too() {
     ];
     for case in cases {
         let found = of(128, case);
-        // The HCA migrates all queue pairs of a port at once, so a pulled cable costs the time of one.
-        let least = if case == Case::Fault { 1.01 } else { 1.2 };
+        // After a fault the receiver's queue pairs follow one by one, and each exchanges its paths.
         assert!(
-            found.iterations >= 64 && found.mean_ps > least * original.mean_ps,
+            found.iterations >= 64 && found.mean_ps > 1.2 * original.mean_ps,
             "{case:?}: {found:?}"
         );
         // The overhead of a queue pair does not depend on the length.

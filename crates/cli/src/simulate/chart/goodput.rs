@@ -40,9 +40,14 @@ fn titles(root: &Area<'_>, found: &Migration) -> Result<(), CliError> {
     let repair = found
         .repair_ns
         .map_or("none".to_owned(), |ns| format!("{} µs", ns as f64 / 1e3));
+    let how = match (&found.rival, found.respecify) {
+        (Some(rival), _) => rival.clone(),
+        (None, true) => format!("APM {} with re-specification", found.apm),
+        (None, false) => format!("APM {}", found.apm),
+    };
     let title = format!(
-        "{}, {}, RC {}; APM {}, alternate {alternate}, repair {repair}",
-        found.fabric, found.engine, found.traffic, found.apm
+        "{}, {}, RC {}; {how}, alternate {alternate}, repair {repair}",
+        found.fabric, found.engine, found.traffic
     );
     let below = format!(
         "lost: {} µs; {} migrations, {} queue pairs in ERR; a step: {} µs",
@@ -57,6 +62,7 @@ fn titles(root: &Area<'_>, found: &Migration) -> Result<(), CliError> {
         ("goodput", BLUE),
         ("migrations", GREEN),
         ("in ERR", RED),
+        ("alternates broken", ORANGE),
     ];
     legend(root, &entries)
 }
@@ -93,7 +99,8 @@ fn rates(root: &Area<'_>, found: &Migration) -> Result<(), CliError> {
 }
 
 fn counts(root: &Area<'_>, found: &Migration) -> Result<(), CliError> {
-    let counts = [(&found.run.migrated, GREEN), (&found.run.failed, RED)];
+    let run = &found.run;
+    let counts = [(&run.deaths, ORANGE), (&run.migrated, GREEN), (&run.failed, RED)];
     let most = counts.iter().flat_map(|(counts, _)| counts.iter()).copied().max();
     let most = most.unwrap_or(0).max(1) as f64;
     let area = root.clone().shrink((0, HEAD + LOADS), (WIDTH, DROPS));

@@ -1,37 +1,8 @@
-//! What carriers need of the hosts between which they work: the lab, or adapters of the packet simulator.
+//! The objects of a program on an adapter.
 
 use selvedge_hca::{
-    Access, Context, Cq, Hca, Mr, Path, Pd, Ps, Qp, QpCap, QpInit, RecvWr, SendOp, SendWr, Sge, Transport, VerbsError,
-    Wc,
+    Access, Context, Cq, Hca, Mr, Pd, Ps, Qp, QpCap, QpInit, RecvWr, SendOp, SendWr, Sge, Transport, VerbsError, Wc,
 };
-
-/// Hosts with ports that carry the same numbers at both ends of a path, and their clock.
-pub trait Network {
-    /// Returns the present time.
-    fn now(&self) -> Ps;
-    /// Calls verbs of a host's adapter. What they have posted is sent afterwards.
-    fn act(&mut self, host: usize, call: &mut dyn FnMut(&mut Hca));
-    /// Returns the path from a port of a host to the port with the same number of another host.
-    fn path(&self, from: usize, to: usize, port: u8, timeout: u8) -> Path;
-    /// Removes and returns the times at which asynchronous events of a context become visible, as far as they were
-    /// announced since.
-    fn take_announced(&mut self, host: usize, context: Context) -> Vec<Ps>;
-}
-
-/// Calls verbs of a host's adapter and returns the result; an adapter that does not exist refuses everything.
-pub(crate) fn act<R>(
-    network: &mut dyn Network,
-    host: usize,
-    call: impl FnOnce(&mut Hca) -> Result<R, VerbsError>,
-) -> Result<R, VerbsError> {
-    let (mut call, mut result) = (Some(call), None);
-    network.act(host, &mut |hca| {
-        if let Some(call) = call.take() {
-            result = Some(call(hca));
-        }
-    });
-    result.unwrap_or(Err(VerbsError::UnknownHandle { what: "adapter" }))
-}
 
 /// The objects of a program on an adapter.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +68,11 @@ impl Objects {
             ..SendWr::send(number, sge)
         };
         hca.post_send(now, qp, &wr)
+    }
+
+    /// Posts a SEND.
+    pub fn send(&self, hca: &mut Hca, now: Ps, qp: Qp, bytes: u32) -> Result<(), VerbsError> {
+        self.post(hca, now, qp, SendOp::Send { immediate: None }, 0, bytes)
     }
 
     /// Moves all completions that are visible to the end of `out`.
