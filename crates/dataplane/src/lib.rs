@@ -22,7 +22,6 @@
 //!
 //! | what | where it goes |
 //! |---|---|
-//! | UD, RDMA READ, atomics, path migration (APM) | an [`Endpoint`] with the state machine of an HCA |
 //! | congestion control | marks in `arbitrate`, `wait_for_credits`, a field of [`Packet`]; throttling in the endpoint |
 //! | MPI | a layer above an HCA, or above `Program` of `workload`, which has sends, receives and matching |
 //! | P_Keys at ports of switches | `arrive`, `put_on_wire`; packets have a P_Key, and endpoints get it |

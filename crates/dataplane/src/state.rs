@@ -58,6 +58,20 @@ impl<E: Endpoint> Simulation<E> {
         false
     }
 
+    /// Handles every event up to and including a time that the endpoint gives, and may bring forward with each event.
+    /// The clock stays at the last event.
+    pub fn run_towards(&mut self, until: impl Fn(&E) -> Ps) {
+        while !self.is_over()
+            && let Some(event) = self.subnet.calendar.pop_until(until(&self.endpoint))
+        {
+            if self.subnet.is_plain() {
+                self.handle::<true>(event);
+            } else {
+                self.handle::<false>(event);
+            }
+        }
+    }
+
     /// Handles the next event. Returns its time; `None` if there is none, or if the simulation has ended.
     pub fn step(&mut self) -> Option<Ps> {
         if self.is_over() {

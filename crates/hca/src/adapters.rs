@@ -5,7 +5,8 @@
 //! subnet (`Change::Lids`) changes them at the adapter as well. A program acts from outside the simulation by
 //! [`Adapters::act`], too, and learns from [`Adapters::next_notice`] when it can see something new.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use selvedge_dataplane::{EndPort, EndPortInfo, Endpoint, Packet as Frame, Simulation, Subnet};
 use selvedge_types::{Guid, Lid, LidRange, Lmc, PKey, PortState};
@@ -38,9 +39,38 @@ struct Adapter {
     hca: Hca,
     /// By port number: the end port.
     ends: Vec<Option<EndPort>>,
-    /// When its timer is set.
-    timer_at: Ps,
+    /// When timers are set, the earliest one last.
+    timers: Vec<Ps>,
 }
+
+/// Something that a program can see from a time on. The greatest is the first by time, then by number.
+#[derive(Clone, Debug)]
+struct Due {
+    at: Ps,
+    number: u64,
+    hca: HcaIndex,
+    notice: Notice,
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.number).cmp(&(self.at, self.number))
+    }
+}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.number) == (other.at, other.number)
+    }
+}
+
+impl Eq for Due {}
 
 /// The adapters of all end ports.
 #[derive(Clone, Debug)]
@@ -48,16 +78,13 @@ pub struct Adapters {
     template: HcaConfig,
     adapters: Vec<Adapter>,
     places: Vec<Place>,
-    /// What programs can see, by time and order.
-    notices: BTreeMap<(Ps, u64), (HcaIndex, Notice)>,
+    /// What programs can see, the first one on top.
+    notices: BinaryHeap<Due>,
     noticed: u64,
     scratch: Vec<Notice>,
     no_lane: u64,
     lost: u64,
 }
-
-/// Stands for no time.
-const NEVER: Ps = Ps::MAX;
 
 impl Adapters {
     /// Returns adapters that have these settings, except for GUID and number of ports. They exist from the beginning of
@@ -72,7 +99,7 @@ impl Adapters {
             template,
             adapters: Vec::new(),
             places: Vec::new(),
-            notices: BTreeMap::new(),
+            notices: BinaryHeap::new(),
             noticed: 0,
             scratch: Vec::new(),
             no_lane: 0,
@@ -133,29 +160,25 @@ impl Adapters {
     /// Returns when a program can see something new. Needs [`HcaConfig::notices`].
     #[must_use]
     pub fn next_notice(&self) -> Option<Ps> {
-        self.notices.first_key_value().map(|(&(at, _), _)| at)
+        self.notices.peek().map(|due| due.at)
     }
 
     /// Removes and returns the next notice that is due, with its adapter.
     pub fn take_notice(&mut self, now: Ps) -> Option<(HcaIndex, Notice)> {
-        let entry = self.notices.first_entry()?;
-        (entry.key().0 <= now).then(|| entry.remove())
+        if self.next_notice()? > now {
+            return None;
+        }
+        self.notices.pop().map(|due| (due.hca, due.notice))
     }
 
     /// Runs a simulation until a program can see something new, and returns that time; `None`: until `until`. The
     /// caller takes the notices that are due then, or it will be called back at once.
     pub fn run_to_notice(simulation: &mut Simulation<Self>, until: Ps) -> Option<Ps> {
-        loop {
-            let notice = simulation.endpoint().next_notice().filter(|at| *at <= until);
-            let event = simulation.next_event_at().filter(|at| *at <= notice.unwrap_or(until));
-            if event.is_some() && !simulation.is_over() {
-                // An event may bring an earlier notice.
-                simulation.step();
-                continue;
-            }
-            simulation.run_until(notice.unwrap_or(until));
-            return notice;
-        }
+        // An event may bring an earlier notice.
+        simulation.run_towards(|adapters| adapters.next_notice().map_or(until, |at| at.min(until)));
+        let notice = simulation.endpoint().next_notice().filter(|at| *at <= until);
+        simulation.run_until(notice.unwrap_or(until));
+        notice
     }
 
     /// Wakes ports and sets the timer of an adapter that something was done to.
@@ -170,16 +193,21 @@ impl Adapters {
         }
         let first = adapter.ends.iter().flatten().next().copied();
         if let (Some(at), Some(end)) = (adapter.hca.next_wake(), first)
-            && at < adapter.timer_at
+            && adapter.timers.last().is_none_or(|&set| at < set)
         {
-            adapter.timer_at = at;
+            adapter.timers.push(at);
             subnet.set_timer(end, at, index);
         }
         adapter.hca.take_notices(&mut self.scratch);
         for notice in self.scratch.drain(..) {
             let (Notice::Completion(at, _) | Notice::Channel(at, _) | Notice::Async(at, _)) = notice;
             self.noticed += 1;
-            self.notices.insert((at, self.noticed), (index, notice));
+            self.notices.push(Due {
+                at,
+                number: self.noticed,
+                hca: index,
+                notice,
+            });
         }
     }
 
@@ -259,7 +287,7 @@ impl Endpoint for Adapters {
             self.adapters.push(Adapter {
                 hca,
                 ends,
-                timer_at: NEVER,
+                timers: Vec::new(),
             });
         }
         self.places = places.into_values().collect();
@@ -327,7 +355,7 @@ impl Endpoint for Adapters {
         let Some(adapter) = self.adapters.get_mut(token as usize) else {
             return;
         };
-        adapter.timer_at = NEVER;
+        adapter.timers.pop();
         adapter.hca.wake(subnet.now());
         self.follow(token, subnet);
     }

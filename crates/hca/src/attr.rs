@@ -250,8 +250,8 @@ pub struct AhAttr {
     pub src_path_bits: u8,
     /// Destination GID; packets then have a global route header of 40 bytes.
     pub grh: Option<Gid>,
-    /// Largest rate of the path as an IBA code; 0: the rate of the port. It is kept and returned; packets are not
-    /// paced.
+    /// Largest rate of the path as an IBA code; 0: the rate of the port. After a packet the queue pair waits as long as
+    /// the packet takes at this rate.
     pub static_rate: u8,
 }
 

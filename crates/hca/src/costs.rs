@@ -20,6 +20,8 @@ pub struct Costs {
     pub interrupt_ps: Ps,
     /// From a request packet to its acknowledgement. Default 200 ns, that of the packet simulator.
     pub ack_ps: Ps,
+    /// A packet to the adapter's own port, which comes back inside the adapter; one at a time. Default 300 ns; estimate.
+    pub loopback_ps: Ps,
     /// A command of the driver to the HCA, whatever it does: system call, mailbox, firmware. Default 10 µs; estimate.
     pub command_ps: Ps,
     /// In addition, for the primary path: `ah_attr`, `port_num`, `pkey_index`, `path_mtu`. Default 2 µs; estimate.
@@ -50,6 +52,7 @@ impl Default for Costs {
             dma_write_ps: 250 * PS_PER_NS,
             interrupt_ps: 4_000 * PS_PER_NS,
             ack_ps: 200 * PS_PER_NS,
+            loopback_ps: 300 * PS_PER_NS,
             command_ps: 10_000 * PS_PER_NS,
             primary_ps: 2_000 * PS_PER_NS,
             alternate_ps: 2_000 * PS_PER_NS,
@@ -71,6 +74,7 @@ impl Costs {
         dma_write_ps: 0,
         interrupt_ps: 0,
         ack_ps: 0,
+        loopback_ps: 0,
         command_ps: 0,
         primary_ps: 0,
         alternate_ps: 0,

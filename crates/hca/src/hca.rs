@@ -72,7 +72,7 @@ pub struct Hca {
     groups: Groups,
     ports: Vec<Port>,
     cache: ContextCache,
-    /// When queue pairs want to be called. An entry counts only if it is the one that the queue pair has noted.
+    /// When queue pairs want to be called: the times that each has noted.
     timers: BinaryHeap<Reverse<(Ps, u32)>>,
     /// Until then the HCA works on commands of the driver.
     command_free_at: Ps,
@@ -272,16 +272,22 @@ impl Hca {
 
     /// Handles everything that is due.
     pub fn wake(&mut self, now: Ps) {
+        eprintln!("K {} {} W {:?}", now, self.config.guid.0 >> 8 & 0xff, self.timers.peek());
         while let Some(&Reverse((at, index))) = self.timers.peek() {
             if at > now {
                 break;
             }
             self.timers.pop();
-            let Some(qp) = self.qps.at_mut(index) else { continue };
-            if qp.timer_set != Some(at) {
+            if index & wire::LOOPBACK_TIMER != 0 {
+                self.loop_back(now, index as u8);
                 continue;
             }
-            qp.timer_set = None;
+            let Some(qp) = self.qps.at_mut(index) else { continue };
+            // A place may have been given to another queue pair since.
+            if qp.timers.last() != Some(&at) {
+                continue;
+            }
+            qp.timers.pop();
             self.run_sender(now, index, requester::In::Wake);
             self.kick(now, index);
         }

@@ -18,7 +18,7 @@
 //! - A place in a send queue is free when the HCA has completed the request, not when its completion is polled.
 //! - End-to-end credits are not given: a sender learns from RNR NAKs that receives are missing.
 //! - The time-out is the shortest that the standard allows for a code.
-//! - A packet to its own port is returned by [`Hca::take`] like any other; the driver turns it round.
+//! - The static rate of a path paces its queue pair, whatever other queue pairs send by the same path.
 //!
 //! A queue pair takes 0.9 kB with empty queues, and 136 bytes for each posted send.
 //!
@@ -90,5 +90,5 @@ pub use qp::{QpCounts, QpInit};
 pub use requester::SendCounts;
 pub use responder::RecvCounts;
 pub use table::{Masks, check, masks};
-pub use time::{PS_PER_NS, PS_PER_US, Ps, ack_timeout, rnr_timer};
+pub use time::{PS_PER_NS, PS_PER_US, Ps, ack_timeout, rate_time, rnr_timer};
 pub use work::{Datagram, RecvWr, SendOp, SendWr, Sge, Wc, WcOpcode, WcStatus};

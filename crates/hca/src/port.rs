@@ -69,6 +69,11 @@ pub struct PortCounts {
     pub no_receive: u64,
 }
 
+/// Stands for a service level: turns of packets to the port itself.
+pub(crate) const LOOPBACK: u8 = 16;
+/// Bits of the service levels.
+const LEVELS: u32 = 0xFFFF;
+
 /// A place in the order of turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Turn {
@@ -82,10 +87,12 @@ pub(crate) struct Port {
     guid: Guid,
     attr: PortAttr,
     pub counts: PortCounts,
-    /// Queue pairs with a packet to send, by service level.
-    turns: [VecDeque<Turn>; 16],
+    /// Queue pairs with a packet to send, by service level, then those with a packet to the port itself.
+    turns: [VecDeque<Turn>; 17],
+    /// True if the next packet to the port itself has its time.
+    pub loopback_set: bool,
     /// Service levels with turns, as bits.
-    waiting: u16,
+    waiting: u32,
 }
 
 impl Port {
@@ -96,6 +103,7 @@ impl Port {
             counts: PortCounts::default(),
             turns: core::array::from_fn(|_| VecDeque::new()),
             waiting: 0,
+            loopback_set: false,
         }
     }
 
@@ -147,27 +155,32 @@ impl Port {
 
     /// Adds a queue pair to the turns of a service level.
     pub fn add_turn(&mut self, sl: u8, qp: u32, ticket: u32) {
-        self.turns[usize::from(sl & 15)].push_back(Turn { qp, ticket });
-        self.waiting |= 1 << (sl & 15);
+        self.turns[usize::from(sl)].push_back(Turn { qp, ticket });
+        self.waiting |= LEVELS & 1 << sl;
     }
 
     /// Returns the queue pair with the next turn, and its ticket.
     pub fn next_turn(&self, sl: u8) -> Option<(u32, u32)> {
-        let turn = self.turns[usize::from(sl & 15)].front()?;
+        let turn = self.turns.get(usize::from(sl))?.front()?;
         Some((turn.qp, turn.ticket))
     }
 
     pub fn drop_turn(&mut self, sl: u8) {
-        let turns = &mut self.turns[usize::from(sl & 15)];
+        let turns = &mut self.turns[usize::from(sl)];
         turns.pop_front();
         if turns.is_empty() {
-            self.waiting &= !(1 << (sl & 15));
+            self.waiting &= !(1 << sl);
         }
     }
 
     /// Returns the service levels with turns, as bits.
     pub const fn waiting(&self) -> u16 {
-        self.waiting
+        self.waiting as u16
+    }
+
+    /// True if a packet with this destination does not leave the adapter.
+    pub const fn is_own(&self, dlid: Lid) -> bool {
+        self.attr.lids.base.0 != Lid::NONE.0 && self.attr.lids.contains(dlid)
     }
 }
 

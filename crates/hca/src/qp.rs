@@ -56,6 +56,8 @@ pub(crate) struct QueuePair {
     busy_until: Ps,
     /// The same, from one time to another, of a command that waits for others.
     command: (Ps, Ps),
+    /// Until then no packet is sent, because the path has a static rate.
+    pub paced_until: Ps,
     pub migrations: u64,
     /// True if COMM_EST was reported, or is not due.
     pub established: bool,
@@ -64,8 +66,8 @@ pub(crate) struct QueuePair {
     /// Ticket of the turn that stands, and its port and service level.
     pub ticket: u32,
     pub turn: Option<(u8, u8)>,
-    /// When the next timer is set.
-    pub timer_set: Option<Ps>,
+    /// When timers are set, the earliest one last.
+    pub timers: Vec<Ps>,
     /// True if the context was loaded for the next packet, which is sent even if it has left the cache since.
     pub loaded: bool,
     /// True if an answer was sent last, so that a request is next.
@@ -107,12 +109,13 @@ impl QueuePair {
             receives: ReceiveQueue::new(init.cap.max_recv_wr),
             busy_until: 0,
             command: (0, 0),
+            paced_until: 0,
             migrations: 0,
             established: false,
             drain_event_due: false,
             ticket: 0,
             turn: None,
-            timer_set: None,
+            timers: Vec::new(),
             loaded: false,
             answered_last: false,
             unacknowledged: 0,
@@ -159,8 +162,10 @@ impl QueuePair {
             (Next::At(_), Next::Idle | Next::Fail(_)) => (requests, Half::Request),
             (Next::Idle, _) => (answers, Half::Answer),
         };
+        let free_at = self.free_at(now);
         match next {
-            Next::Now(_) | Next::Fail(_) if self.free_at(now) > now => (Next::At(self.free_at(now)), half),
+            Next::Now(_) | Next::Fail(_) if free_at > now => (Next::At(free_at), half),
+            Next::Now(_) if self.paced_until > now => (Next::At(self.paced_until), half),
             Next::At(at) => (Next::At(self.free_at(at)), half),
             Next::Now(_) | Next::Fail(_) | Next::Idle => (next, half),
         }

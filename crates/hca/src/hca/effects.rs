@@ -7,8 +7,9 @@ use crate::attr::{PathState, QpState, Transport};
 use crate::cq::Pushed;
 use crate::event::{Element, EventType};
 use crate::handle::{Context, Cq, Qp};
-use crate::outgoing::Next;
+use crate::outgoing::{Next, Outgoing};
 use crate::path::{self, PathCtx};
+use crate::port::LOOPBACK;
 use crate::qp::{Half, QueuePair};
 use crate::requester;
 use crate::responder::{self, RecvCtx};
@@ -18,53 +19,55 @@ use crate::work::{Wc, WcOpcode, WcStatus};
 impl Hca {
     /// Looks at what a queue pair wants next: a turn at its port, or a timer.
     pub(super) fn kick(&mut self, now: Ps, index: u32) {
-        loop {
+        let ready_at = loop {
             let pace = self.pace();
             let Some(qp) = self.qps.at(index) else { return };
-            let (next, _) = qp.next(now, pace);
+            let (next, half) = qp.next(now, pace);
             match next {
                 Next::Fail(status) => self.run_sender(now, index, requester::In::Fail(status)),
                 Next::Now(packet) => {
                     let place = self.place(qp, packet.datagram.as_ref());
-                    let port = &self.ports[usize::from(place.0) - 1];
+                    let port = &mut self.ports[usize::from(place.0) - 1];
                     if port.is_active() {
-                        self.give_turn(index, place);
-                        break;
+                        self.give_turn(now, index, place);
+                        break None;
                     }
                     // Sent by a port that is not ACTIVE: it goes nowhere.
-                    self.ports[usize::from(place.0) - 1].counts.sent_down += 1;
-                    self.advance(now, index);
+                    port.counts.sent_down += 1;
+                    self.advance(now, index, packet, half);
                 }
-                Next::At(_) | Next::Idle => break,
+                Next::At(at) => break Some(at),
+                Next::Idle => break None,
             }
-        }
-        self.set_timer(now, index);
+        };
+        self.set_timer(index, ready_at);
         self.check_drained(now, index);
     }
 
-    fn give_turn(&mut self, index: u32, place: (u8, u8)) {
+    fn give_turn(&mut self, now: Ps, index: u32, place: (u8, u8)) {
         let Some(qp) = self.qps.at_mut(index) else { return };
         if qp.turn != Some(place) {
             qp.ticket = qp.ticket.wrapping_add(1);
             qp.turn = Some(place);
             let (port, sl) = place;
             self.ports[usize::from(port) - 1].add_turn(sl, index, qp.ticket);
-            self.ready_ports[usize::from(port) / 64] |= 1 << (port % 64);
+            if sl == LOOPBACK {
+                self.set_loopback(now, port);
+            } else {
+                self.ready_ports[usize::from(port) / 64] |= 1 << (port % 64);
+            }
         }
     }
 
-    fn set_timer(&mut self, now: Ps, index: u32) {
-        let pace = self.pace();
+    /// Has a queue pair called when a packet of it is ready, or when the time-out expires. A time-out that was put off
+    /// keeps its entry, which then sets the later one: so a queue pair has few entries, however many packets it sends.
+    fn set_timer(&mut self, index: u32, ready_at: Option<Ps>) {
         let Some(qp) = self.qps.at_mut(index) else { return };
-        let ready = match qp.next(now, pace).0 {
-            Next::At(at) => Some(at),
-            Next::Now(_) | Next::Fail(_) | Next::Idle => None,
-        };
-        let due = [ready, qp.requester.timer_at()].into_iter().flatten().min();
+        let due = [ready_at, qp.requester.timer_at()].into_iter().flatten().min();
         if let Some(at) = due
-            && qp.timer_set.is_none_or(|set| at < set)
+            && qp.timers.last().is_none_or(|&set| at < set)
         {
-            qp.timer_set = Some(at);
+            qp.timers.push(at);
             self.timers.push(Reverse((at, index)));
         }
     }
@@ -78,12 +81,8 @@ impl Hca {
     }
 
     /// Counts the next packet of a queue pair as sent.
-    pub(super) fn advance(&mut self, now: Ps, index: u32) {
-        let pace = self.pace();
+    pub(super) fn advance(&mut self, now: Ps, index: u32, packet: Outgoing, half: Half) {
         let Some(qp) = self.qps.at_mut(index) else { return };
-        let (Next::Now(packet), half) = qp.next(now, pace) else {
-            return;
-        };
         qp.answered_last = half == Half::Answer;
         qp.loaded = false;
         match half {

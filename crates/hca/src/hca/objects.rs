@@ -196,6 +196,7 @@ impl Hca {
         let most = if multicast { Lid(0xFFFE) } else { Lid::UNICAST_MAX };
         in_range("destination LID", u64::from(ah.dlid.0), 1, u64::from(most.0))?;
         in_range("src_path_bits", u64::from(ah.src_path_bits), 0, 127)?;
+        in_range("static_rate", u64::from(ah.static_rate), 0, 24)?;
         if ah.dlid.is_multicast() && ah.grh.is_none() {
             // Source: IBA vol 1 §10.5.1: multicast datagrams have a global route header.
             return Err(VerbsError::OutOfRange {

@@ -1,19 +1,35 @@
 //! The side of the fabric: packets out by pull, packets in.
 
+use std::cmp::Reverse;
+
 use selvedge_types::PKey;
 
 use super::Hca;
-use crate::attr::{QpState, Transport};
+use crate::attr::{AhAttr, QpState, Transport};
 use crate::event::EventType;
 use crate::outgoing::{Next, Outgoing};
 use crate::packet::{Body, Deth, PSN_MASK, Packet};
 use crate::path::{self, Arrival};
-use crate::port::Port;
+use crate::port::{LOOPBACK, Port};
 use crate::qp::{Half, QueuePair};
 use crate::requester;
 use crate::responder;
-use crate::time::Ps;
+use crate::time::{Ps, rate_time};
 use crate::work::Datagram;
+
+/// Bit of a timer that is not of a queue pair, but of a port's packets to itself; the lower bits are its number.
+pub(super) const LOOPBACK_TIMER: u32 = 1 << 31;
+
+/// The packet that a port sends next on a service level.
+struct Front {
+    /// The queue pair.
+    index: u32,
+    packet: Packet,
+    next: Outgoing,
+    half: Half,
+    /// The queue pair's next packet follows after this time, or later.
+    pace: Ps,
+}
 
 impl Hca {
     /// Returns the service levels on which queue pairs of a port wait for their turn, as bits. A bit may be set
@@ -25,20 +41,28 @@ impl Hca {
 
     /// Returns the length on the wire of the packet that [`Hca::take`] would return now.
     pub fn peek(&mut self, now: Ps, port: u8, sl: u8) -> Option<u32> {
-        self.front(now, port, sl).map(|(_, packet)| packet.wire_bytes())
+        self.front(now, port, sl).map(|front| front.packet.wire_bytes())
     }
 
     /// Returns the next packet of a service level, which is on the wire from now on.
     pub fn take(&mut self, now: Ps, port: u8, sl: u8) -> Option<Packet> {
-        let (index, packet) = self.front(now, port, sl)?;
+        let Front {
+            index,
+            packet,
+            next,
+            half,
+            pace,
+        } = self.front(now, port, sl)?;
         let at = &mut self.ports[usize::from(port) - 1];
         at.drop_turn(sl);
-        at.counts.sent += 1;
+        at.counts.sent += u64::from(sl != LOOPBACK);
         if let Some(qp) = self.qps.at_mut(index) {
             qp.turn = None;
+            qp.paced_until = now + pace;
         }
-        self.advance(now, index);
+        self.advance(now, index, next, half);
         self.kick(now, index);
+        eprintln!("K {} {} {} {} {:?}", now, self.config.guid.0 >> 8 & 0xff, index, packet.psn, packet.body);
         if packet.dlid.is_multicast() {
             // Members at this port get their copy here: switches send none back.
             self.hand_to_members(now, port, &packet, Some(index));
@@ -46,8 +70,29 @@ impl Hca {
         Some(packet)
     }
 
-    /// Returns the queue pair with the next turn and its packet. Turns that are not valid any more are removed.
-    fn front(&mut self, now: Ps, port: u8, sl: u8) -> Option<(u32, Packet)> {
+    /// Has the next packet of a port to itself come back, one at a time. Source: IBA vol 1 §17.2.2 (no such packet
+    /// leaves the adapter).
+    pub(super) fn set_loopback(&mut self, now: Ps, port: u8) {
+        let at = &mut self.ports[usize::from(port) - 1];
+        if !core::mem::replace(&mut at.loopback_set, true) {
+            let entry = (now + self.config.costs.loopback_ps, LOOPBACK_TIMER | u32::from(port));
+            self.timers.push(Reverse(entry));
+        }
+    }
+
+    /// Handles the next packet of a port to itself.
+    pub(super) fn loop_back(&mut self, now: Ps, port: u8) {
+        self.ports[usize::from(port) - 1].loopback_set = false;
+        if let Some(packet) = self.take(now, port, LOOPBACK) {
+            self.accept(now, port, &packet);
+        }
+        if self.ports[usize::from(port) - 1].next_turn(LOOPBACK).is_some() {
+            self.set_loopback(now, port);
+        }
+    }
+
+    /// Returns the packet with the next turn. Turns that are not valid any more are removed.
+    fn front(&mut self, now: Ps, port: u8, sl: u8) -> Option<Front> {
         if !self.port(port).is_ok_and(Port::is_active) {
             return None;
         }
@@ -64,7 +109,15 @@ impl Hca {
                 && !self.must_load(now, index)
                 && let Some(qp) = self.qps.at(index)
             {
-                return Some((index, self.build(qp, &next, half)));
+                let packet = self.build(qp, &next, half);
+                let rate = self.address(qp, next.datagram.as_ref()).static_rate;
+                return Some(Front {
+                    pace: rate_time(rate, packet.wire_bytes()),
+                    index,
+                    packet,
+                    next,
+                    half,
+                });
             }
             self.ports[usize::from(port) - 1].drop_turn(sl);
             if let Some(qp) = self.qps.at_mut(index) {
@@ -86,18 +139,23 @@ impl Hca {
         cost > 0
     }
 
-    /// Returns the port and service level of a packet of a queue pair.
+    /// Returns the port and service level of a packet of a queue pair; [`LOOPBACK`] if it is for the port itself.
     pub(super) fn place(&self, qp: &QueuePair, datagram: Option<&Datagram>) -> (u8, u8) {
-        let path = qp.path.in_use();
+        let (port, ah) = (qp.path.in_use().port, self.address(qp, datagram));
+        let own = self.ports[usize::from(port) - 1].is_own(ah.dlid);
+        (port, if own { LOOPBACK } else { ah.sl.get() })
+    }
+
+    /// Returns the address of a packet of a queue pair.
+    fn address<'a>(&'a self, qp: &'a QueuePair, datagram: Option<&Datagram>) -> &'a AhAttr {
         let address = datagram.and_then(|to| self.ahs.get(to.ah).ok());
-        let sl = address.map_or(path.ah.sl, |ah| ah.attr.sl);
-        (path.port, sl.get())
+        address.map_or(&qp.path.in_use().ah, |ah| &ah.attr)
     }
 
     fn build(&self, qp: &QueuePair, next: &Outgoing, half: Half) -> Packet {
         let path = qp.path.in_use();
         let to = next.datagram.as_ref();
-        let ah = to.and_then(|to| self.ahs.get(to.ah).ok()).map_or(path.ah, |ah| ah.attr);
+        let ah = self.address(qp, to);
         let port = &self.ports[usize::from(path.port) - 1];
         Packet {
             slid: port.source(ah.src_path_bits),
@@ -141,6 +199,12 @@ impl Hca {
         if packet.dlid.is_multicast() {
             return self.hand_to_members(now, port, packet, None);
         }
+        self.accept(now, port, packet);
+    }
+
+    /// Handles a unicast packet that has arrived at an ACTIVE port.
+    fn accept(&mut self, now: Ps, port: u8, packet: &Packet) {
+        let at = &mut self.ports[usize::from(port) - 1];
         if !at.attr().lids.contains(packet.dlid) {
             at.counts.wrong_lid += 1;
             return;

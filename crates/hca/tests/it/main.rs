@@ -5,6 +5,7 @@
 mod apm;
 mod costs;
 mod datagram;
+mod loopback;
 mod net;
 mod random;
 mod rc;

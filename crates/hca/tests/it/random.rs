@@ -8,7 +8,7 @@ use selvedge_hca::{
 use selvedge_sim::{Ratio, Rng, Seed};
 use selvedge_types::PortState;
 
-use crate::net::{Net, attributes, connect, path};
+use crate::net::{Net, attributes, connect, connect_qps, path};
 
 /// What a program has posted at one end.
 #[derive(Default)]
@@ -17,6 +17,8 @@ struct Ledger {
     atomics: u64,
     /// Immediate data of posted SENDs, which count up.
     sends: u32,
+    /// The word that the atomics count in, when the connection was made.
+    word: u64,
 }
 
 struct World {
@@ -27,6 +29,7 @@ struct World {
     ledgers: [Ledger; 2],
     receives: [u64; 2],
     errors: [bool; 2],
+    restarts: usize,
 }
 
 impl World {
@@ -57,18 +60,22 @@ impl World {
             ledgers: Default::default(),
             receives: [0; 2],
             errors: [false; 2],
+            restarts: 0,
         }
     }
 
     fn act(&mut self) {
         let host = self.rng.below(2) as usize;
-        match self.rng.below(20) {
+        match self.rng.below(22) {
             0..=9 => self.post(host),
             10..=13 => self.receive(host),
             14 | 15 => self.rearm(host),
             16 => self.migrate(host),
             17 => self.fault(host),
-            _ => self.heal(),
+            18 | 19 => self.heal(),
+            20 => self.drain_or_go_on(host),
+            _ if self.rng.below(8) == 0 => self.restart(),
+            _ => {}
         }
         let pause = self.rng.below(200) * PS_PER_US;
         self.net.run(pause);
@@ -76,7 +83,7 @@ impl World {
     }
 
     fn post(&mut self, host: usize) {
-        if !matches!(self.net.state(host, self.qps[host]), QpState::Rts) {
+        if !matches!(self.net.state(host, self.qps[host]), QpState::Rts | QpState::Sqd) {
             return;
         }
         let ledger = &mut self.ledgers[host];
@@ -169,6 +176,52 @@ impl World {
         }
     }
 
+    /// Stops a send queue after the messages that have begun, or lets it go on.
+    fn drain_or_go_on(&mut self, host: usize) {
+        let to = match self.net.state(host, self.qps[host]) {
+            QpState::Rts => QpState::Sqd,
+            QpState::Sqd => QpState::Rts,
+            _ => return,
+        };
+        let attr = QpAttr {
+            state: to,
+            ..QpAttr::default()
+        };
+        self.net.modify(host, self.qps[host], &attr, M::STATE).unwrap();
+    }
+
+    /// Checks what is complete, resets both ends, in whatever state, and connects them anew.
+    fn restart(&mut self) {
+        for host in [0, 1] {
+            self.invariant_order(host);
+            self.invariant_messages(host);
+        }
+        let reset = QpAttr {
+            state: QpState::Reset,
+            ..QpAttr::default()
+        };
+        for host in [0, 1] {
+            self.net.modify(host, self.qps[host], &reset, M::STATE).unwrap();
+        }
+        self.heal();
+        // Packets of the time before would be taken for new ones.
+        self.net.run(100 * PS_PER_US);
+        for host in [0, 1] {
+            self.net.hosts[host].done.clear();
+            let other = &self.net.hosts[1 - host];
+            self.ledgers[host] = Ledger {
+                word: other.hca.read_word(other.mr, host as u64 * 8).unwrap(),
+                ..Ledger::default()
+            };
+        }
+        (self.receives, self.errors) = ([0; 2], [false; 2]);
+        self.restarts += 1;
+        connect_qps(&mut self.net, self.transport, self.qps, |a| {
+            (a.max_rd_atomic, a.max_dest_rd_atomic) = (2, 2);
+            (a.primary.timeout, a.retry_cnt) = (6, 3);
+        });
+    }
+
     fn fault(&mut self, host: usize) {
         let port = 1 + self.rng.below(2) as u8;
         match self.rng.below(3) {
@@ -198,12 +251,18 @@ impl World {
             let state = self.net.state(host, self.qps[host]);
             assert!(!self.errors[host] || state == QpState::Err, "left ERR by itself");
             self.errors[host] |= state == QpState::Err;
-            assert!(matches!(state, QpState::Rts | QpState::Err), "{state}");
+            assert!(matches!(state, QpState::Rts | QpState::Sqd | QpState::Err), "{state}");
         }
     }
 
-    /// Every request completes once, in order; after the first error everything is flushed.
+    /// All requests are complete.
     fn invariant_completions(&self, host: usize) {
+        let complete = self.invariant_order(host);
+        assert_eq!(complete, self.ledgers[host].posted, "lost");
+    }
+
+    /// Requests complete once, in order; after the first error everything is flushed. Returns how many are complete.
+    fn invariant_order(&self, host: usize) -> u64 {
         let is_send = |wc: &&selvedge_hca::Wc| {
             !matches!(
                 wc.opcode,
@@ -214,11 +273,12 @@ impl World {
         let ids: Vec<u64> = sends.iter().map(|wc| wc.wr_id).collect();
         assert_eq!(
             ids,
-            (0..self.ledgers[host].posted).collect::<Vec<_>>(),
+            (0..ids.len() as u64).collect::<Vec<_>>(),
             "lost, doubled or reordered"
         );
         let mut after_success = sends.iter().skip_while(|wc| wc.status == WcStatus::Success).skip(1);
         assert!(after_success.all(|wc| wc.status == WcStatus::WrFlushErr));
+        ids.len() as u64
     }
 
     /// The other end has each SEND once and in order, and not fewer than are complete here.
@@ -252,14 +312,15 @@ impl World {
                 _ => None,
             })
             .collect();
+        let Ledger { word, atomics, .. } = self.ledgers[host];
         assert_eq!(
             values,
-            (0..values.len() as u64).collect::<Vec<_>>(),
+            (word..word + values.len() as u64).collect::<Vec<_>>(),
             "an atomic was carried out twice"
         );
         let other = &self.net.hosts[1 - host];
-        let word = other.hca.read_word(other.mr, host as u64 * 8).unwrap();
-        assert!((values.len() as u64..=self.ledgers[host].atomics).contains(&word));
+        let counted = other.hca.read_word(other.mr, host as u64 * 8).unwrap() - word;
+        assert!((values.len() as u64..=atomics).contains(&counted));
     }
 
     /// Every receive completes once, in order.
@@ -294,6 +355,9 @@ impl World {
     fn finish(&mut self) {
         self.heal();
         for host in [0, 1] {
+            if self.net.state(host, self.qps[host]) == QpState::Sqd {
+                self.drain_or_go_on(host);
+            }
             if self.net.state(host, self.qps[host]) != QpState::Err {
                 let room = 1_000 - self.receives[host];
                 self.receives[host] += room;
@@ -345,10 +409,11 @@ fn run(seed: u64, transport: Transport) -> World {
 
 #[test]
 fn random_programs_and_faults() {
-    let (mut errors, mut migrations, mut repeats, mut completions) = (0, 0, 0, 0);
+    let (mut errors, mut migrations, mut repeats, mut completions, mut restarts) = (0, 0, 0, 0, 0);
     for seed in 0..400 {
         for transport in [Transport::Rc, Transport::Uc] {
             let world = run(seed, transport);
+            restarts += world.restarts;
             for host in [0, 1] {
                 let counts = world.net.hosts[host].hca.qp_counts(world.qps[host]).unwrap();
                 errors += usize::from(world.errors[host]);
@@ -359,8 +424,10 @@ fn random_programs_and_faults() {
         }
     }
     // The programs reach what they are about.
-    println!("{errors} errors, {migrations} migrations, {repeats} repeats, {completions} completions");
-    assert!(errors > 50 && migrations > 200 && repeats > 10_000 && completions > 10_000);
+    println!(
+        "{errors} errors, {migrations} migrations, {repeats} repeats, {completions} completions, {restarts} restarts"
+    );
+    assert!(errors > 50 && migrations > 200 && repeats > 10_000 && completions > 10_000 && restarts > 100);
 }
 
 #[test]

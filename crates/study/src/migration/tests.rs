@@ -395,3 +395,31 @@ fn traces_name_cables_and_nodes_and_a_cable_needs_both_ends() {
     want.extend(vec![(4 * US, true); of_node]);
     assert_eq!(found, want);
 }
+
+/// Hosts with two ports, a time-out of 65 µs: all-to-all traffic waits for a few messages, so one packet that a switch
+/// forgets, or one queue pair that does not answer, holds up all hosts.
+#[test]
+fn with_a_short_time_out_only_pairs_that_lose_both_paths_fail() {
+    let run = |cable: Option<usize>| {
+        let mut asked = Question {
+            mode: Mode::Error,
+            policy: Policy::Port,
+            ..question(DUAL, 0)
+        };
+        asked.settings.qp.retry_count = 2;
+        if let Some(cable) = cable {
+            let links: Vec<_> = asked.start.fabric.links().map(|link| link.a).collect();
+            cut_at(&mut asked, links[cable], 200 * US);
+        }
+        asked.answer(&NoWatch).unwrap().migration.run
+    };
+    let whole = run(None);
+    assert_eq!((whole.migrations, whole.qp_errors, whole.packets_lost), (0, 0, 0));
+    assert!(whole.goodput[10..].iter().all(|bytes| *bytes > 0), "{:?}", whole.goodput);
+    let cut: Vec<_> = (0..27).step_by(2).map(|cable| run(Some(cable))).collect();
+    for run in &cut {
+        assert_eq!(run.qp_errors, run.dead_alternates, "{:?}", run.errors);
+    }
+    assert!(cut.iter().any(|run| run.dead_alternates > 0));
+    assert!(cut.iter().any(|run| run.migrations > 0 && run.qp_errors == 0));
+}
