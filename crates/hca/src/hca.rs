@@ -272,7 +272,6 @@ impl Hca {
 
     /// Handles everything that is due.
     pub fn wake(&mut self, now: Ps) {
-        eprintln!("K {} {} W {:?}", now, self.config.guid.0 >> 8 & 0xff, self.timers.peek());
         while let Some(&Reverse((at, index))) = self.timers.peek() {
             if at > now {
                 break;

@@ -1,7 +1,7 @@
 //! The times that IBA codes mean, in the unit of the packet simulator.
 
-pub use selvedge_dataplane::{PS_PER_NS, Ps, ack_timeout};
 use selvedge_dataplane::{LinkRate, Speed};
+pub use selvedge_dataplane::{PS_PER_NS, Ps, ack_timeout};
 use selvedge_types::LinkWidth;
 
 /// Picoseconds per microsecond.
@@ -63,7 +63,9 @@ mod tests {
         assert_eq!([0, 1, 25].map(|code| rate_time(code, 2_048)), [0; 3]);
         assert_eq!(rate_time(2, 1_000), 4_000_000, "1x SDR, 2 Gbit/s of data");
         assert_eq!(rate_time(17, 2_074), 82_960, "200 Gbit/s");
-        let per_byte: Vec<Ps> = [2, 5, 3, 6, 7, 16, 17, 21, 23].map(|code| rate_time(code, 1_000)).to_vec();
+        let per_byte: Vec<Ps> = [2, 5, 3, 6, 7, 16, 17, 21, 23]
+            .map(|code| rate_time(code, 1_000))
+            .to_vec();
         assert!(per_byte.is_sorted_by(|slow, fast| slow > fast), "{per_byte:?}");
     }
 

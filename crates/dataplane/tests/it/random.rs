@@ -151,7 +151,11 @@ fn packets_of_all_lengths_leave_a_tree_without_lifetimes() {
         }
         drain(&mut simulation);
         let lost = &simulation.endpoint().lost;
-        assert_eq!((simulation.endpoint().seen.len(), lost), (300, &Vec::new()), "seed {seed}");
+        assert_eq!(
+            (simulation.endpoint().seen.len(), lost),
+            (300, &Vec::new()),
+            "seed {seed}"
+        );
     }
 }
 

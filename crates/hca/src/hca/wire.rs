@@ -62,7 +62,6 @@ impl Hca {
         }
         self.advance(now, index, next, half);
         self.kick(now, index);
-        eprintln!("K {} {} {} {} {:?}", now, self.config.guid.0 >> 8 & 0xff, index, packet.psn, packet.body);
         if packet.dlid.is_multicast() {
             // Members at this port get their copy here: switches send none back.
             self.hand_to_members(now, port, &packet, Some(index));

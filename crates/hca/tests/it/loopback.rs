@@ -62,7 +62,10 @@ fn a_port_hands_itself_one_packet_at_a_time() {
     let count = |net: &Net| net.hosts[0].done.len();
     assert_eq!(count(&net), 1, "the receive");
     net.run(1 + 250 * PS_PER_NS);
-    assert_eq!((count(&net), net.now - begin), (2, costs + 25 * PS_PER_US + 250 * PS_PER_NS));
+    assert_eq!(
+        (count(&net), net.now - begin),
+        (2, costs + 25 * PS_PER_US + 250 * PS_PER_NS)
+    );
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use selvedge_hca::{
-    Access, AhAttr, AsyncEvent, AttrMask as M, Context, Costs, Cq, Hca, HcaConfig, Mr, MrInfo, PS_PER_NS, Packet, Path,
-    PathState, Pd, PortAttr, Ps, Qp, QpAttr, QpCap, QpInit, QpState, RecvWr, SendWr, Sge, Transport, VerbsError, Wc,
+    Access, AhAttr, AsyncEvent, AttrMask as M, Context, Costs, Cq, Hca, HcaConfig, Mr, MrInfo, PS_PER_NS, PS_PER_US,
+    Packet, Path, PathState, Pd, PortAttr, Ps, Qp, QpAttr, QpCap, QpInit, QpState, RecvWr, SendWr, Sge, Transport,
+    VerbsError, Wc,
 };
 use selvedge_sim::{Ratio, Rng, Seed};
 use selvedge_types::{Guid, Lid, LidRange, Lmc, Mtu, PortState};
@@ -419,4 +420,20 @@ pub fn connect_qps(net: &mut Net, transport: Transport, qps: [Qp; 2], change: im
         change(&mut attr);
         to_rts(net, host, qps[host], transport, &attr);
     }
+}
+
+/// A millisecond.
+pub const MS: Ps = 1_000 * PS_PER_US;
+
+/// Returns a signaled SEND of host 0 with a tag.
+pub fn wr(net: &Net, wr_id: u64, bytes: u32) -> SendWr {
+    SendWr {
+        tag: wr_id,
+        ..SendWr::send(wr_id, net.hosts[0].sge(bytes))
+    }
+}
+
+/// Returns the remote key of a host's memory.
+pub fn remote(net: &Net, host: usize) -> u32 {
+    net.hosts[host].keys().rkey
 }

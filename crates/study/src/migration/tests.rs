@@ -415,7 +415,11 @@ fn with_a_short_time_out_only_pairs_that_lose_both_paths_fail() {
     };
     let whole = run(None);
     assert_eq!((whole.migrations, whole.qp_errors, whole.packets_lost), (0, 0, 0));
-    assert!(whole.goodput[10..].iter().all(|bytes| *bytes > 0), "{:?}", whole.goodput);
+    assert!(
+        whole.goodput[10..].iter().all(|bytes| *bytes > 0),
+        "{:?}",
+        whole.goodput
+    );
     let cut: Vec<_> = (0..27).step_by(2).map(|cable| run(Some(cable))).collect();
     for run in &cut {
         assert_eq!(run.qp_errors, run.dead_alternates, "{:?}", run.errors);
