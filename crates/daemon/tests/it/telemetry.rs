@@ -115,9 +115,11 @@ fn every_port_is_sampled_out_of_the_box() {
     assert_eq!(telemetry.requests.timeouts, 0);
     let ports = manager.counters(&CounterQuery::default()).unwrap();
     let up = ports.ports.iter().filter(|port| port.rate.is_some());
+    // The newest sample may be that of the errors class, by the sum of all ports of a switch.
+    let is_known = |how: &str| how == "read" || how == "unchanged";
     assert!(
         up.clone()
-            .all(|port| port.how.as_deref() == Some("read") && port.xmit_bytes_per_s.is_some())
+            .all(|port| port.how.as_deref().is_some_and(is_known) && port.xmit_bytes_per_s.is_some())
     );
     assert_eq!(up.count() as u64, telemetry.ports_up);
     stop(running);

@@ -119,7 +119,7 @@ fn parts_are_asked_for(at: SocketAddr, plain: &str) {
     let lines = body(at, "/metrics?format=influx&metrics=port_xmit_data");
     let line = lines.lines().next().unwrap();
     assert!(
-        line.starts_with("infiniband_port,guid=0x") && line.contains(" port_xmit_data="),
+        line.starts_with("infiniband_port,guid=0x") && line.contains(" port_state=4i,port_xmit_data="),
         "{line}"
     );
     assert!(!lines.contains("symbol_error"), "{lines}");
