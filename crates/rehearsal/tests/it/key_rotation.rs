@@ -451,6 +451,10 @@ fn ports_that_come_into_sight_with_a_retired_key_get_the_present_one() {
         assert_eq!(world.stored(), [NEW]);
         assert_eq!(world.keys().iter().filter(|key| **key == OLD).count(), 3);
         world.rehearsal.kill(other).unwrap();
+        // It finds the retired key in its store.
+        world.rehearsal.kill(manager).unwrap();
+        world.rehearsal.start(manager).unwrap();
+        world.quiet();
         fault(&mut world.rehearsal, "restore");
         world.rehearsal.run_for(Duration::from_secs(60)).unwrap();
         world.quiet();

@@ -222,8 +222,9 @@ fn managers_that_trust_a_disk_that_fails_are_found() {
 const CHANGE_SEEDS: u64 = 60;
 
 /// Seeds beyond them that failed once: crates/rehearsal/tests/seeds.md has a line for each.
-const CHANGE_FOUND: [u64; 17] = [
-    111, 137, 175, 210, 217, 276, 277, 396, 484, 501, 512, 645, 729, 817, 1266, 1838, 1870,
+const CHANGE_FOUND: [u64; 22] = [
+    111, 137, 175, 210, 217, 276, 277, 396, 484, 501, 512, 645, 729, 817, 1266, 1838, 1870, 2212, 2456, 2548, 2737,
+    2805,
 ];
 
 /// The story, and how many changes of policy were rolled back.

@@ -65,7 +65,7 @@ impl Sm {
             let sent = commit::Sent {
                 acknowledged: counts.acknowledged,
                 failed: counts.failed,
-                // Nobody asks before the plan ends.
+                // Read only once the plan has ended.
                 tables_failed: false,
             };
             self.tell_in_force(commit::In::Sent(sent));
