@@ -97,21 +97,19 @@ impl Speed {
         Self::Xdr,
     ];
 
-    /// Returns the data rate of one lane in Mbit/s after encoding, as a ratio: FDR is 150,000/11.
+    /// Returns the speed as that of a link.
     #[must_use]
-    pub const fn data_mbit_per_s(self) -> (u64, u64) {
+    pub const fn of_link(self) -> LinkSpeed {
         match self {
-            Self::Sdr => (2_000, 1),
-            Self::Ddr => (4_000, 1),
-            Self::Qdr => (8_000, 1),
-            Self::Fdr10 => (10_000, 1),
-            // 14,062.5 · 64/66.
-            Self::Fdr => (150_000, 11),
-            Self::Edr => (25_000, 1),
-            // 53,125 · 256/257 · 514/544.
-            Self::Hdr => (50_000, 1),
-            Self::Ndr => (100_000, 1),
-            Self::Xdr => (200_000, 1),
+            Self::Sdr => LinkSpeed::Sdr,
+            Self::Ddr => LinkSpeed::Ddr,
+            Self::Qdr => LinkSpeed::Qdr,
+            Self::Fdr10 => LinkSpeed::Fdr10,
+            Self::Fdr => LinkSpeed::Fdr,
+            Self::Edr => LinkSpeed::Edr,
+            Self::Hdr => LinkSpeed::Hdr,
+            Self::Ndr => LinkSpeed::Ndr,
+            Self::Xdr => LinkSpeed::Xdr,
         }
     }
 
@@ -172,9 +170,9 @@ impl LinkRate {
     /// Returns the time per byte.
     #[must_use]
     pub const fn byte_time(self) -> ByteTime {
-        let (mbit, over) = self.speed.data_mbit_per_s();
-        // 8 bit · 10^6 ps·Mbit/s over the rate.
-        let (mut num, mut den) = (8_000_000 * over, mbit * self.width.lanes() as u64);
+        let (bits, over) = self.speed.of_link().data_bit_per_s();
+        // 8 bit · 10^12 ps/s over the rate. The largest products are those of XDR: 1.1 · 10^18, and 3.4 · 10^17 for 12x.
+        let (mut num, mut den) = (8_000_000_000_000 * over, bits * self.width.lanes() as u64);
         let common = gcd(num, den);
         num /= common;
         den /= common;

@@ -4,7 +4,7 @@
 
 use core::fmt::{self, Write};
 
-use selvedge_types::{Guid, LinkSpeed, NodeKind, Rate};
+use selvedge_types::{Guid, NodeKind, Rate};
 
 use crate::inventory::{End, NodeEntry, PortEntry};
 use crate::names::RCV_ERROR_DETAILS;
@@ -337,7 +337,11 @@ impl<'a> Page<'a> {
 
     fn rates(&self, out: &mut impl Write) -> fmt::Result {
         for (part, words, bytes) in [
-            ("rate_bytes_per_second", "rate", data_bytes_per_s as fn(Rate) -> u64),
+            (
+                "rate_bytes_per_second",
+                "rate",
+                Rate::data_bytes_per_s as fn(Rate) -> u64,
+            ),
             ("raw_rate_bytes_per_second", "raw rate", raw_bytes_per_s),
         ] {
             let of = if self.side == Side::Switch { "port_" } else { "" };
@@ -474,24 +478,7 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Returns what a link carries without its coding. Source: IBA vol 2 §5; 8b/10b up to QDR, 64b/66b from FDR10 on.
-#[must_use]
-pub fn data_bytes_per_s(rate: Rate) -> u64 {
-    let lane_kbit_per_s: u64 = match rate.speed {
-        LinkSpeed::Sdr => 2_000_000,
-        LinkSpeed::Ddr => 4_000_000,
-        LinkSpeed::Qdr => 8_000_000,
-        LinkSpeed::Fdr10 => 10_000_000,
-        LinkSpeed::Fdr => 13_640_000,
-        LinkSpeed::Edr => 25_000_000,
-        LinkSpeed::Hdr => 50_000_000,
-        LinkSpeed::Ndr => 100_000_000,
-        LinkSpeed::Xdr | LinkSpeed::Unknown => 200_000_000,
-    };
-    lane_kbit_per_s * 125 * u64::from(rate.width.lanes())
-}
-
 /// Returns the signalling rate of a link, in bytes per second.
 fn raw_bytes_per_s(rate: Rate) -> u64 {
-    u64::from(rate.mbit_per_s()) * 125_000
+    rate.speed.kbit_per_s() * u64::from(rate.width.lanes()) * 125
 }

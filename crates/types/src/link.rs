@@ -317,20 +317,44 @@ impl LinkSpeed {
         Self::Xdr,
     ];
 
-    /// Returns the signalling rate of one lane in Mbit/s.
+    /// Returns the signalling rate of one lane in kbit/s.
+    #[must_use]
+    pub const fn kbit_per_s(self) -> u64 {
+        match self {
+            Self::Sdr => 2_500_000,
+            Self::Ddr => 5_000_000,
+            Self::Qdr => 10_000_000,
+            Self::Fdr10 => 10_312_500,
+            Self::Fdr => 14_062_500,
+            Self::Edr => 25_781_250,
+            Self::Hdr => 53_125_000,
+            Self::Ndr => 106_250_000,
+            Self::Xdr | Self::Unknown => 212_500_000,
+        }
+    }
+
+    /// Returns the signalling rate of one lane in Mbit/s, rounded down.
     #[must_use]
     pub const fn mbit_per_s(self) -> u32 {
+        (self.kbit_per_s() / 1_000) as u32
+    }
+
+    /// Returns the share of the signalling rate that data gets, as a ratio: 8b/10b up to QDR, 64b/66b up to EDR, from
+    /// HDR on 256b/257b inside Reed-Solomon (544,514). Source: IBA vol 2 §5.
+    #[must_use]
+    pub const fn coding(self) -> (u64, u64) {
         match self {
-            Self::Sdr => 2_500,
-            Self::Ddr => 5_000,
-            Self::Qdr => 10_000,
-            Self::Fdr10 => 10_312,
-            Self::Fdr => 14_062,
-            Self::Edr => 25_781,
-            Self::Hdr => 53_125,
-            Self::Ndr => 106_250,
-            Self::Xdr | Self::Unknown => 212_500,
+            Self::Sdr | Self::Ddr | Self::Qdr => (8, 10),
+            Self::Fdr10 | Self::Fdr | Self::Edr => (64, 66),
+            Self::Hdr | Self::Ndr | Self::Xdr | Self::Unknown => (256 * 514, 257 * 544),
         }
+    }
+
+    /// Returns the data rate of one lane after coding, in bit/s, as a ratio: FDR is 150,000,000,000 / 11.
+    #[must_use]
+    pub const fn data_bit_per_s(self) -> (u64, u64) {
+        let (data, coded) = self.coding();
+        (self.kbit_per_s() * 1_000 * data, coded)
     }
 }
 
@@ -367,10 +391,52 @@ impl Rate {
     pub const fn mbit_per_s(self) -> u32 {
         self.width.lanes() as u32 * self.speed.mbit_per_s()
     }
+
+    /// Returns the data rate of the link after coding, in bytes per second, rounded down.
+    #[must_use]
+    pub const fn data_bytes_per_s(self) -> u64 {
+        let (bits, over) = self.speed.data_bit_per_s();
+        self.width.lanes() as u64 * bits / (8 * over)
+    }
 }
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.width, self.speed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Data rates that the industry states for four lanes, in Gbit/s: SDR 8 to XDR 800, EDR 100, FDR 600/11.
+    #[test]
+    fn data_rates_are_signalling_rates_without_coding() {
+        let check = |speed, raw_kbit: u64, bytes: u64| {
+            let rate = Rate {
+                width: LinkWidth::X4,
+                speed,
+            };
+            assert_eq!(
+                (4 * speed.kbit_per_s(), rate.data_bytes_per_s()),
+                (raw_kbit, bytes),
+                "{speed}"
+            );
+        };
+        check(LinkSpeed::Sdr, 10_000_000, 1_000_000_000);
+        check(LinkSpeed::Ddr, 20_000_000, 2_000_000_000);
+        check(LinkSpeed::Qdr, 40_000_000, 4_000_000_000);
+        check(LinkSpeed::Fdr10, 41_250_000, 5_000_000_000);
+        check(LinkSpeed::Fdr, 56_250_000, 6_818_181_818);
+        check(LinkSpeed::Edr, 103_125_000, 12_500_000_000);
+        check(LinkSpeed::Hdr, 212_500_000, 25_000_000_000);
+        check(LinkSpeed::Ndr, 425_000_000, 50_000_000_000);
+        check(LinkSpeed::Xdr, 850_000_000, 100_000_000_000);
+        // Rounded down, as before.
+        assert_eq!(
+            (LinkSpeed::Fdr10.mbit_per_s(), LinkSpeed::Fdr.mbit_per_s()),
+            (10_312, 14_062)
+        );
     }
 }

@@ -7,9 +7,8 @@ use std::path::Path;
 use selvedge_api as api;
 use selvedge_api::{CounterQuery, Error, ErrorKind};
 use selvedge_config::closest;
-use selvedge_telemetry::prometheus::data_bytes_per_s;
 use selvedge_telemetry::{End, Group, How, Latest, Metric, NodeEntry, PortEntry, SampleKey, Shown};
-use selvedge_types::{Guid, NodeKind, PortState};
+use selvedge_types::{Guid, NodeKind, PortState, Rate};
 
 use super::congestion::ppm;
 use super::host_counters;
@@ -185,7 +184,11 @@ impl<'a> Reader<'a> {
         if at.port.state == PortState::Down {
             return Some(0);
         }
-        let capacity = at.port.rate.map(data_bytes_per_s).filter(|capacity| *capacity > 0)?;
+        let capacity = at
+            .port
+            .rate
+            .map(Rate::data_bytes_per_s)
+            .filter(|capacity| *capacity > 0)?;
         let (xmit, rcv) = (
             self.bytes_per_s(at, Metric::XmitData)?,
             self.bytes_per_s(at, Metric::RcvData)?,
@@ -238,7 +241,7 @@ impl<'a> Reader<'a> {
                 port: peer.port.num,
             }),
             rate: at.port.rate.map(|rate| rate.to_string()),
-            capacity_bytes_per_s: at.port.rate.map(data_bytes_per_s),
+            capacity_bytes_per_s: at.port.rate.map(Rate::data_bytes_per_s),
             how: newest.map(|shown| how(shown.how).to_owned()),
             sampled_ms,
             age_ms: sampled_ms.map(|at| self.unix_ms.saturating_sub(at)),

@@ -2,7 +2,7 @@
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::WaitTick;
-use selvedge_types::{LinkSpeed, Rate};
+use selvedge_types::Rate;
 
 /// The size of all packets of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Packet {
     /// Returns the packets that a link carries in a million seconds.
     pub fn capacity(self, rate: Rate) -> u64 {
         // XDR, 12 lanes: 3 · 10^17 bytes in a million seconds, so nothing overflows.
-        data_bytes_per_s(rate) * 1_000_000 / self.wire_bytes()
+        rate.data_bytes_per_s() * 1_000_000 / self.wire_bytes()
     }
 
     /// Returns the ticks of PortXmitWait in the time of `packets` packets. A tick is the time of `tick_bytes` on the
@@ -46,7 +46,7 @@ impl Packet {
 
 /// Returns the ticks of PortXmitWait of a port in a time.
 pub(crate) fn wait_ticks(chassis: &Chassis, port: PortIdx, ns: u64) -> u64 {
-    let bytes = u128::from(data_bytes_per_s(chassis.port(port).rate)) * u128::from(ns) / 1_000_000_000;
+    let bytes = u128::from(chassis.port(port).rate.data_bytes_per_s()) * u128::from(ns) / 1_000_000_000;
     u64::try_from(bytes / u128::from(tick_bytes(chassis, port).max(1))).unwrap_or(u64::MAX)
 }
 
@@ -58,27 +58,9 @@ pub(super) fn tick_bytes(chassis: &Chassis, port: PortIdx) -> u64 {
     WaitTick::of_node(node).port_bytes(lanes).unwrap_or(4)
 }
 
-/// Returns the data rate of a link after encoding, in bytes per second.
-///
-/// 8b/10b up to QDR, 64b/66b up to EDR; from HDR on 256b/257b inside Reed-Solomon (544,514).
-fn data_bytes_per_s(rate: Rate) -> u64 {
-    let mbit_of_a_lane = match rate.speed {
-        LinkSpeed::Sdr => 2_000,
-        LinkSpeed::Ddr => 4_000,
-        LinkSpeed::Qdr => 8_000,
-        LinkSpeed::Fdr10 => 10_000,
-        LinkSpeed::Fdr => 13_636,
-        LinkSpeed::Edr => 25_000,
-        LinkSpeed::Hdr => 50_000,
-        LinkSpeed::Ndr => 100_000,
-        LinkSpeed::Xdr | LinkSpeed::Unknown => 200_000,
-    };
-    u64::from(rate.width.lanes()) * mbit_of_a_lane * 1_000_000 / 8
-}
-
 #[cfg(test)]
 mod tests {
-    use selvedge_types::LinkWidth;
+    use selvedge_types::{LinkSpeed, LinkWidth};
 
     use super::*;
 

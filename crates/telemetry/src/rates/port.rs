@@ -5,7 +5,7 @@ use core::time::Duration;
 use selvedge_types::{LinkSpeed, Rate};
 
 use crate::rates::{Growth, WaitTick};
-use crate::{End, Group, Metric, prometheus};
+use crate::{End, Group, Metric};
 
 /// What a link can carry in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl Capacity {
     #[must_use]
     pub fn of(rate: Rate) -> Option<Self> {
         (rate.speed != LinkSpeed::Unknown).then(|| Self {
-            bytes_per_s: prometheus::data_bytes_per_s(rate),
+            bytes_per_s: rate.data_bytes_per_s(),
             lanes: rate.width.lanes(),
         })
     }

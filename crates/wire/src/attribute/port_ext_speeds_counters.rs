@@ -8,7 +8,7 @@ use crate::{DecodeError, GmpData};
 
 /// Errors of a link at FDR and above, by lane, in counters that stop at their maximum.
 ///
-/// Source: IBA vol 1 §16.1.4.11; offsets as in rdma-core `libibmad/fields.c`.
+/// Source: IBA vol 1 §16.1.4 (PortExtendedSpeedsCounters); offsets as in rdma-core `libibmad/fields.c`.
 /// ```text
 ///   0 reserved | 1 PortSelect | 2 reserved
 ///   8 CounterSelect

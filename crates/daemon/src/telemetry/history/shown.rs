@@ -10,9 +10,8 @@ use selvedge_api::{
     TopologyQuery, TopologyVersion, TopologyVersions,
 };
 use selvedge_history::{Database, HistoryError, Mover, Point, PortsQuery, Question, Range, Series, Severity};
-use selvedge_telemetry::prometheus::data_bytes_per_s;
 use selvedge_telemetry::{Group, Inventory, SampleKey, Wall};
-use selvedge_types::Guid;
+use selvedge_types::{Guid, Rate};
 
 use super::keeper::refusal;
 use super::{Place, Stage, Store};
@@ -111,7 +110,7 @@ impl Telemetry {
             port: query.port,
             counter: counter.name(),
             unit: counter.unit().to_owned(),
-            capacity_bytes_per_s: port.and_then(|port| port.rate).map(data_bytes_per_s),
+            capacity_bytes_per_s: port.and_then(|port| port.rate).map(Rate::data_bytes_per_s),
             from_ms,
             to_ms,
             step_ms: (step_ms > 0).then_some(step_ms),
