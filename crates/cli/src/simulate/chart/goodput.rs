@@ -49,21 +49,24 @@ fn titles(root: &Area<'_>, found: &Migration) -> Result<(), CliError> {
         "{}, {}, RC {}; {how}, alternate {alternate}, repair {repair}",
         found.fabric, found.engine, found.traffic
     );
-    let below = format!(
-        "lost: {} µs; {} migrations, {} queue pairs in ERR; a step: {} µs",
+    let mut below = format!(
+        "lost: {} µs; {} migrations, {} queue pairs in ERR",
         found.lost_ns as f64 / 1e3,
         thousands(found.run.migrations),
         thousands(found.run.qp_errors),
-        found.step_ns as f64 / 1e3
     );
-    head(root, &title, &below)?;
-    let entries = [
+    let mut entries = vec![
         ("without faults", ORANGE),
         ("goodput", BLUE),
         ("migrations", GREEN),
         ("in ERR", RED),
-        ("alternates broken", ORANGE),
     ];
+    if found.respecify {
+        entries.push(("alternates broken", ORANGE));
+    } else {
+        below += &format!("; a step: {} µs", found.step_ns as f64 / 1e3);
+    }
+    head(root, &title, &below)?;
     legend(root, &entries)
 }
 
