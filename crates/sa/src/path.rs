@@ -1,5 +1,7 @@
 //! Paths: one row for every matching pair of LIDs.
 
+use std::collections::BTreeMap;
+
 use selvedge_apm::rank;
 use selvedge_types::{Guid, Lid, PKey, Sl};
 use selvedge_wire::Gid;
@@ -142,7 +144,22 @@ pub struct Paths {
     lids: Option<Vec<(Lid, Lid)>>,
     /// Number of paths of the current pair so far.
     of_pair: u32,
+    /// If the paths of several pairs should be apart: all that are still to be tried.
+    joint: Option<Joint>,
 }
+
+/// The paths of several pairs of ports, in one order.
+#[derive(Debug)]
+struct Joint {
+    /// Places of source and target in the query, and LIDs; last first.
+    left: Vec<((usize, usize), (Lid, Lid))>,
+    /// By pair: the number of its paths so far.
+    counts: BTreeMap<(usize, usize), u32>,
+    paths: u32,
+}
+
+/// Largest number of paths of several pairs that are put into one order.
+const JOINT_MAX: usize = 256;
 
 impl Paths {
     /// Reads a PathRecord query. `requester`: see the field.
@@ -229,6 +246,7 @@ impl Paths {
             target: 0,
             lids: None,
             of_pair: 0,
+            joint: None,
         }
     }
 
@@ -245,6 +263,12 @@ impl Paths {
 
     /// Returns the next path, or moves to the next pair.
     pub fn next(&mut self, snapshot: &Snapshot, row: &mut SaData) -> Step {
+        if self.joint.is_none() && (self.source, self.target) == (0, 0) && self.lids.is_none() {
+            self.joint = self.jointly(snapshot);
+        }
+        if self.joint.is_some() {
+            return self.next_of_joint(snapshot, row);
+        }
         let Some((source, sguid)) = self.sources.get(snapshot, self.source) else {
             return Step::End;
         };
@@ -279,6 +303,76 @@ impl Paths {
             }
             None => Step::Nothing,
         }
+    }
+
+    /// Returns the paths of all pairs in the order of `selvedge_apm::rank`, if they should be apart and there are
+    /// several pairs: so the second path of hosts with two ports uses the other port at both ends. Paths
+    /// without a way back come last. `None`: each pair has an order of its own.
+    fn jointly(&self, snapshot: &Snapshot) -> Option<Joint> {
+        let (Side::These(sources), Side::These(targets)) = (&self.sources, &self.targets) else {
+            return None;
+        };
+        let pairs = sources.len() * targets.len();
+        if !self.apart || pairs < 2 {
+            return None;
+        }
+        let routes = snapshot.routes_of_ports();
+        let (mut all, mut ways, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for (s, &(source, _)) in sources.iter().enumerate() {
+            for (t, &(target, _)) in targets.iter().enumerate() {
+                let (from, to) = (snapshot.end(source)?, snapshot.end(target)?);
+                let candidates = routes.candidates((from.at, to.at), None);
+                for path in candidates.iter().take((JOINT_MAX / pairs).max(1)) {
+                    let lids = (path.slid, path.dlid);
+                    match routes.way(path) {
+                        Some(way) => {
+                            all.push(((s, t), lids));
+                            ways.push(Some(way));
+                        }
+                        None => others.push(((s, t), lids)),
+                    }
+                }
+            }
+        }
+        let mut left: Vec<_> = rank(&ways).into_iter().map(|at| all[at]).chain(others).collect();
+        left.reverse();
+        Some(Joint {
+            left,
+            counts: BTreeMap::new(),
+            paths: 0,
+        })
+    }
+
+    /// Returns the next path of several pairs, or moves on.
+    fn next_of_joint(&mut self, snapshot: &Snapshot, row: &mut SaData) -> Step {
+        let next = self.joint.as_mut().and_then(|joint| joint.left.pop());
+        let Some((pair, (slid, dlid))) = next else {
+            return Step::End;
+        };
+        let ends = (self.sources.get(snapshot, pair.0), self.targets.get(snapshot, pair.1));
+        let (Some((source, sguid)), Some((target, dguid))) = ends else {
+            return Step::End;
+        };
+        let (Some(from), Some(to)) = (snapshot.end(source), snapshot.end(target)) else {
+            return Step::End;
+        };
+        let may_see = self.may_see(snapshot, from, to);
+        let Some(joint) = &mut self.joint else { return Step::End };
+        let count = joint.counts.entry(pair).or_insert(0);
+        let path = Path {
+            source: (source, from, slid),
+            target: (target, to, dlid),
+            named: (sguid, dguid),
+        };
+        let most = self.most_of_pair.min(u32::from(to.lids.lmc.lids()));
+        let wanted = may_see && *count < most;
+        let Some(answer) = wanted.then(|| path.answer(snapshot, &self.wishes)).flatten() else {
+            return Step::Nothing;
+        };
+        path.write(snapshot, &answer, u8::try_from(joint.paths).unwrap_or(u8::MAX), row);
+        *count += 1;
+        joint.paths += 1;
+        Step::Row
     }
 
     /// True if a requester may see a path. Source: IBA vol 1 §15.4.1.2: a requester sees no port with which it shares

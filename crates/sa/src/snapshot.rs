@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use selvedge_apm::{Index, Routes, Subnet};
 use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef, SwitchIdx};
@@ -106,8 +106,8 @@ pub struct Snapshot {
     key_tables: Vec<Vec<PKey>>,
     /// The row of each switch from port 0 to itself, if known, while lanes are planned.
     own_rows: Vec<Option<LaneRow>>,
-    /// Index for the order of several paths; `None` if no port has several LIDs.
-    paths: Option<Index>,
+    /// Index for the order of several paths; without several LIDs of a port it is made when a query needs it.
+    paths: OnceLock<Index>,
     prefix: u64,
     life: u8,
 }
@@ -137,7 +137,7 @@ impl Snapshot {
             hops: Vec::new(),
             key_tables: Vec::new(),
             own_rows: Vec::new(),
-            paths: None,
+            paths: OnceLock::new(),
             prefix,
             life,
             sources,
@@ -145,7 +145,7 @@ impl Snapshot {
         snapshot.index_ends();
         snapshot.index_hops();
         if snapshot.ends.iter().any(|end| end.lids.lmc.lids() > 1) {
-            snapshot.paths = Some(Index::new(snapshot.subnet()));
+            snapshot.paths = OnceLock::from(Index::new(snapshot.subnet()));
         }
         if snapshot.plan().lane_tables.is_some() {
             let (fabric, own) = (snapshot.fabric(), PortNum::MANAGEMENT);
@@ -273,7 +273,14 @@ impl Snapshot {
     /// Returns the paths of the subnet, to order several of them; `None` if no port has several LIDs.
     pub(crate) fn routes(&self) -> Option<Routes<'_>> {
         let subnet = self.subnet();
-        self.paths.as_ref().map(|index| Routes { subnet, index })
+        self.paths.get().map(|index| Routes { subnet, index })
+    }
+
+    /// Returns the paths of the subnet, to order those of several ports.
+    pub(crate) fn routes_of_ports(&self) -> Routes<'_> {
+        let subnet = self.subnet();
+        let index = self.paths.get_or_init(|| Index::new(subnet));
+        Routes { subnet, index }
     }
 
     fn tables(&self) -> &Tables {
@@ -288,7 +295,7 @@ impl Snapshot {
             + size_of_val(&*self.by_guid)
             + size_of_val(&*self.first)
             + size_of_val(&*self.hops)
-            + self.paths.as_ref().map_or(0, Index::bytes)
+            + self.paths.get().map_or(0, Index::bytes)
     }
 
     /// Returns the GIDs that can be reached here but not in another snapshot, by GUID. One pass over both.

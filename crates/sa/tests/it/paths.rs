@@ -394,6 +394,59 @@ fn several_ends_at_once() {
     assert_eq!(missing.status, SaStatus::INSUFFICIENT_COMPONENTS);
 }
 
+/// A query with both ports of two hosts gives the primary path first, then the alternate that `apm show` names, whichever
+/// ports these use. One pair of ports after the other would give a path of the same two ports, if there are several.
+#[test]
+fn paths_of_several_ports_are_apart_in_their_order() {
+    use records::multi_path as m;
+    for lmc in [0, 1] {
+        let mut bench = Bench::new(&Wish {
+            lmc,
+            ..Wish::new("karytree:k=3,n=2,ports-per-host=2")
+        });
+        let snapshot = bench.snapshot.clone();
+        let (plan, fabric) = (snapshot.plan(), snapshot.fabric());
+        let subnet = Subnet {
+            fabric,
+            lids: &plan.lids,
+            tables: &plan.tables,
+            levels: plan.told_levels(),
+        };
+        let index = Index::new(subnet);
+        let (routes, hosts) = (Routes { subnet, index: &index }, Hosts::of(subnet, &index));
+        let mut other_ports = 0;
+        for (from, to) in (0..9).flat_map(|from| (0..9).map(move |to| (from, to))) {
+            if from == to {
+                continue;
+            }
+            let found = routes.alternate((&hosts.all()[from], &hosts.all()[to]), 0, Policy::Manager);
+            let found = found.unwrap();
+            other_ports += usize::from(found.alternate.source != found.primary.source);
+            let ends = [2 * from, 2 * from + 1, 2 * to, 2 * to + 1];
+            let gids: Vec<u8> = ends.iter().flat_map(|end| bench.gid(*end).0).collect();
+            let mut question = vec![
+                (m::SGID_COUNT, number(2_u64)),
+                (m::DGID_COUNT, number(2_u64)),
+                (m::GIDS, Value::Bytes(gids)),
+                (m::NUMB_PATH, number(2_u64)),
+            ];
+            let told = bench.ask(Method::GetMulti, &records::MULTI_PATH, &question);
+            let lids = |row: &SaData| (f::SLID.get(row), f::DLID.get(row));
+            let got: Vec<_> = told.rows.iter().map(lids).collect();
+            let want = [found.primary, found.alternate].map(|path| (u64::from(path.slid.0), u64::from(path.dlid.0)));
+            assert_eq!(got[..2], want, "{lmc} {from} {to}");
+            assert_eq!(got.len(), 4 << lmc, "{lmc} {from} {to}");
+            assert_eq!(got.iter().collect::<BTreeSet<_>>().len(), got.len());
+            // Without a wish, one pair of ports after the other.
+            question.pop();
+            let told = bench.ask(Method::GetMulti, &records::MULTI_PATH, &question);
+            let sources = told.rows.iter().map(|row| f::SGID.wide(row));
+            assert!(sources.collect::<Vec<_>>().chunk_by(|a, b| a == b).count() == 2);
+        }
+        assert!(other_ports > 0, "{lmc}");
+    }
+}
+
 #[test]
 fn too_many_pairs_are_refused() {
     let config = selvedge_sa::Config {
