@@ -20,7 +20,8 @@ pub struct Costs {
     pub interrupt_ps: Ps,
     /// From a request packet to its acknowledgement. Default 200 ns, that of the packet simulator.
     pub ack_ps: Ps,
-    /// A packet to the adapter's own port, which comes back inside the adapter; one at a time. Default 300 ns; estimate.
+    /// A packet to the adapter's own port, which comes back inside the adapter; one at a time. Default 300 ns; an
+    /// estimate.
     pub loopback_ps: Ps,
     /// A command of the driver to the HCA, whatever it does: system call, mailbox, firmware. Default 10 µs; estimate.
     pub command_ps: Ps,

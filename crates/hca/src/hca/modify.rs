@@ -19,10 +19,10 @@ const PRIMARY: M = M(M::AV.0 | M::PORT.0 | M::PKEY_INDEX.0 | M::TIMEOUT.0);
 impl Hca {
     /// Modifies attributes of a queue pair, and returns when the call returns to the program.
     ///
-    /// The HCA carries out one command at a time, and the queue pair neither sends nor answers meanwhile. A program that
-    /// waits for each call makes the next one at the returned time. Of a command that waits for others the attributes
-    /// are new at once; the queue pair works until the command's turn comes, unless the command changes its state or
-    /// asks for a migration.
+    /// The HCA carries out one command at a time, and the queue pair neither sends nor answers meanwhile. A program
+    /// that waits for each call makes the next one at the returned time. Of a command that waits for others the
+    /// attributes are new at once; the queue pair works until the command's turn comes, unless the command changes its
+    /// state or asks for a migration.
     pub fn modify_qp(&mut self, now: Ps, qp: Qp, attr: &QpAttr, mask: AttrMask) -> Result<Ps, VerbsError> {
         let found = self.qps.get(qp)?;
         let from = found.state;

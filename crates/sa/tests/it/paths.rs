@@ -394,8 +394,9 @@ fn several_ends_at_once() {
     assert_eq!(missing.status, SaStatus::INSUFFICIENT_COMPONENTS);
 }
 
-/// A query with both ports of two hosts gives the primary path first, then the alternate that `apm show` names, whichever
-/// ports these use. One pair of ports after the other would give a path of the same two ports, if there are several.
+/// A query with both ports of two hosts gives the primary path first, then the alternate that `apm show` names,
+/// whichever ports these use. One pair of ports after the other would give a path of the same two ports, if there are
+/// several.
 #[test]
 fn paths_of_several_ports_are_apart_in_their_order() {
     use records::multi_path as m;
