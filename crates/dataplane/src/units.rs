@@ -171,7 +171,7 @@ impl LinkRate {
     #[must_use]
     pub const fn byte_time(self) -> ByteTime {
         let (bits, over) = self.speed.of_link().data_bit_per_s();
-        // 8 bit · 10^12 ps/s over the rate. The largest products are those of XDR: 1.1 · 10^18, and 3.4 · 10^17 for 12x.
+        // 8 bit · 10^12 ps/s over the rate. The largest products are those of XDR: 1.1 · 10^18, 3.4 · 10^17 for 12x.
         let (mut num, mut den) = (8_000_000_000_000 * over, bits * self.width.lanes() as u64);
         let common = gcd(num, den);
         num /= common;

@@ -21,8 +21,8 @@ use crate::ports;
 /// A routing engine. A new engine is a file with an implementation of this trait and a row in the registry that
 /// [`Engine::ALL`] lists: see `docs/adding-an-engine.md`.
 ///
-/// An engine reads no clock and no file, takes random numbers only from seeds that stand in its code, and returns the same bytes on any
-/// number of threads. It need not prove its tables: the judge does.
+/// An engine reads no clock and no file, takes random numbers only from seeds that stand in its code, and returns the
+/// same bytes on any number of threads. It need not prove its tables: the judge does.
 pub trait RoutingEngine: fmt::Debug + Sync {
     /// Makes tables with an entry for every LID at every switch that can reach it, and adds remarks for the operator to
     /// `notes`.

@@ -40,7 +40,8 @@ pub(crate) fn get(chassis: &Chassis, ingress: PortIdx, data: &GmpData) -> Result
     Ok(answer.emit())
 }
 
-/// Source: IBA vol 1 §16.1.4 (PortExtendedSpeedsCounters, CounterSelect: bit 0 SyncHeaderErrorCounter, one bit each counter in their order).
+/// Source: IBA vol 1 §16.1.4 (PortExtendedSpeedsCounters, CounterSelect: bit 0 SyncHeaderErrorCounter, one bit each
+/// counter in their order).
 pub(crate) fn set(chassis: &mut Chassis, ingress: PortIdx, data: &GmpData) -> Result<GmpData, Status> {
     let wanted = PortExtSpeedsCounters::parse(data).map_err(|_| Status::BAD_FIELD)?;
     // An agent without the attribute refuses it before anything changes.
