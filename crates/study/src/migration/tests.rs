@@ -326,8 +326,8 @@ fn software_outlives_a_cut_by_its_second_way() {
         asked.settings.link = Some("1x-sdr".parse().unwrap());
         (asked.settings.qp.ack_timeout, asked.settings.qp.retry_count) = (8, 2);
         asked.pattern = "shift:by=4".parse().unwrap();
-        let host = cables(&asked.start.fabric).into_iter();
-        let host = host.filter(|at| !cuts_of(&asked).contains(at)).next().unwrap();
+        let mut all = cables(&asked.start.fabric).into_iter();
+        let host = all.find(|at| !cuts_of(&asked).contains(at)).unwrap();
         let whole = asked.answer(&NoWatch).unwrap().migration;
         assert_eq!((whole.run.qp_errors, whole.run.repeated), (0, 0), "{rival:?}");
         cut_at(&mut asked, host, MS);
