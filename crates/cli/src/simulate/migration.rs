@@ -30,22 +30,22 @@ pub struct MigrationArgs {
     /// Simulate reliable connections over adapters, which migrate to an alternate path: off; error: when retries are
     /// used up or the own port is down; request: also when programs are told of a cut; policy: also when they find the
     /// path in use congested
-    #[arg(long, value_enum, value_name = "WHEN", group = "connections", conflicts_with_all = NOT_WITH)]
+    #[arg(long, value_enum, value_name = "WHEN", group = "adapters", conflicts_with_all = NOT_WITH)]
     apm: Option<ApmArg>,
     /// Simulate reliable connections of software that recovers instead: failover as in NCCL, striping with
     /// retransmission as in LA-MPI and Open MPI; both have a connection for each of the two paths
-    #[arg(long, value_enum, value_name = "SOFTWARE", group = "connections", conflicts_with_all = NOT_WITH)]
+    #[arg(long, value_enum, value_name = "SOFTWARE", group = "adapters", conflicts_with_all = NOT_WITH)]
     rival: Option<RivalArg>,
     /// How the alternate path is chosen: manager (most disjoint, then least loaded), port, lmc=N (path bits N),
     /// openmpi, mvapich2
-    #[arg(long, value_name = "POLICY", default_value = "manager", requires = "connections")]
+    #[arg(long, value_name = "POLICY", default_value = "manager", requires = "adapters")]
     alternate: String,
     /// LIDs per end port, as a power of two
-    #[arg(long, value_name = "0-7", default_value_t = 0, requires = "connections")]
+    #[arg(long, value_name = "0-7", default_value_t = 0, requires = "adapters")]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=7))]
     lmc: u8,
     /// From a cut until programs are told of it, for --apm request and policy, and for --respecify
-    #[arg(long, value_name = "TIME", default_value = "1ms", requires = "connections", value_parser = time_ns)]
+    #[arg(long, value_name = "TIME", default_value = "1ms", requires = "adapters", value_parser = time_ns)]
     told: u64,
     /// Programs that are told of a fault load another alternate path where it has broken the loaded one; a third path
     /// has to exist, as with --lmc 2
@@ -58,27 +58,27 @@ pub struct MigrationArgs {
     #[arg(long, value_name = "TIME", default_value = "1ms", requires = "apm", value_parser = time_ns)]
     hold_off: u64,
     /// Faults of links and nodes from a file, with a line such as `1ms down "S-L1-0"[20]` for each
-    #[arg(long, value_name = "FILE", requires = "connections")]
+    #[arg(long, value_name = "FILE", requires = "adapters")]
     trace: Option<PathBuf>,
     /// Mean time between failures of each cable between switches; the seed draws the faults
-    #[arg(long, value_name = "TIME", requires = "connections", value_parser = time_ns)]
+    #[arg(long, value_name = "TIME", requires = "adapters", value_parser = time_ns)]
     mtbf: Option<u64>,
     /// Mean time until such a cable is mended
     #[arg(long, value_name = "TIME", default_value = "1ms", requires = "mtbf", value_parser = time_ns)]
     mttr: u64,
     /// From a cut to the manager's new entries in all switches: a time, none, or opensm (71 ms); the default and
     /// OpenSM's time are those measured on sx6536
-    #[arg(long, value_name = "TIME", default_value = "570us", requires = "connections", value_parser = repair)]
+    #[arg(long, value_name = "TIME", default_value = "570us", requires = "adapters", value_parser = repair)]
     repair: Repair,
     /// Cut a cable between switches that the seed draws, at this time; may be given several times
-    #[arg(long, value_name = "TIME", requires = "connections", value_parser = time_ns)]
+    #[arg(long, value_name = "TIME", requires = "adapters", value_parser = time_ns)]
     cut_at: Vec<u64>,
     /// Messages of a host that may be without an acknowledgement
-    #[arg(long, value_name = "N", default_value_t = 2, requires = "connections")]
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "adapters")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=16_384))]
     in_flight: u32,
     /// Connections of each pair of hosts; they take turns
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "connections")]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "adapters")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     connections: u32,
 }
