@@ -93,7 +93,8 @@ pub struct Faults {
     pub mtbf: Option<Mtbf>,
 }
 
-/// Returns one end of each cable of a fabric that is up, in order: the numbers of [`Place::Link`] in a trace.
+/// Returns one end of each cable of a fabric that is up, in order: the numbers of [`selvedge_tolerance::Place::Link`] in
+/// a trace.
 #[must_use]
 pub fn cables(fabric: &Fabric) -> Vec<PortRef> {
     let live = fabric.links().filter(|link| fabric.link_is_up(link.a));

@@ -52,11 +52,23 @@ pub struct MigrationArgs {
     #[arg(long, requires = "apm", conflicts_with = "rival")]
     respecify: bool,
     /// Time between two looks for congestion, with --apm policy
-    #[arg(long, value_name = "TIME", default_value = "50us", requires = "apm", conflicts_with = "rival")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "50us",
+        requires = "apm",
+        conflicts_with = "rival"
+    )]
     #[arg(value_parser = time_ns)]
     sample_every: u64,
     /// Shortest time between two migrations of a connection because of congestion
-    #[arg(long, value_name = "TIME", default_value = "1ms", requires = "apm", conflicts_with = "rival")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "1ms",
+        requires = "apm",
+        conflicts_with = "rival"
+    )]
     #[arg(value_parser = time_ns)]
     hold_off: u64,
     /// Faults of links and nodes from a file, with a line such as `1ms down "S-L1-0"[20]` for each

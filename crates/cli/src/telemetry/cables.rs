@@ -184,7 +184,7 @@ mod tests {
             effective_ber: None,
             ..cable.clone()
         };
-        let without = table(&[bare.clone()], false).csv();
+        let without = table(std::slice::from_ref(&bare), false).csv();
         assert!(!without.contains("raw_ber"), "{without}");
         let csv = table(&[cable, bare], true).csv();
         let rows: Vec<&str> = csv.lines().collect();
