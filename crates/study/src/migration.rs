@@ -93,8 +93,8 @@ pub struct Faults {
     pub mtbf: Option<Mtbf>,
 }
 
-/// Returns one end of each cable of a fabric that is up, in order: the numbers of [`selvedge_tolerance::Place::Link`] in
-/// a trace.
+/// Returns one end of each cable of a fabric that is up, in order. In a trace, a
+/// [`selvedge_tolerance::Place::Link`] has the place in this list.
 #[must_use]
 pub fn cables(fabric: &Fabric) -> Vec<PortRef> {
     let live = fabric.links().filter(|link| fabric.link_is_up(link.a));
