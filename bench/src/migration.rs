@@ -3,6 +3,7 @@
 
 mod draw;
 mod single;
+mod timeouts;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -63,6 +64,10 @@ pub struct Args {
     /// Only the drawn single faults
     #[arg(long)]
     only_single: bool,
+    /// Only: cut every cable between switches once with the manager's repair alone, for short time-outs and that of
+    /// --ack-timeout, which may be too short for it
+    #[arg(long, conflicts_with = "only_single")]
+    every_cable: bool,
 }
 
 impl Args {
@@ -79,6 +84,7 @@ impl Args {
             single_faults: 12,
             draw: 1,
             only_single: false,
+            every_cable: false,
         }
     }
 }
@@ -256,6 +262,10 @@ impl Row {
 /// Measures a fabric. Returns a text for people, and stores table, time lines and picture in the folder.
 pub fn measure(spec: &str, args: &Args, folder: Option<&Path>) -> Result<String, BenchError> {
     let variants = Variant::of(spec)?;
+    if args.every_cable {
+        let rows = timeouts::measure(&variants[0], args)?;
+        return Ok(timeouts::markdown(&rows, args.retries));
+    }
     let mut text = String::new();
     let mut rows = Vec::new();
     if !args.only_single {

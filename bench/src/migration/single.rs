@@ -57,15 +57,7 @@ pub fn measure(variant: &Variant, args: &Args) -> Result<Single, BenchError> {
     };
     for _ in 0..args.single_faults {
         let cable = all[rng.below(all.len() as u64) as usize];
-        let mut question = variant.question(args, &case)?;
-        question.compare = false;
-        question.pattern = near(&variant.fabric, cable);
-        // Until repeats are used up, should nothing help.
-        let patience = (4_096_u64 << args.ack_timeout) * (u64::from(args.retries) + 2);
-        question.settings.duration_ns = (AT_US + REPAIR_US) * 1_000 + patience;
-        question.settings.link = "1x-sdr".parse().ok();
-        question.changes.push(cut(&variant.fabric, cable, AT_US * PS_PER_US));
-        let found = answer(&question)?;
+        let found = one_fault(variant, args, &case, cable)?;
         let run = &found.run;
         single.with_effect += u32::from(run.packets_lost + run.migrations > 0);
         single.qp_errors += run.qp_errors;
@@ -78,6 +70,19 @@ pub fn measure(variant: &Variant, args: &Args) -> Result<Single, BenchError> {
         }
     }
     Ok(single)
+}
+
+/// Cuts a cable, with the traffic of the hosts nearest to it.
+pub fn one_fault(variant: &Variant, args: &Args, case: &Case, cable: PortRef) -> Result<Migration, BenchError> {
+    let mut question = variant.question(args, case)?;
+    question.compare = false;
+    question.pattern = near(&variant.fabric, cable);
+    // Until repeats are used up, should nothing help.
+    let patience = (4_096_u64 << args.ack_timeout) * (u64::from(args.retries) + 2);
+    question.settings.duration_ns = (AT_US + REPAIR_US) * 1_000 + patience;
+    question.settings.link = "1x-sdr".parse().ok();
+    question.changes.push(cut(&variant.fabric, cable, AT_US * PS_PER_US));
+    answer(&question)
 }
 
 /// Returns the ports of hosts, in order.

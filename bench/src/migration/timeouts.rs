@@ -1,0 +1,88 @@
+//! Which local ACK time-out is too short for the manager's repair: every cable between switches is cut once.
+
+use selvedge_study::migration::Mode;
+
+use super::single::one_fault;
+use super::{Args, Case, REPAIR_US, Variant};
+use crate::error::BenchError;
+
+/// What all cuts did with one time-out.
+pub struct TimeOut {
+    ack_timeout: u8,
+    cables: usize,
+    /// Cuts that lost a packet.
+    with_effect: usize,
+    /// Cuts after which queue pairs were in ERR.
+    with_errors: usize,
+    qp_errors: u64,
+}
+
+/// Time-outs around the repair time: with seven retries 4 lasts 524 µs, 5 outlasts 570 µs. Shorter ones end before a
+/// message of 8 KiB has arrived and was acknowledged at 1x SDR.
+const SHORT: [u8; 4] = [4, 5, 6, 7];
+
+/// Cuts each cable between switches, for short time-outs and that of the arguments, with the manager's repair only.
+pub fn measure(variant: &Variant, args: &Args) -> Result<Vec<TimeOut>, BenchError> {
+    let case = Case::new("repair", Mode::Off, Some(REPAIR_US));
+    let given = Some(args.ack_timeout).filter(|given| !SHORT.contains(given));
+    let time_out = |ack_timeout| {
+        let args = Args {
+            ack_timeout,
+            ..args.clone()
+        };
+        let mut found = TimeOut {
+            ack_timeout,
+            cables: 0,
+            with_effect: 0,
+            with_errors: 0,
+            qp_errors: 0,
+        };
+        for cable in variant.between() {
+            let run = one_fault(variant, &args, &case, cable)?.run;
+            found.cables += 1;
+            found.with_effect += usize::from(run.packets_lost > 0);
+            found.with_errors += usize::from(run.qp_errors > 0);
+            found.qp_errors += run.qp_errors;
+        }
+        Ok(found)
+    };
+    SHORT.into_iter().chain(given).map(time_out).collect()
+}
+
+/// Returns a table.
+pub fn markdown(rows: &[TimeOut], retries: u8) -> String {
+    let mut text = format!(
+        "| time-out | {retries} retries last at least, µs | cables | cuts that lost packets \
+         | cuts with queue pairs in ERR | queue pairs in ERR |\n|---|---|---|---|---|---|\n"
+    );
+    for row in rows {
+        let lasts = f64::from(u32::from(retries) + 1) * 4.096 * f64::from(1_u32 << row.ack_timeout);
+        text += &format!(
+            "| {} | {lasts:.0} | {} | {} | {} | {} |\n",
+            row.ack_timeout, row.cables, row.with_effect, row.with_errors, row.qp_errors
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_outs_that_end_before_the_repair_are_too_short() {
+        let variants = Variant::of("karytree:k=3,n=2").unwrap();
+        let args = Args::quick();
+        let rows = measure(&variants[0], &args).unwrap();
+        assert!(rows.iter().all(|row| row.cables == 9), "all cables between switches");
+        let errors_of = |ack_timeout| {
+            rows.iter()
+                .find(|row| row.ack_timeout == ack_timeout)
+                .unwrap()
+                .qp_errors
+        };
+        assert!(rows.iter().all(|row| row.with_effect > 0));
+        assert!(errors_of(4) > 0, "524 µs are shorter than the repair");
+        assert_eq!((errors_of(5), errors_of(6)), (0, 0), "1,049 µs are longer");
+    }
+}
