@@ -259,7 +259,8 @@ impl Row {
     }
 }
 
-/// Measures a fabric. Returns a text for people, and stores table, time lines and picture in the folder.
+/// Measures a fabric. Returns a text for people, and stores table, time lines and picture in the folder; the
+/// table of time-outs is only returned.
 pub fn measure(spec: &str, args: &Args, folder: Option<&Path>) -> Result<String, BenchError> {
     let variants = Variant::of(spec)?;
     if args.every_cable {

@@ -1,6 +1,7 @@
 //! Time lines of lost throughput, one panel for each kind of hosts.
 
 use plotters::prelude::*;
+use selvedge_experiment::colour;
 
 use super::{Args, Row, lost};
 use crate::chart::failed;
@@ -10,17 +11,6 @@ const WIDTH: u32 = 1_000;
 const PANEL: u32 = 320;
 /// Steps over which a line is averaged.
 const SMOOTH: usize = 4;
-/// Colours of Okabe and Ito, which colour-blind people can tell apart.
-const COLOURS: [RGBColor; 7] = [
-    RGBColor(0, 0, 0),
-    RGBColor(0, 114, 178),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(213, 94, 0),
-];
-
 /// Draws the share of throughput that each way to recover loses.
 pub fn svg(spec: &str, args: &Args, rows: &[Row]) -> Result<String, BenchError> {
     let mut kinds: Vec<&str> = rows.iter().map(|row| row.variant).collect();
@@ -75,7 +65,8 @@ fn panel_of<DB: DrawingBackend>(
         .light_line_style(TRANSPARENT)
         .draw()
         .map_err(failed)?;
-    for ((row, line), colour) in rows.iter().zip(&lines).zip(COLOURS) {
+    for (series, (row, line)) in rows.iter().zip(&lines).enumerate() {
+        let colour = colour(series);
         let points: Vec<_> = line
             .iter()
             .enumerate()

@@ -18,13 +18,13 @@ pub struct TimeOut {
 }
 
 /// Time-outs around the repair time: with seven retries 4 lasts 524 µs, 5 outlasts 570 µs. Shorter ones end before a
-/// message of 8 KiB has arrived and was acknowledged at 1x SDR.
-const SHORT: [u8; 4] = [4, 5, 6, 7];
+/// message of 8 KiB is acknowledged at 1x SDR.
+const AROUND_REPAIR: [u8; 4] = [4, 5, 6, 7];
 
-/// Cuts each cable between switches, for short time-outs and that of the arguments, with the manager's repair only.
+/// Cuts each cable between switches, for these time-outs and that of the arguments, with the manager's repair only.
 pub fn measure(variant: &Variant, args: &Args) -> Result<Vec<TimeOut>, BenchError> {
     let case = Case::new("repair", Mode::Off, Some(REPAIR_US));
-    let given = Some(args.ack_timeout).filter(|given| !SHORT.contains(given));
+    let given = Some(args.ack_timeout).filter(|given| !AROUND_REPAIR.contains(given));
     let time_out = |ack_timeout| {
         let args = Args {
             ack_timeout,
@@ -46,7 +46,7 @@ pub fn measure(variant: &Variant, args: &Args) -> Result<Vec<TimeOut>, BenchErro
         }
         Ok(found)
     };
-    SHORT.into_iter().chain(given).map(time_out).collect()
+    AROUND_REPAIR.into_iter().chain(given).map(time_out).collect()
 }
 
 /// Returns a table.

@@ -22,7 +22,7 @@ pub use crate::in_force::Start;
 pub const PAIRS_MAX: u64 = 250_000;
 /// Pairs in one piece of work.
 const PIECE: usize = 512;
-/// Largest number of path bits that one pair lists on its own: all of LMC 3.
+/// Largest path bits in the answer for a single pair of hosts: all of LMC 3.
 const OFFSETS_MAX: u8 = 7;
 
 /// Which pairs of hosts have alternate paths, and how disjoint are they?

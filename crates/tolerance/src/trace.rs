@@ -135,7 +135,7 @@ pub struct Mtbf {
 }
 
 impl Mtbf {
-    /// Draws the faults of this number of links until a time. Links draw from generators of their own, so that one more
+    /// Draws the faults of `links` links from time 0 to `until`. Each link has a generator of its own, so that one more
     /// link does not change the faults of the others.
     pub fn draw(&self, seed: Seed, links: u32, until: Ps) -> Result<Trace, TraceError> {
         for (what, found_ps) in [("MTBF", self.mtbf_ps), ("MTTR", self.mttr_ps)] {

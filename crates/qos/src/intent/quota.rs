@@ -19,7 +19,7 @@ pub(super) struct Room {
     pub entries: u32,
     /// Lanes of each class.
     pub layers: u32,
-    /// Packets that one entry can hold.
+    /// Most packets that the weight of one entry allows in a turn.
     pub of_entry: u32,
 }
 

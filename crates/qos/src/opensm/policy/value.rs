@@ -27,7 +27,7 @@ pub type GroupName = String;
 /// A name of a level, compared without regard to case.
 pub type LevelName = String;
 
-/// A group of ports: all ports that one of these criteria names.
+/// A group of ports: all ports that meet at least one of these criteria.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortGroup {
     /// Line in the file, counted from 1.
