@@ -28,7 +28,7 @@ pub fn write(
             writeln!(out, "{name}{{guid=\"{guid}\",port=\"{port}\"}} {seconds}.{millis:03}")?;
         }
     }
-    let name = "infiniband_port_counter_resets_total";
+    let name = "infiniband_port_resets_total";
     let help = "Readings that showed a reset of a counter of the port";
     declare(out, format, Kind::Counter, name, help)?;
     for (guid, port) in &ports {
@@ -115,7 +115,7 @@ mod tests {
         let values: Vec<&str> = page.lines().filter(|line| !line.starts_with('#')).collect();
         let want = [
             format!("infiniband_port_sample_age_seconds{labels} 8.250"),
-            format!("infiniband_port_counter_resets_total{labels} 3"),
+            format!("infiniband_port_resets_total{labels} 3"),
         ];
         assert_eq!(values, want, "a port without a sample has neither");
     }
