@@ -271,7 +271,7 @@ impl Lab {
                 Out::Send(datagram, _) => self.emulator.send(self.now, self.client, &datagram),
                 Out::Sample(sample) => latest.take(&sample),
                 Out::Ended(report) => ended = Some((report.took, report.requests, report.missing.len())),
-                Out::Event(_) => {}
+                Out::Cable(_) | Out::Event(_) => {}
             }
         }
         ended

@@ -175,7 +175,7 @@ impl Bed {
                     }
                     Out::Sample(sample) => samples.push(*sample),
                     Out::Ended(ended) => report = Some(ended),
-                    Out::Event(_) => {}
+                    Out::Cable(_) | Out::Event(_) => {}
                 }
             }
             input = self.flying.pop_front().map(|(at, answer)| {

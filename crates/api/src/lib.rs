@@ -73,8 +73,9 @@ pub use status::{
     OwnTables, Progress, Role, Run, SilentNodes, Stage, Status,
 };
 pub use telemetry::{
-    Acknowledged, Alarm, AlarmAction, AlarmCleared, AlarmQuery, AlarmRequest, Alarms, BitErrorRate, Cable, CableQuery,
-    Cables, Congestion, CongestionQuery, CongestionTree, CrossingPair, PictureQuery, Shade, WaitingPort,
+    Acknowledged, Alarm, AlarmAction, AlarmCleared, AlarmQuery, AlarmRequest, Alarms, BitErrorRate, Cable, CableInfo,
+    CableQuery, CableReadings, Cables, Congestion, CongestionQuery, CongestionTree, CrossingPair, PictureQuery, Shade,
+    WaitingPort,
 };
 pub use telemetry::{
     Baseline, BaselineRequest, CounterQuery, HistoryState, MetricSetEntry, MetricSets, MetricsQuery, MissingReason,

@@ -8,6 +8,7 @@ use selvedge_health::Known;
 use selvedge_plan::{Generation, Plan};
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sm::{Command, Event, Input, Milestone, PersistentState};
+use selvedge_telemetry::cable::CableReading;
 use selvedge_telemetry::{self as telemetry, Inventory, Sample, SlotReport, Wall};
 use selvedge_wire::Datagram;
 
@@ -153,6 +154,8 @@ pub enum Sampled {
     Inventory(Arc<Inventory>),
     /// The counters of a port.
     Sample(Box<Sample>),
+    /// What a port read from its cable.
+    Cable(Box<CableReading>),
     /// The samples of a time slot are complete.
     Ended(Box<SlotReport>),
     /// An event for operators.

@@ -155,6 +155,7 @@ fn wanted(output: Output, levels: &ServiceLevels) -> Out {
             Out::Request { datagram, timeout }
         }
         Output::Sample(sample) => Out::Sampled(Sampled::Sample(sample)),
+        Output::Cable(reading) => Out::Sampled(Sampled::Cable(reading)),
         Output::Ended(report) => Out::Sampled(Sampled::Ended(Box::new(report))),
         Output::Event(event) => Out::Sampled(Sampled::Event(event)),
     }

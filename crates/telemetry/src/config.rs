@@ -51,6 +51,9 @@ pub enum Ends {
 pub struct Config {
     /// The classes; at most 255.
     pub classes: Vec<SamplingClass>,
+    /// Time from one reading of each cable by CableInfo to the next; `None`: cables are not read. Default `None`: only
+    /// agents of the built-in emulator have the attribute.
+    pub cable_info: Option<Duration>,
     /// Number of this sampler, carried in each sample.
     pub agent: u32,
     /// Service level of requests.
@@ -81,6 +84,7 @@ impl Config {
     pub fn new(classes: Vec<SamplingClass>) -> Self {
         Self {
             classes,
+            cable_info: None,
             agent: 0,
             sl: Sl::default(),
             window: 64,

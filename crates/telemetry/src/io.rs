@@ -6,6 +6,7 @@ use std::sync::Arc;
 use selvedge_types::Guid;
 use selvedge_wire::Datagram;
 
+use crate::cable::CableReading;
 use crate::clock::{Slot, Wall};
 use crate::group::{Group, Row};
 use crate::{Assignment, Event, Inventory};
@@ -34,6 +35,8 @@ pub enum Out {
     Send(Datagram, Duration),
     /// Counters of a port.
     Sample(Box<Sample>),
+    /// What a port read from its cable.
+    Cable(Box<CableReading>),
     /// A slot is complete: every port of the class has a sample, or is listed as missing.
     Ended(SlotReport),
     /// An event for the operator.

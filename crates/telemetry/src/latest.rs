@@ -21,6 +21,8 @@ pub struct Shown {
     pub slot: Slot,
     /// Growth from the sample before to the last one; `None` if the times of both are not known.
     pub growth: Option<Growth>,
+    /// How many readings showed a reset of a counter.
+    pub resets: u32,
     /// When the last sample was known; `None`: it came without its time.
     at: Option<Wall>,
 }
@@ -76,6 +78,7 @@ impl Latest {
             how: sample.how,
             slot: sample.slot,
             growth,
+            resets: sample.resets,
             at,
         };
         self.0.insert(sample.key, shown);

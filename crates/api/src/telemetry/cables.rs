@@ -50,6 +50,45 @@ pub struct Cable {
     /// The rate of the worse direction after error correction; none: its agent does not count it.
     #[serde(default)]
     pub effective_ber: Option<BitErrorRate>,
+    /// The cable itself; none: no agent at its ends reads it.
+    #[serde(default)]
+    pub info: Option<CableInfo>,
+    /// What the one end reads from the cable.
+    #[serde(default)]
+    pub at_a: Option<CableReadings>,
+    /// What the other end reads from the cable.
+    #[serde(default)]
+    pub at_b: Option<CableReadings>,
+}
+
+/// A cable by CableInfo; the same at both ends.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CableInfo {
+    /// Technology: `passive-copper`, `active-copper`, `active-optical` or `transceiver`; others are a number.
+    pub kind: String,
+    /// Length in metres.
+    pub length_m: f64,
+    /// Vendor's name.
+    pub vendor: String,
+    /// Part number.
+    pub part_number: String,
+    /// Serial number.
+    pub serial_number: String,
+    /// Revision.
+    pub revision: String,
+}
+
+/// What a port reads from its end of a cable, by CableInfo.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CableReadings {
+    /// Temperature in °C; none: the cable has no sensor.
+    pub temperature_c: Option<f64>,
+    /// Supply voltage in V; none: the cable needs none.
+    pub supply_voltage_v: Option<f64>,
+    /// Received power of each lane in dBm, -40 without light; empty of copper.
+    pub rx_power_dbm: Vec<f64>,
+    /// Sent power of each lane in dBm; empty of copper.
+    pub tx_power_dbm: Vec<f64>,
 }
 
 /// A bit error rate.

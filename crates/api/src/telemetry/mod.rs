@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Body, End, Error, ErrorKind, query};
 
 pub use self::alarms::{Acknowledged, Alarm, AlarmAction, AlarmCleared, AlarmQuery, AlarmRequest, Alarms};
-pub use self::cables::{BitErrorRate, Cable, CableQuery, Cables};
+pub use self::cables::{BitErrorRate, Cable, CableInfo, CableQuery, CableReadings, Cables};
 pub use self::congestion::{
     Congestion, CongestionQuery, CongestionTree, CrossingPair, PictureQuery, Shade, WaitingPort,
 };

@@ -1,7 +1,7 @@
 //! `selvedge telemetry cables`: the cables with the most trouble.
 
 use clap::{Args, ValueEnum};
-use selvedge_api::{BitErrorRate, Cable, CableQuery, Cables};
+use selvedge_api::{BitErrorRate, Cable, CableInfo, CableQuery, CableReadings, Cables};
 
 use crate::ask::SocketArgs;
 use crate::exit::{CliError, Exit};
@@ -102,6 +102,10 @@ fn table(cables: &[Cable], is_plain: bool) -> Grid {
     if is_corrected {
         keys.extend(["raw_ber", "effective_ber"]);
     }
+    let is_read = is_plain || cables.iter().any(|cable| cable.info.is_some());
+    if is_read {
+        keys.extend(READ);
+    }
     if is_plain {
         keys.push("over_s");
     }
@@ -128,12 +132,53 @@ fn table(cables: &[Cable], is_plain: bool) -> Grid {
             row.push(shown(cable.raw_ber.map(|ber| ber.estimate)));
             row.push(shown(cable.effective_ber.map(|ber| ber.estimate)));
         }
+        if is_read {
+            row.extend(read(cable));
+        }
         if is_plain {
             row.push(cable.over_s.into());
         }
         grid.row_of(row);
     }
-    grid.lose_first(&["rate", "ber_low", "ber_high", "rcv_errors", "raw_ber"])
+    grid.lose_first(&[
+        "rate",
+        "ber_low",
+        "ber_high",
+        "rcv_errors",
+        "raw_ber",
+        "vendor",
+        "tx_power_dbm",
+        "length_m",
+        "part_number",
+    ])
+}
+
+/// What is read from a cable.
+const READ: [&str; 7] = [
+    "vendor",
+    "part_number",
+    "serial_number",
+    "length_m",
+    "temperature_c",
+    "rx_power_dbm",
+    "tx_power_dbm",
+];
+
+/// Returns the cells of what is read from a cable: the temperature of the warmer end, and the power of the darkest lane.
+fn read(cable: &Cable) -> [Cell; READ.len()] {
+    let text = |of: fn(&CableInfo) -> &String| cable.info.as_ref().map_or(Cell::None, |info| of(info).into());
+    let number = |value: Option<f64>| value.map_or(Cell::None, |value| value.to_string().into());
+    let ends = || [&cable.at_a, &cable.at_b].into_iter().flatten();
+    let darkest = |of: fn(&CableReadings) -> &Vec<f64>| number(ends().flat_map(of).copied().reduce(f64::min));
+    [
+        text(|info| &info.vendor),
+        text(|info| &info.part_number),
+        text(|info| &info.serial_number),
+        number(cable.info.as_ref().map(|info| info.length_m)),
+        number(ends().filter_map(|end| end.temperature_c).reduce(f64::max)),
+        darkest(|end| &end.rx_power_dbm),
+        darkest(|end| &end.tx_power_dbm),
+    ]
 }
 
 #[cfg(test)]
@@ -175,6 +220,24 @@ mod tests {
                 low: 0.0,
                 high: 1e-14,
             }),
+            info: Some(CableInfo {
+                kind: "active-optical".to_owned(),
+                length_m: 12.5,
+                vendor: "V".to_owned(),
+                part_number: "P-1".to_owned(),
+                serial_number: "S1".to_owned(),
+                revision: "A".to_owned(),
+            }),
+            at_a: Some(CableReadings {
+                temperature_c: Some(41.0),
+                supply_voltage_v: None,
+                rx_power_dbm: vec![0.5, -9.25],
+                tx_power_dbm: vec![1.0; 2],
+            }),
+            at_b: Some(CableReadings {
+                temperature_c: Some(43.5),
+                ..CableReadings::default()
+            }),
         };
         let bare = Cable {
             ber: None,
@@ -182,15 +245,18 @@ mod tests {
             is_down: false,
             raw_ber: None,
             effective_ber: None,
+            info: None,
+            at_a: None,
+            at_b: None,
             ..cable.clone()
         };
         let without = table(std::slice::from_ref(&bare), false).csv();
-        assert!(!without.contains("raw_ber"), "{without}");
+        assert!(!without.contains("raw_ber") && !without.contains("serial"), "{without}");
         let csv = table(&[cable, bare], true).csv();
         let rows: Vec<&str> = csv.lines().collect();
         let want = [
-            "leaf 1,7,spine 2,9,4xHDR,down,2,3,40,5,2.0e-11,9.6e-12,3.7e-11,1.0e-7,0.0e0,1800",
-            "leaf 1,7,spine 2,9,,up,2,3,40,5,,,,,,1800",
+            "leaf 1,7,spine 2,9,4xHDR,down,2,3,40,5,2.0e-11,9.6e-12,3.7e-11,1.0e-7,0.0e0,V,P-1,S1,12.5,43.5,-9.25,1,1800",
+            "leaf 1,7,spine 2,9,,up,2,3,40,5,,,,,,,,,,,,,1800",
         ];
         assert_eq!(rows[1..], want);
         assert_eq!(rows[0].split(',').count(), want[0].split(',').count());

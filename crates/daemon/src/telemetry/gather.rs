@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use selvedge_coordinator::Sampled;
 use selvedge_sim::Time;
+use selvedge_telemetry::cable::CableReading;
 use selvedge_telemetry::{Consumer, Counters, Event, Inventory, Sample, SlotData, SlotReport};
 use selvedge_transport::put_this_thread_behind;
 
@@ -23,6 +24,8 @@ pub(super) enum Gathered {
     Inventory(Arc<Inventory>),
     /// A slot, and the requests of the sampler so far.
     Slot(Box<SlotData>, Counters),
+    /// What a port read from its cable.
+    Cable(Box<CableReading>),
     /// An event, and its time.
     Event(Time, Event),
 }
@@ -83,6 +86,7 @@ impl Gatherer {
                 self.inventory = Arc::clone(&inventory);
                 Gathered::Inventory(inventory)
             }
+            Sampled::Cable(reading) => Gathered::Cable(reading),
             Sampled::Ended(report) => match self.ended(*report) {
                 Some(slot) => Gathered::Slot(slot, counters),
                 None => return,
@@ -151,6 +155,7 @@ fn take(
             shared.telemetry.take_inventory(Arc::clone(&inventory));
             interpreter.take_inventory(&inventory);
         }
+        Gathered::Cable(reading) => interpreter.take_cable(&reading),
         Gathered::Event(at, event) => {
             shared.telemetry.take_event(&event);
             reports.take(shared, at, event);

@@ -14,7 +14,7 @@ use selvedge_plan::Plan;
 use selvedge_sim::Time;
 use selvedge_sm::View;
 use selvedge_telemetry::alarm::{AlarmBook, AlarmIn, AlarmNews, AlarmRules};
-use selvedge_telemetry::cable::{BerEstimate, CableBook};
+use selvedge_telemetry::cable::{BerEstimate, CableBook, CableReading};
 use selvedge_telemetry::congestion::{Congestion, Load, Routes, WaitWatch, trace};
 use selvedge_telemetry::rates::{ClassUse, RateBook, WaitTick};
 use selvedge_telemetry::{Config, End, Group, Inventory, Metric, SlotData};
@@ -164,6 +164,11 @@ impl Interpreter {
                 self.shared.event(now, Severity::Warning, &error.code, &error.message);
             }
         }
+    }
+
+    /// Takes what a port read from its cable.
+    pub(super) fn take_cable(&self, reading: &CableReading) {
+        self.shared.telemetry.meaning.lock().cables.take_info(reading);
     }
 
     /// Takes a slot.

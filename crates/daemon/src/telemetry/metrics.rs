@@ -8,13 +8,14 @@ use selvedge_api::{Error, MetricsQuery};
 use selvedge_telemetry::alarm::Alarm;
 use selvedge_telemetry::cable::BerEstimate;
 use selvedge_telemetry::exposition::brand::{self, Brand};
-use selvedge_telemetry::exposition::{details, guilbaults, influx, meaning};
+use selvedge_telemetry::exposition::{cables, details, guilbaults, influx, meaning, samples};
 use selvedge_telemetry::host_counters::{self, HostCounter};
 use selvedge_telemetry::prometheus::{self, Part, Shard, TextFormat, Wanted};
 use selvedge_telemetry::rates::PortRates;
 use selvedge_telemetry::selection::{self, Selected};
 use selvedge_telemetry::{End, Metric, Missing, Wall, Why};
 use selvedge_types::Guid;
+use selvedge_wire::CableInfo;
 
 use super::host_counters::read;
 use super::meaning::Traced;
@@ -33,6 +34,10 @@ pub struct Metrics {
     /// The time of lines for InfluxDB, in which the page is written then.
     influx_at: Option<Wall>,
     meant: Meant,
+    /// The wall time of the page.
+    at: Wall,
+    /// What ports read from their cables.
+    cables: BTreeMap<End, CableInfo>,
 }
 
 /// Ports from which on a page without `collect` is short. Source: ours; a page has some 2.3 kB a port, and Prometheus
@@ -78,8 +83,14 @@ impl Telemetry {
             true => self.meant(&snapshot),
             false => Meant::default(),
         };
+        let cables = match parts.contains(&Part::Detail) && !query.influx {
+            true => self.meaning.lock().cables.info().clone(),
+            false => BTreeMap::new(),
+        };
         Ok(Metrics {
             meant,
+            at: Wall(unix_ns),
+            cables,
             influx_at: query.influx.then_some(Wall(unix_ns)),
             snapshot,
             classes: self.config().classes.into_iter().map(|class| class.name).collect(),
@@ -126,6 +137,8 @@ impl Metrics {
         prometheus::write_wanted(&mut out, self.format, wanted, inventory, latest)?;
         if wanted.has(Part::Detail) {
             details::write(&mut out, self.format, wanted, inventory, latest)?;
+            cables::write(&mut out, self.format, wanted, &self.cables)?;
+            samples::write(&mut out, self.format, wanted, (inventory, latest), self.at)?;
         }
         if wanted.has(Part::Meaning) {
             let meant = meaning::Meaning {

@@ -1,6 +1,6 @@
-//! Bit errors before and after error correction, from the emulator's vendor class to every output.
+//! Cables and bit errors before and after error correction, from the emulator's vendor class to every output.
 
-use selvedge_api::{CableQuery, FaultRequest, MetricsQuery, SeriesQuery};
+use selvedge_api::{Cable, CableQuery, CableReadings, FaultRequest, MetricsQuery, SeriesQuery};
 use selvedge_daemon::{Service, TelemetryService as _};
 use selvedge_types::NodeKind;
 
@@ -79,6 +79,81 @@ fn bit_errors_before_and_after_correction_are_shown_and_stored() {
         (series.points.last()?.total > 0).then_some(series)
     });
     assert_eq!(series.unit, "bits");
+    stop(running);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_cable_is_read_when_its_link_comes_up_and_is_shown() {
+    let folder = scratch("cable-info");
+    let running = begin(&folder);
+    let manager = &running.manager;
+    let cable_of = |is_meant: &dyn Fn(&Cable) -> bool| {
+        let all = CableQuery {
+            all: true,
+            ..CableQuery::default()
+        };
+        manager
+            .cables(&all)
+            .ok()?
+            .cables
+            .into_iter()
+            .find(|cable| is_meant(cable))
+    };
+    let has_light = |end: &Option<CableReadings>| end.as_ref().is_some_and(|end| end.rx_power_dbm.len() == 4);
+    let first = wait_for("a cable with light", || {
+        cable_of(&|cable| has_light(&cable.at_a) && has_light(&cable.at_b))
+    });
+    let info = first.info.clone().unwrap();
+    assert_eq!(
+        (info.kind.as_str(), info.vendor.as_str()),
+        ("active-optical", "Selvedge")
+    );
+    assert!(
+        info.serial_number.starts_with("SLV") && info.length_m >= 5.0,
+        "{info:?}"
+    );
+    let before = first.at_a.clone().unwrap();
+    assert!(
+        before.temperature_c < Some(51.0) && before.rx_power_dbm[0] > -1.0,
+        "{before:?}"
+    );
+    let at = format!("\"{}\"[{}]", first.a.node_name, first.a.port);
+    let fault = |fault: String| drop(manager.fault(&FaultRequest { fault }).unwrap());
+    fault(format!("cable {at} temperature=71 rx-power=100"));
+    fault(format!("cut {at}"));
+    let is_same = |cable: &Cable| (&cable.a, &cable.b) == (&first.a, &first.b);
+    let lost = wait_for("a lost link", || cable_of(&|cable| is_same(cable) && cable.is_down));
+    assert_eq!(
+        (lost.info, lost.at_a),
+        (first.info.clone(), first.at_a.clone()),
+        "as it was read last"
+    );
+    fault(format!("restore {at}"));
+    let after = wait_for("another reading", || {
+        cable_of(&|cable| is_same(cable) && !cable.is_down && cable.at_a != first.at_a)
+    });
+    assert_eq!((&after.info, &after.at_b), (&first.info, &first.at_b));
+    let readings = after.at_a.unwrap();
+    assert_eq!(
+        (readings.temperature_c, &readings.rx_power_dbm[..]),
+        (Some(71.0), &[-10.0; 4][..])
+    );
+    let mut page = String::new();
+    let metrics = manager.metrics(&MetricsQuery::default(), false).unwrap();
+    metrics.write(&mut page).unwrap();
+    let labels = format!("guid=\"{}\",port=\"{}\"", first.a.node_guid, first.a.port);
+    let want = [
+        format!("infiniband_cable_temperature_celsius{{{labels}}} 71"),
+        format!("infiniband_cable_rx_power_dbm{{{labels},lane=\"3\"}} -10"),
+    ];
+    assert!(want.iter().all(|line| page.lines().any(|at| at == line)), "{want:?}");
+    let start = format!("infiniband_cable_info{{{labels},kind=\"active-optical\"");
+    let line = page.lines().find(|line| line.starts_with(&start)).unwrap();
+    assert!(
+        line.contains(&format!("serial_number=\"{}\"}} 1", info.serial_number)),
+        "{line}"
+    );
     stop(running);
     std::fs::remove_dir_all(&folder).unwrap();
 }

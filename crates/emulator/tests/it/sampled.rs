@@ -83,6 +83,7 @@ impl Sampled {
             match output {
                 Out::Send(datagram, _) => self.world.emu.send(now, self.world.sm, &datagram),
                 Out::Sample(sample) => self.samples.push(*sample),
+                Out::Cable(reading) => println!("{reading:?}"),
                 Out::Ended(report) => self.reports.push(report),
                 Out::Event(event) => println!("{event}"),
             }

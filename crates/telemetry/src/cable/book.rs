@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use selvedge_sim::Time;
 use selvedge_types::Rate;
+use selvedge_wire::CableInfo;
 
-use crate::cable::{BerEstimate, CableEnd, LostLink};
+use crate::cable::{BerEstimate, CableEnd, CableReading, LostLink};
 use crate::rates::Growth;
 use crate::{End, Group, How, Inventory, Metric, Sample, SlotData};
 
@@ -71,6 +72,8 @@ pub struct CableBook {
     links: BTreeMap<End, Link>,
     /// The last samples of PortBer.
     bits: BTreeMap<End, Sample>,
+    /// What ports read from their cables.
+    info: BTreeMap<End, CableInfo>,
 }
 
 impl CableBook {
@@ -82,6 +85,7 @@ impl CableBook {
             ends: BTreeMap::new(),
             links: BTreeMap::new(),
             bits: BTreeMap::new(),
+            info: BTreeMap::new(),
         }
     }
 
@@ -121,11 +125,23 @@ impl CableBook {
         }
     }
 
+    /// Takes what a port read from its cable.
+    pub fn take_info(&mut self, reading: &CableReading) {
+        self.info.insert(reading.end, reading.info);
+    }
+
+    /// Returns what each port read from its cable last, even if its link is down since.
+    #[must_use]
+    pub const fn info(&self) -> &BTreeMap<End, CableInfo> {
+        &self.info
+    }
+
     /// Takes the ports of the fabric from `now` on: forgets those that it does not have, and links that were lost
     /// longer ago than the window.
     pub fn take_inventory(&mut self, now: Time, inventory: &Inventory) {
         self.ends.retain(|end, _| inventory.port(*end).is_some());
         self.bits.retain(|end, _| inventory.port(*end).is_some());
+        self.info.retain(|end, _| inventory.port(*end).is_some());
         for (guid, node) in &inventory.nodes {
             for port in &node.ports {
                 let end = End {
@@ -138,7 +154,11 @@ impl CableBook {
                         rate: port.rate,
                         lost_at: None,
                     };
-                    self.links.insert(end, link);
+                    let before = self.links.insert(end, link);
+                    // Another cable.
+                    if before.is_some_and(|before| before.peer != peer) {
+                        self.info.remove(&end);
+                    }
                 } else if let Some(link) = self.links.get_mut(&end) {
                     link.lost_at.get_or_insert(now);
                 }

@@ -2,8 +2,10 @@
 
 mod ber;
 mod book;
+mod info;
 mod rank;
 
 pub use ber::BerEstimate;
 pub use book::CableBook;
+pub use info::{CableReading, rx_power_dbm, supply_voltage_v, temperature_c, tx_power_dbm};
 pub use rank::{CableEnd, CableRank, LostLink, RankBy, rank};

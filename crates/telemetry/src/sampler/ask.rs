@@ -2,7 +2,7 @@
 
 use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid};
-use selvedge_wire::{Class, ClassPortInfo, Datagram, GmpAttribute, Mad, Method, Status};
+use selvedge_wire::{CableInfo, Class, ClassPortInfo, Datagram, GmpAttribute, Mad, Method, Status};
 
 use crate::clock::Slot;
 use crate::group::{ALL_PORTS, Group, Row};
@@ -19,6 +19,11 @@ pub(super) enum What {
         group: Group,
         /// False if every port is asked anyway.
         decides: bool,
+    },
+    /// CableInfo of a port. It is of no class.
+    Cable {
+        /// The port.
+        port: u8,
     },
     /// Counters of a port.
     Port {
@@ -51,6 +56,8 @@ pub(super) enum Answer {
     Abilities(ClassPortInfo),
     /// Counters.
     Counters(Row),
+    /// The cable of a port.
+    Cable(CableInfo),
     /// The agent does not have this attribute.
     Unsupported,
     /// Not usable.
@@ -63,6 +70,14 @@ impl Ask {
         match self.what {
             What::Abilities => Mad::request(Class::PerfMgt, Method::Get, ClassPortInfo::ID, 0),
             What::Sum { group, .. } => group.request(ALL_PORTS),
+            What::Cable { port } => {
+                let mut mad = Mad::vendor(Method::Get, CableInfo::ID);
+                mad.write_gmp(&CableInfo {
+                    port_select: port,
+                    ..CableInfo::default()
+                });
+                mad
+            }
             What::Port { port, group } => group.request(port),
         }
     }
@@ -72,6 +87,8 @@ impl Ask {
         let (port, group) = match self.what {
             What::Abilities => (0, Group::Base),
             What::Sum { group, .. } => (ALL_PORTS, group),
+            // Of the groups, only this one is of the same class.
+            What::Cable { port } => (port, Group::BitErrors),
             What::Port { port, group } => (port, group),
         };
         SampleKey { node, port, group }
@@ -90,6 +107,7 @@ impl Ask {
         }
         let (wanted, group) = match self.what {
             What::Abilities => return abilities(mad),
+            What::Cable { port } => return cable(mad, port),
             What::Sum { group, .. } => (ALL_PORTS, group),
             What::Port { port, group } => (port, group),
         };
@@ -107,6 +125,16 @@ fn abilities(mad: &Mad) -> Answer {
     match ClassPortInfo::parse(mad.gmp_data()) {
         Ok(info) => Answer::Abilities(info),
         Err(_) => Answer::Bad(Why::Refused),
+    }
+}
+
+fn cable(mad: &Mad, port: u8) -> Answer {
+    if mad.attribute() != CableInfo::ID || !mad.is_vendor() {
+        return Answer::Bad(Why::Refused);
+    }
+    match CableInfo::parse(mad.gmp_data()) {
+        Ok(info) if info.port_select == port => Answer::Cable(info),
+        Ok(_) | Err(_) => Answer::Bad(Why::Refused),
     }
 }
 
@@ -172,6 +200,18 @@ mod tests {
             answer(ask(What::Abilities), |_| {}),
             Answer::Abilities(ClassPortInfo::default())
         );
+        let another_cable = |d: &mut Datagram| {
+            let mut other = ask(What::Cable { port: 4 }).request();
+            other.set_method(Method::GetResp);
+            d.mad = other;
+        };
+        let cable = CableInfo {
+            port_select: 3,
+            ..CableInfo::default()
+        };
+        assert_eq!(answer(ask(What::Cable { port: 3 }), |_| {}), Answer::Cable(cable));
+        assert_eq!(answer(ask(What::Cable { port: 3 }), another_cable), refused);
+        assert_eq!(answer(ask(What::Cable { port: 3 }), another_attribute), refused);
         let unsent = Ask {
             sent: None,
             ..ask(port)

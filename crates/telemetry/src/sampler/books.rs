@@ -449,7 +449,7 @@ impl Books {
     pub(super) fn lid(&self, node: u32, what: What) -> Option<Lid> {
         let entry = self.inventory.nodes.get(&self.node(node).guid)?;
         let port = match what {
-            What::Port { port, .. } => entry.port(port)?,
+            What::Port { port, .. } | What::Cable { port } => entry.port(port)?,
             What::Abilities | What::Sum { .. } => entry.ports.iter().find(|port| port.is_up())?,
         };
         port.is_up().then_some(port.lid)
@@ -458,7 +458,7 @@ impl Books {
     /// True if the answer to a request can still give a port its sample.
     pub(super) fn is_wanted(&self, ask: &Ask) -> bool {
         match ask.what {
-            What::Abilities => true,
+            What::Abilities | What::Cable { .. } => true,
             What::Sum { group, .. } => !self.pending(ask.node, ask.class, group).is_empty(),
             What::Port { port, group } => self.pending(ask.node, ask.class, group).contains(port),
         }

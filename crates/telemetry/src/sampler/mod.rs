@@ -1,10 +1,12 @@
 //! The sampler: reads the counters of all ports in slots aligned to the wall clock.
 //!
 //! `handle` is the only entry point; it reads no clock and does no I/O. `traffic` holds requests; `books` hold totals
-//! and the ports that still have no sample; `choice` decides which ports are read, and `ask` evaluates answers.
+//! and the ports that still have no sample; `choice` decides which ports are read, `ask` evaluates answers, and `cables`
+//! decide when a cable is read.
 
 mod ask;
 mod books;
+mod cables;
 mod choice;
 mod node;
 mod rounds;
@@ -16,15 +18,20 @@ use selvedge_sim::Time;
 use selvedge_types::Lid;
 use selvedge_wire::Datagram;
 
+use crate::cable::CableReading;
 use crate::clock::{Slot, Tick};
 use crate::config::{Config, Triage};
 use crate::group::{Group, Row};
 use crate::io::{How, In, Out, Sample, SampleKey, SlotReport, Why};
-use crate::{Event, PortSet};
+use crate::{End, Event, PortSet};
 use ask::{Answer, Ask, What};
 use books::{Books, Told};
+use cables::{CableIn, Cables, Outcome};
 use node::{Abilities, Sum, SumSupport};
 use traffic::Traffic;
+
+/// The class of requests that are of none. Classes have lower numbers, because there are at most 255.
+const NO_CLASS: u8 = u8::MAX;
 
 /// Reads the counters of all ports of a fabric, or of those assigned to it.
 #[derive(Debug)]
@@ -32,15 +39,18 @@ pub struct Sampler {
     config: Config,
     books: Books,
     traffic: Traffic,
+    cables: Cables,
 }
 
 impl Sampler {
-    /// Returns a sampler. It sends nothing before it knows the wall time and an inventory.
+    /// Returns a sampler. It sends nothing before it has an inventory, and reads no counters before it knows the wall
+    /// time.
     #[must_use]
     pub fn new(config: Config) -> Self {
         Self {
             books: Books::new(&config),
             traffic: Traffic::new(&config),
+            cables: Cables::new(config.cable_info, config.back_off_max),
             config,
         }
     }
@@ -55,7 +65,8 @@ impl Sampler {
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let slot = self.books.rounds.next().and_then(|wall| self.books.clock.when(wall));
-        [slot, self.traffic.next_wake()].into_iter().flatten().min()
+        let due = [slot, self.traffic.next_wake(), self.cables.next_wake()];
+        due.into_iter().flatten().min()
     }
 
     /// Returns the counts of requests and answers so far, for display.
@@ -79,7 +90,10 @@ impl Sampler {
                     out.push(Out::Event(Event::ClockSet { by_ns }));
                 }
             }
-            In::Inventory(inventory) => self.books.take_inventory(inventory),
+            In::Inventory(inventory) => {
+                self.cables.handle(now, CableIn::Inventory(&inventory));
+                self.books.take_inventory(inventory);
+            }
             In::Assign(assignment) => self.books.assignment = assignment,
             In::Received(datagram) => self.received(now, &datagram, out),
             In::Returned(datagram) => {
@@ -95,6 +109,7 @@ impl Sampler {
         self.complete(now, out);
         self.begin_slots(now, out);
         self.complete(now, out);
+        self.ask_cables(now);
         self.send(now, out);
     }
 
@@ -226,10 +241,17 @@ impl Sampler {
     /// Sends as many requests as the windows allow.
     fn send(&mut self, now: Time, out: &mut Vec<Out>) {
         loop {
-            let books = &self.books;
+            let (books, cables) = (&self.books, &self.cables);
             let lid = |ask: &mut Ask| {
                 ask.slot = books.rounds.slot(ask.class).map_or(Slot::default(), |(slot, _)| slot);
-                books.lid(ask.node, ask.what).filter(|_| books.is_wanted(ask))
+                let is_wanted = match ask.what {
+                    What::Cable { port } => {
+                        let node = books.node(ask.node).guid;
+                        cables.is_wanted(End { node, port })
+                    }
+                    What::Abilities | What::Sum { .. } | What::Port { .. } => books.is_wanted(ask),
+                };
+                books.lid(ask.node, ask.what).filter(|_| is_wanted)
             };
             let Some(sending) = self.traffic.next(now, lid) else {
                 break;
@@ -241,6 +263,36 @@ impl Sampler {
             }
             out.push(Out::Send(sending.datagram, sending.timeout));
         }
+    }
+
+    // ---- cables
+
+    /// Queues the requests for cables that are due.
+    fn ask_cables(&mut self, now: Time) {
+        for End { node, port } in self.cables.handle(now, CableIn::Wake) {
+            let is_ours = self.books.assignment.ports(node, Group::BitErrors).contains(port);
+            let node = self.books.index(node);
+            if is_ours && !self.books.node(node).silence.is_paused(now) {
+                self.traffic.grow(self.books.nodes().count());
+                self.push(node, NO_CLASS, What::Cable { port });
+            }
+        }
+    }
+
+    /// Handles the end of a request for a cable; `None`: there was no answer. Nothing is concluded about the agent's
+    /// other attributes: it may not know the class.
+    fn ended_cable(&mut self, now: Time, end: End, answer: Option<Answer>, out: &mut Vec<Out>) {
+        let outcome = match answer {
+            Some(Answer::Cable(info)) if self.cables.is_wanted(end) => {
+                out.push(Out::Cable(Box::new(CableReading { end, info })));
+                Outcome::Answered
+            }
+            Some(Answer::Unsupported) => Outcome::Without,
+            // The last one came too late: the link is not the same any more.
+            Some(Answer::Abilities(_) | Answer::Counters(_) | Answer::Bad(_) | Answer::Cable(_)) => Outcome::Answered,
+            None => Outcome::Silent,
+        };
+        self.cables.handle(now, CableIn::Ended(end, outcome));
     }
 
     // ---- answers
@@ -255,6 +307,11 @@ impl Sampler {
         let guid = self.books.node(ask.node).guid;
         let lid = ask.sent.map_or(Lid::default(), |(lid, _)| lid);
         let answer = ask.read(datagram);
+        if let What::Cable { port } = ask.what {
+            let is_same = self.books.lid(ask.node, ask.what) == Some(lid);
+            let answer = if is_same { answer } else { Answer::Bad(Why::Moved) };
+            return self.ended_cable(now, End { node: guid, port }, Some(answer), out);
+        }
         if answer == Answer::Bad(Why::Refused) {
             let key = ask.key(guid);
             let from = datagram.address.lid;
@@ -278,7 +335,7 @@ impl Sampler {
             (Answer::Counters(row), What::Sum { group, decides }) => {
                 self.read_sum(now, ask, (group, decides), row, out)
             }
-            (Answer::Counters(_), What::Abilities) => {}
+            (Answer::Counters(_), What::Abilities) | (Answer::Cable(_), _) | (_, What::Cable { .. }) => {}
             (Answer::Unsupported, What::Port { group, .. }) => self.unsupported(now, ask, group, out),
             (Answer::Unsupported, What::Sum { .. } | What::Abilities) => self.unanswered(now, ask, Why::Refused),
             (Answer::Bad(why), _) => self.unanswered(now, ask, why),
@@ -346,6 +403,10 @@ impl Sampler {
     fn failed(&mut self, now: Time, ask: Ask, out: &mut Vec<Out>) {
         let (first, longest) = (self.config.back_off, self.config.back_off_max);
         let at = self.books.node_mut(ask.node);
+        if let What::Cable { port } = ask.what {
+            let end = End { node: at.guid, port };
+            return self.ended_cable(now, end, None, out);
+        }
         let (lid, sent_at) = ask.sent.unwrap_or_default();
         if let What::Sum { .. } = ask.what {
             return self.unanswered(now, ask, Why::Silent);
@@ -375,6 +436,7 @@ impl Sampler {
     fn unanswered(&mut self, now: Time, ask: Ask, why: Why) {
         match ask.what {
             What::Port { port, group } => self.books.miss(ask.node, ask.class, group, port, why),
+            What::Cable { .. } => {}
             // It cannot sum up after all, so each port is asked.
             What::Sum { group, decides } => {
                 let at = self.books.node_mut(ask.node);

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_telemetry::{ALL_PORTS, Group, Metric};
 use selvedge_types::{Guid, Lid};
 use selvedge_wire::{
-    Address, AttributeId, Bits, ClassPortInfo, Datagram, GmpAttribute, Mad, Method, PortCounters, PortCountersExtended,
-    PortRcvErrorDetails, Status,
+    Address, AttributeId, Bits, CableInfo, ClassPortInfo, Datagram, GmpAttribute, Mad, Method, PortCounters,
+    PortCountersExtended, PortRcvErrorDetails, Status,
 };
 
 /// Everything an agent can have: AllPortSelect, 64 bits, PortXmitWait, QP1Dropped.
@@ -45,10 +45,24 @@ pub struct Agent {
     pub silent_ports: BTreeSet<u8>,
     /// Groups that it refuses.
     pub refused: BTreeSet<u16>,
+    /// What it does about CableInfo.
+    pub cabled: Cabled,
     /// Answers are changed on their way.
     pub garble: Option<Garble>,
     /// Requests that arrived, by attribute.
     pub asked: BTreeMap<u16, u64>,
+}
+
+/// What an agent does about CableInfo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "there are ten agents")]
+pub enum Cabled {
+    /// It does not have the attribute.
+    Refused,
+    /// It does not know the class, and says nothing.
+    Ignored,
+    /// Every port has this cable.
+    Read(CableInfo),
 }
 
 /// How an answer is wrong.
@@ -79,6 +93,7 @@ impl Agent {
             is_silent: false,
             silent_ports: BTreeSet::new(),
             refused: BTreeSet::new(),
+            cabled: Cabled::Refused,
             garble: None,
             asked: BTreeMap::new(),
         }
@@ -94,6 +109,9 @@ impl Agent {
         *self.asked.entry(id.code()).or_default() += 1;
         let port = request.gmp_data()[1];
         if self.is_silent || id != AttributeId::CLASS_PORT_INFO && self.silent_ports.contains(&port) {
+            return None;
+        }
+        if id == AttributeId::CABLE_INFO && self.cabled == Cabled::Ignored {
             return None;
         }
         let mut mad = *request;
@@ -121,6 +139,16 @@ impl Agent {
                 capabilities: self.mask,
                 capabilities2: self.mask2,
                 ..ClassPortInfo::default()
+            });
+            return Status::OK;
+        }
+        if id == AttributeId::CABLE_INFO {
+            let Cabled::Read(cable) = self.cabled else {
+                return Status::BAD_METHOD_ATTRIBUTE;
+            };
+            mad.write_gmp(&CableInfo {
+                port_select: port,
+                ..cable
             });
             return Status::OK;
         }

@@ -342,7 +342,7 @@ impl Plant {
             match output {
                 Out::Send(request, _) => self.send(&request),
                 Out::Ended(report) => ended = Some(report),
-                Out::Sample(_) | Out::Event(_) => {}
+                Out::Sample(_) | Out::Cable(_) | Out::Event(_) => {}
             }
         }
         ended

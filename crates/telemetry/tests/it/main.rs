@@ -5,6 +5,7 @@
 mod agents;
 mod alarms;
 mod asks;
+mod cables;
 mod congestion;
 mod ends;
 mod exposition;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_sim::{Rng, Seed, Time};
+use selvedge_telemetry::cable::CableReading;
 use selvedge_telemetry::{
     Assignment, Config, End, Event, In, Inventory, Metric, NodeEntry, Out, PortEntry, Sample, SampleKey, Sampler, Slot,
     SlotReport, Wall,
@@ -35,6 +36,7 @@ pub struct World {
     /// The LIDs as they are; the inventory may not know them yet.
     pub lids: BTreeMap<Guid, Lid>,
     pub samples: Vec<Sample>,
+    pub cables: Vec<(Time, CableReading)>,
     pub reports: Vec<SlotReport>,
     pub events: Vec<Event>,
     /// Most requests without an answer at once: of all nodes, of one node.
@@ -117,6 +119,7 @@ impl World {
             agents,
             lids,
             samples: Vec::new(),
+            cables: Vec::new(),
             reports: Vec::new(),
             events: Vec::new(),
             most: (0, 0),
@@ -203,6 +206,7 @@ impl World {
             match output {
                 Out::Send(datagram, _) => self.send(datagram),
                 Out::Sample(sample) => self.samples.push(*sample),
+                Out::Cable(reading) => self.cables.push((self.now, *reading)),
                 Out::Ended(report) => self.reports.push(report),
                 Out::Event(event) => self.events.push(event),
             }

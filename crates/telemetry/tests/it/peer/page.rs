@@ -9,18 +9,32 @@ use selvedge_telemetry::alarm::{Alarm, AlarmBook, AlarmIn, AlarmRules};
 use selvedge_telemetry::cable::BerEstimate;
 use selvedge_telemetry::congestion::{Branch, Cause, Congestion, Load, Tree};
 use selvedge_telemetry::exposition::brand::{self, Brand};
-use selvedge_telemetry::exposition::details;
 use selvedge_telemetry::exposition::guilbaults;
 use selvedge_telemetry::exposition::meaning::{self, Meaning};
+use selvedge_telemetry::exposition::{cables, details, samples};
 use selvedge_telemetry::prometheus::{TextFormat, Wanted, write};
 use selvedge_telemetry::rates::{Capacity, Growth, PortRates, WaitTick};
 use selvedge_telemetry::{End, Group, Inventory, Latest, Metric, Sample, SampleKey, Slot};
 use selvedge_types::NodeKind;
+use selvedge_wire::{CableInfo, CableKind};
 
 use crate::agents::{host, switch};
 use crate::congestion::samples;
 use crate::slots::every_second;
 use crate::world::World;
+
+/// A cable with light in each lane.
+fn optical() -> CableInfo {
+    CableInfo {
+        kind: CableKind::ActiveOptical,
+        lanes: 4,
+        temperature: 40 * 256,
+        vendor: CableInfo::field("Vendor"),
+        rx_power: [9_000; 8],
+        tx_power: [9_000; 8],
+        ..CableInfo::default()
+    }
+}
 
 /// What there is after some slots of one second.
 pub struct Page {
@@ -31,6 +45,7 @@ pub struct Page {
     alarms: AlarmBook,
     ber: BTreeMap<End, BerEstimate>,
     corrected: BTreeMap<End, [BerEstimate; 2]>,
+    cables: BTreeMap<End, CableInfo>,
 }
 
 impl Page {
@@ -44,6 +59,7 @@ impl Page {
             alarms: AlarmBook::new(AlarmRules::default()),
             ber: BTreeMap::new(),
             corrected: BTreeMap::new(),
+            cables: BTreeMap::new(),
             inventory,
         };
         let now = Time::from_secs(slot);
@@ -76,6 +92,7 @@ impl Page {
                 let ber = BerEstimate::new(errors, growth.over, rate).unwrap();
                 page.ber.insert(end, ber);
                 page.corrected.insert(end, [ber; 2]);
+                page.cables.insert(end, optical());
             }
         }
         page
@@ -105,6 +122,9 @@ impl Page {
         meaning::write(&mut rest, format, &wanted, &meaning).unwrap();
         guilbaults::write(&mut rest, format, &wanted, (&self.inventory, &self.latest), true).unwrap();
         details::write(&mut rest, format, &wanted, &self.inventory, &self.latest).unwrap();
+        let now = selvedge_telemetry::Wall(1_000_000_900_000_000);
+        samples::write(&mut rest, format, &wanted, (&self.inventory, &self.latest), now).unwrap();
+        cables::write(&mut rest, format, &wanted, &self.cables).unwrap();
         let nodes = self.inventory.nodes.keys();
         let quantum = Brand {
             vendor: 0x2C9,
