@@ -474,6 +474,7 @@ impl Key {
         telemetry_keys::INTERVAL,
         telemetry_keys::ERRORS_INTERVAL,
         telemetry_keys::DETAIL_INTERVAL,
+        telemetry_keys::CABLE_INTERVAL,
         telemetry_keys::ENDS,
         telemetry_keys::WINDOW,
         telemetry_keys::NODE_WINDOW,

@@ -142,6 +142,8 @@ pub struct TelemetryOptions {
     pub errors_interval: Duration,
     /// Interval of detailed counters; `None`: never.
     pub detail_interval: Option<Duration>,
+    /// Interval of cable information; `None`: never.
+    pub cable_interval: Option<Duration>,
     /// True if one end of each healthy link is read, and not both.
     pub is_one_end: bool,
     /// Most requests in flight.
@@ -167,6 +169,7 @@ impl Default for TelemetryOptions {
             interval: Duration::from_secs(30),
             errors_interval: Duration::from_secs(30),
             detail_interval: Some(Duration::from_secs(300)),
+            cable_interval: Some(Duration::from_secs(3_600)),
             is_one_end: false,
             window: 64,
             node_window: 3,

@@ -51,6 +51,21 @@ pub const DETAIL_INTERVAL: Key = Key {
     show: |s| Some(s.telemetry.detail_interval.map_or(Value::Int(0), millis)),
 };
 
+/// Interval of cable information.
+pub const CABLE_INTERVAL: Key = Key {
+    section: "telemetry",
+    name: "cable_interval_ms",
+    want: "1000 to 86400000 milliseconds, or 0 for never",
+    doc: "Interval of CableInfo: vendor, serial number, temperature and optical power of cables. It is also read when \
+        a link comes up. Only agents of emulated fabrics have it.",
+    set: |s, v| {
+        let ms = v.int_up_to(DAY_MS).filter(|&ms| ms == 0 || ms >= 1_000)?;
+        s.telemetry.cable_interval = (ms > 0).then(|| Duration::from_millis(ms));
+        Some(())
+    },
+    show: |s| Some(s.telemetry.cable_interval.map_or(Value::Int(0), millis)),
+};
+
 /// Which ends of links are read.
 pub const ENDS: Key = Key {
     section: "telemetry",

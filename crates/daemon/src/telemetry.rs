@@ -55,9 +55,6 @@ const BOTH_AFTER_ERROR: Duration = Duration::from_secs(600);
 /// Slots of error counters from one in which every port is read to the next.
 const FULL_READ_EVERY: u32 = 20;
 
-/// Time from one reading of each cable to the next. Source: ours; serial numbers do not change, and temperatures slowly.
-const CABLE_INFO_EVERY: Duration = Duration::from_secs(3_600);
-
 /// Returns the text of the event that stands for those after the first `named` of `count` similar ones; `None` if there
 /// are no more. `command` says what an operator finds where.
 fn others(count: usize, named: usize, command: &str) -> Option<String> {
@@ -91,10 +88,9 @@ pub(crate) fn config(options: &TelemetryOptions, detail: &[String], is_emulated:
         .detail_interval
         .map(|interval| SamplingClass::new("detail", interval, &details));
     let cable = options.detail_interval.filter(|_| is_emulated);
-    let cable_info = cable.map(|_| CABLE_INFO_EVERY);
     let cable = cable.map(|interval| SamplingClass::new("cable", interval, &[Group::BitErrors]));
     Config {
-        cable_info,
+        cable_info: options.cable_interval.filter(|_| is_emulated),
         window: options.window,
         node_window: u8::try_from(options.node_window).unwrap_or(u8::MAX),
         timeout: options.timeout,
@@ -118,7 +114,7 @@ mod tests {
         assert_eq!(names, ["data", "errors", "detail"]);
         let emulated = config(&TelemetryOptions::default(), &[], true);
         assert_eq!(emulated.classes[3].name, "cable");
-        assert_eq!((ours.cable_info, emulated.cable_info), (None, Some(CABLE_INFO_EVERY)));
+        assert_eq!((ours.cable_info, emulated.cable_info), (None, Some(Duration::from_secs(3_600))));
         assert_eq!(emulated.classes[..2], ours.classes[..2]);
     }
 

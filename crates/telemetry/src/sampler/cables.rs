@@ -13,6 +13,9 @@ use crate::{End, Inventory};
 const BATCH: usize = 32;
 /// Pause between two batches. Source: ours; 35,000 ports take two minutes.
 const PACE: Duration = Duration::from_millis(100);
+/// Pause before the cables of a node that did not answer are asked again. Source: ours; as the longest of a silent node's
+/// counters.
+const SILENT: Duration = Duration::from_secs(300);
 
 /// The inputs.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +92,10 @@ impl Cables {
                 self.of_node(end.node).for_each(|end| self.drop(end));
             }
             // One request shows it for all ports of the node.
-            CableIn::Ended(end, Outcome::Silent) => self.of_node(end.node).for_each(|end| self.plan(end, now + every)),
+            CableIn::Ended(end, Outcome::Silent) => {
+                let again = now + every.min(SILENT);
+                self.of_node(end.node).for_each(|end| self.plan(end, again));
+            }
         }
         Vec::new()
     }
