@@ -8,6 +8,7 @@
 //! - [`intent`] compiles classes with promises to SLs, lanes and arbitration tables.
 //! - [`jobs`] admits jobs inside a compiled policy.
 //! - [`path`] gives a path its SL, P_Key and limits.
+//! - [`ufm`] reads UFM's file of bandwidths and makes an intent of it.
 
 mod error;
 pub mod intent;
@@ -15,5 +16,6 @@ pub mod jobs;
 mod near;
 pub mod opensm;
 pub mod path;
+pub mod ufm;
 
 pub use error::SettingError;
