@@ -11,6 +11,7 @@
 //! - [`ufm`] reads UFM's file of bandwidths and makes an intent of it.
 
 mod error;
+pub mod fuzz_body;
 pub mod intent;
 pub mod jobs;
 mod near;
