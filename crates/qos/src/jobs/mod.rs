@@ -5,23 +5,27 @@
 //! as it asked; jobs wait in order of arrival, and none overtakes another one of its class.
 //!
 //! [`Jobs::start`] and [`Jobs::end`] change no policy and send nothing: they choose service levels and P_Keys inside
-//! the policy. [`Jobs::running`] and [`Jobs::waiting`] are the whole state; [`Jobs::restore`] makes it again after a
-//! restart.
+//! the policy. [`Jobs::running`] and [`Jobs::waiting`] are the whole state; [`Jobs::to_text`] writes it and
+//! [`Jobs::parse`] reads it again after a restart or at a standby.
 
 mod environment;
 mod error;
+mod text;
 
 pub use environment::{Variable, environment};
 pub use error::JobError;
+pub use text::JobLineError;
 
 use std::collections::BTreeMap;
 
 use selvedge_types::{PKey, Sl};
+use serde::{Deserialize, Serialize};
 
 use crate::intent::{Compiled, Latency};
 
 /// What a job asks for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Job {
     /// Name of the job, unique among running and waiting jobs.
     pub id: String,
@@ -42,7 +46,7 @@ pub struct Job {
 }
 
 /// What a job got.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     /// The job.
     pub job: Job,

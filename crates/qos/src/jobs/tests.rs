@@ -231,6 +231,34 @@ fn the_environment_names_level_and_p_key() {
     );
 }
 
+#[test]
+fn names_with_any_character_are_stored_and_a_broken_line_is_named() {
+    let mut jobs = Jobs::default();
+    let odd = Job {
+        hosts: vec!["a \"b\"\n mlx5_0".to_owned(), "ß,=".to_owned()],
+        small: Some(("control".to_owned(), 4_096)),
+        isolated: true,
+        ..job("sim 1\t\\", Some("mpi"), Some(40))
+    };
+    start(&mut jobs, odd).unwrap();
+    let waits = Job {
+        waits: true,
+        ..job("next", Some("mpi"), Some(50))
+    };
+    start(&mut jobs, waits).unwrap();
+    let text = jobs.to_text();
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert_eq!(Jobs::parse(&text), Ok(jobs));
+    let error = Jobs::parse(&text.replace("waiting", "watching")).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("SLV-QOS-0068: list of jobs, line 2: unknown variant"),
+        "{error}"
+    );
+    assert_eq!(Jobs::parse("\n"), Ok(Jobs::default()));
+}
+
 /// Number of the job, its class, its share; whether it ends, is isolated, waits.
 fn any_step() -> impl Strategy<Value = (u8, usize, Option<u8>, [bool; 3])> {
     (
@@ -272,6 +300,7 @@ proptest! {
             prop_assert_eq!(pkeys.len(), count);
             prop_assert_eq!(jobs.running().count() + jobs.waiting().len(), known.len());
             prop_assert!(jobs.clone().admit(&policy, PKEYS).is_empty(), "a job waits that could run");
+            prop_assert_eq!(Jobs::parse(&jobs.to_text()), Ok(jobs.clone()));
         }
     }
 }
