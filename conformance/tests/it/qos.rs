@@ -9,8 +9,9 @@ use selvedge_conformance::parse::Discovery;
 use selvedge_conformance::{HeavyLock, OpenSmOptions, PeerLab};
 use selvedge_fabric::{FabricBuilder, Node};
 use selvedge_plan::partition::Partitions;
-use selvedge_qos::opensm::policy::{Asked, End, Policy, Resolved};
-use selvedge_qos::opensm::{PortFacts, PortTables, Settings, Target, Template};
+use selvedge_plan::qos::{Asked, End, Resolved, Settings, Target};
+use selvedge_qos::opensm::policy::{parse, resolved};
+use selvedge_qos::opensm::{PortFacts, PortTables, Template, set};
 use selvedge_qos::path::{Limits, SlAsked, SlSet, pkey_of_path, sl_of_path};
 use selvedge_types::{Guid, Mtu, NodeKind, PKey, PortNum, Sl, Vl};
 
@@ -67,7 +68,7 @@ fn settings(lines: &[&str]) -> Settings {
     let mut settings = Settings::default();
     for line in lines {
         let (key, value) = line.split_once(' ').unwrap();
-        settings.set(key, value).unwrap();
+        set(&mut settings, key, value).unwrap();
     }
     settings
 }
@@ -357,7 +358,7 @@ impl Seen {
             class: option("--qos_class").map(|class| class as u16),
             pkey,
         };
-        let (level, sl) = match policy.map(|policy| policy.policy().level(policy.level_of(&asked))) {
+        let (level, sl) = match policy.map(|policy| policy.policy.level(policy.level_of(&asked))) {
             Some((level, sl)) => (level, Some(sl)),
             None => (None, None),
         };
@@ -412,7 +413,7 @@ fn opensm_answers_with_the_service_levels_that_qos_gives() {
         let refused = ["ERR AC03", "ERR AC04"]
             .iter()
             .any(|error| opensm.log().contains(error));
-        let policy = Policy::parse(&text);
+        let policy = parse(&text).map(std::sync::Arc::new);
         assert_eq!(
             policy.is_err() && number != ONLY_OPENSM,
             refused,
@@ -420,7 +421,7 @@ fn opensm_answers_with_the_service_levels_that_qos_gives() {
         );
         let resolved = policy.ok().map(|policy| {
             let manager = seen.fabric.find_port(seen.hosts[MASTER]);
-            let (resolved, missing) = Resolved::new(policy, &seen.fabric, &Partitions::default(), manager);
+            let (resolved, missing) = resolved(&policy, &seen.fabric, &Partitions::default(), manager);
             // No partition has the keys of level Keyed but one; no rule and no group lacks anything.
             assert_eq!(missing, [], "policy {number}");
             resolved

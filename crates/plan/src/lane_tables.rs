@@ -5,10 +5,12 @@
 //! one. Each of these lanes gets the same share of the link.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, Node, NodeIdx, PortCapability, PortRef, PortSettings};
 use selvedge_types::{Guid, PortNum, Sl, Vl};
 
+use crate::qos::{PathRules, PlannedQos};
 use crate::{Op, Plan, ServiceLevels, SlToVl};
 
 /// PortInfo.CapabilityMask bit 6: the port has SLtoVLMappingTables. On a switch, port 0 states this for all ports.
@@ -107,6 +109,8 @@ pub struct LaneTables {
     pub copies: Option<Vl>,
     /// The service level of each destination, for hosts.
     pub levels: ServiceLevels,
+    /// Quality of service: the tables of each port. `None`: all ports follow [`Self::lanes`] and [`Self::copies`].
+    pub qos: Option<Arc<PlannedQos>>,
 }
 
 impl LaneTables {
@@ -114,8 +118,7 @@ impl LaneTables {
     pub const WEIGHT: u8 = 64;
 
     /// Returns the row of the SLtoVLMappingTable towards a link with this many lanes.
-    #[must_use]
-    pub fn row(&self, link_lanes: u8) -> [Vl; Sl::COUNT] {
+    fn row(&self, link_lanes: u8) -> [Vl; Sl::COUNT] {
         SlToVl::with_copies(self.lanes.min(link_lanes), self.copies_on(link_lanes)).default
     }
 
@@ -128,8 +131,7 @@ impl LaneTables {
     /// multicast copies, have an entry of low priority. So no lane starves another, and bandwidth that one lane does
     /// not use goes to the others. If the low-priority table is too short, the remaining lanes have entries of high
     /// priority.
-    #[must_use]
-    pub fn arbitration(&self, block: u8, link_lanes: u8, capability: &PortCapability) -> ArbBlock {
+    fn arbitration(&self, block: u8, link_lanes: u8, capability: &PortCapability) -> ArbBlock {
         let own = self.copies_on(link_lanes);
         let shared = (0..self.lanes.min(link_lanes).max(1)).filter_map(Vl::new);
         let lanes: Vec<Vl> = shared.filter(|lane| Some(*lane) != own).chain(own).collect();
@@ -143,6 +145,33 @@ impl LaneTables {
             }
         }
         found.cut(ArbBlock::turns_of(block, capability))
+    }
+}
+
+impl Plan {
+    /// Returns the planned row of the SLtoVLMappingTable towards `egress`, for packets that arrived by `ingress` (0: the
+    /// node's own packets). `None`: no row is planned, because the port has no link or the plan writes no lane tables.
+    #[must_use]
+    pub fn row(&self, egress: PortRef, ingress: PortNum) -> Option<[Vl; Sl::COUNT]> {
+        let tables = self.lane_tables.as_ref()?;
+        match &tables.qos {
+            Some(qos) => qos.ports.get(&egress)?.row(ingress),
+            None => Some(tables.row(link_lanes(self.ports.get(&egress)?))),
+        }
+    }
+
+    /// Returns a planned block of the VLArbitrationTable of a port, 1–4. `None`: none is planned, for the same reasons
+    /// as in [`Self::row`].
+    #[must_use]
+    pub fn arbitration(&self, fabric: &Fabric, port: PortRef, block: u8) -> Option<ArbBlock> {
+        let tables = self.lane_tables.as_ref()?;
+        match &tables.qos {
+            Some(qos) => qos.ports.get(&port)?.block(block),
+            None => {
+                let (settings, seen) = (self.ports.get(&port)?, fabric.port(port)?);
+                Some(tables.arbitration(block, link_lanes(settings), &seen.capability))
+            }
+        }
     }
 }
 
@@ -259,25 +288,57 @@ pub fn link_lanes(settings: &PortSettings) -> u8 {
     PortCapability::lanes_of_code(settings.oper_vls).max(1)
 }
 
-/// Returns every lane table of a node that packets use: the SLtoVL rows between ports with links that are `up` (also
-/// from a port to itself), and the arbitration of these ports. For port 0 of a switch there are only rows from it,
-/// because packets to it need no lane ([`own_row`]).
-pub fn tables_of<'a>(fabric: &'a Fabric, node: NodeIdx, up: &'a [PortNum]) -> impl Iterator<Item = LaneTable> + 'a {
+/// The ports of a node that have lane tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LanePorts {
+    /// Ports with arbitration tables, and with rows towards them.
+    pub egress: Vec<PortNum>,
+    /// Ports by which packets arrive, besides port 0. Packets leave by the port of their arrival only while routes
+    /// change, but then that row must be right too.
+    pub ingress: Vec<PortNum>,
+}
+
+impl LanePorts {
+    /// Returns the ports of a node with links that are `up`. Packets to port 0 of a switch need no lane, so it is no
+    /// egress port ([`own_row`]).
+    #[must_use]
+    pub fn linked(node: &Node, up: Vec<PortNum>) -> Self {
+        Self {
+            ingress: if node.is_switch() { up.clone() } else { Vec::new() },
+            egress: up,
+        }
+    }
+
+    /// Returns the ports of a node with links that are `up` as OpenSM's quality of service writes them: towards
+    /// enhanced port 0 too, and for packets from every port of a switch, whether it has a link or not.
+    #[must_use]
+    pub fn as_opensm(node: &Node, up: Vec<PortNum>) -> Self {
+        let has_port0 = node.switch.as_ref().is_some_and(|switch| switch.enhanced_port0);
+        let external = node.external_ports().map(|(port, _)| port).filter(|_| node.is_switch());
+        Self {
+            egress: has_port0.then_some(PortNum::MANAGEMENT).into_iter().chain(up).collect(),
+            ingress: external.collect(),
+        }
+    }
+}
+
+/// Returns every lane table of these ports of a node: rows between them, also from a port to itself, and from port 0;
+/// and arbitration tables.
+pub fn tables_of<'a>(fabric: &'a Fabric, node: NodeIdx, ports: &'a LanePorts) -> impl Iterator<Item = LaneTable> + 'a {
     let n = fabric.node(node);
-    up.iter().flat_map(move |&egress| {
+    ports.egress.iter().flat_map(move |&egress| {
         let port = PortRef { node, port: egress };
         let capability = n.port(egress).map(|seen| seen.capability);
         let blocks = capability.into_iter().flat_map(|c| ArbBlock::blocks_of(&c));
         let turns = blocks.map(move |block| LaneTable::Arbitration { port, block });
-        // A packet leaves by the port of its arrival only while routes change, but then its row must be right too.
-        let external = up.iter().copied().filter(move |_| n.is_switch());
-        let ingress = std::iter::once(PortNum::MANAGEMENT).chain(external);
+        let ingress = std::iter::once(PortNum::MANAGEMENT).chain(ports.ingress.iter().copied());
         let ingress = ingress.filter(move |_| has_sl_mapping(n, egress));
         turns.chain(ingress.map(move |ingress| LaneTable::SlToVl { port, ingress }))
     })
 }
 
-/// Returns the row of a switch from port 0 to itself. It is read, because hosts query it, but never planned or written.
+/// Returns the row of a switch from port 0 to itself. It is read, because hosts query it. It is never written, except for
+/// an enhanced port 0 with OpenSM's quality of service.
 #[must_use]
 pub fn own_row(fabric: &Fabric, node: NodeIdx) -> Option<LaneTable> {
     let n = fabric.node(node);
@@ -286,67 +347,82 @@ pub fn own_row(fabric: &Fabric, node: NodeIdx) -> Option<LaneTable> {
     (n.is_switch() && has_sl_mapping(n, ingress)).then_some(LaneTable::SlToVl { port, ingress })
 }
 
-/// Returns the ports of a node with a link that the plan has settings for.
+/// Returns the ports of a node with planned lane tables: those with a link that the plan has settings for; with quality
+/// of service, those that it has tables for.
 #[must_use]
-pub fn ports_in_use(fabric: &Fabric, plan: &Plan, node: NodeIdx) -> Vec<PortNum> {
-    let planned = |port: &PortNum| plan.ports.contains_key(&PortRef { node, port: *port });
-    let ports = fabric.node(node).external_ports().map(|(port, _)| port);
-    ports.filter(planned).collect()
+pub fn ports_in_use(fabric: &Fabric, plan: &Plan, node: NodeIdx) -> LanePorts {
+    let n = fabric.node(node);
+    let qos = plan.lane_tables.as_ref().and_then(|tables| tables.qos.as_ref());
+    let is_planned = |port: &PortNum| {
+        let at = PortRef { node, port: *port };
+        plan.ports.contains_key(&at) && qos.is_none_or(|qos| qos.ports.contains_key(&at))
+    };
+    let up = n.external_ports().map(|(port, _)| port).filter(is_planned).collect();
+    match qos.map(|qos| &qos.rules) {
+        Some(PathRules::OpenSm(_)) => LanePorts::as_opensm(n, up),
+        Some(PathRules::Classes(_)) | None => LanePorts::linked(n, up),
+    }
 }
 
 /// Returns the Sets that change the known lane tables to those of a plan: arbitration, then rows.
 pub(crate) fn changes(fabric: &Fabric, held: &HeldLanes, plan: &Plan) -> (Vec<Op>, Vec<Op>) {
     let (mut turns, mut rows) = (Vec::new(), Vec::new());
-    let Some(tables) = &plan.lane_tables else {
+    if plan.lane_tables.is_none() {
         return (turns, rows);
-    };
+    }
     for node in fabric.nodes().indices() {
         let n = fabric.node(node);
-        let up = ports_in_use(fabric, plan, node);
+        let in_use = ports_in_use(fabric, plan, node);
         let mut missing = Vec::new();
-        for table in tables_of(fabric, node, &up) {
+        for table in tables_of(fabric, node, &in_use) {
             let port = table.port();
-            let Some(lanes) = plan.ports.get(&port).map(link_lanes) else {
-                continue;
-            };
             match table {
                 LaneTable::Arbitration { block, .. } => {
-                    let Some(seen) = n.port(port.port) else { continue };
-                    let wanted = tables.arbitration(block, lanes, &seen.capability);
-                    if held.turns(n.guid, port.port, block) != Some(&wanted) {
-                        let turns_wanted = wanted;
-                        turns.push(Op::Arbitration {
-                            port,
-                            block,
-                            turns: turns_wanted,
-                        });
-                    }
+                    let wanted = plan.arbitration(fabric, port, block);
+                    let wanted = wanted.filter(|wanted| held.turns(n.guid, port.port, block) != Some(wanted));
+                    turns.extend(wanted.map(|turns| Op::Arbitration { port, block, turns }));
                 }
                 LaneTable::SlToVl { ingress, .. } => {
-                    let wanted = tables.row(lanes);
-                    if held.row(n.guid, port.port, ingress) != Some(&wanted) {
-                        missing.push((port, ingress, wanted));
-                    }
+                    let wanted = plan.row(port, ingress);
+                    let wanted = wanted.filter(|wanted| held.row(n.guid, port.port, ingress) != Some(wanted));
+                    missing.extend(wanted.map(|wanted| (port, ingress, wanted)));
                 }
             }
         }
         let wildcards = n.switch.as_ref().is_some_and(|switch| switch.optimized_sl2vl);
-        let lanes_of = |port: &PortNum| plan.ports.get(&PortRef { node, port: *port }).map(link_lanes);
-        let is_even = up
-            .iter()
-            .filter_map(lanes_of)
-            .map(|lanes| tables.row(lanes))
-            .collect::<BTreeSet<_>>()
-            .len()
-            == 1;
-        rows.extend(rows_in_few_sets(&missing, wildcards, is_even));
+        rows.extend(rows_in_few_sets(&missing, wildcards, |egress| {
+            wildcard_row(plan, node, &in_use, egress)
+        }));
     }
     (turns, rows)
 }
 
-/// Returns rows as Sets: one each, or fewer if the switch supports wildcards. Source: IBA vol 1 §14.2.5.8
-/// (OptimizedSLtoVLMappingProgramming).
-fn rows_in_few_sets(missing: &[(PortRef, PortNum, [Vl; Sl::COUNT])], wildcards: bool, is_even: bool) -> Vec<Op> {
+/// Returns the one row that all ingress ports have towards `egress`, or towards all egress ports of a node if that is
+/// `None`. `None`: the rows differ.
+fn wildcard_row(plan: &Plan, node: NodeIdx, in_use: &LanePorts, egress: Option<PortNum>) -> Option<[Vl; Sl::COUNT]> {
+    let towards = in_use
+        .egress
+        .iter()
+        .filter(|port| egress.is_none_or(|egress| egress == **port));
+    // Without quality of service a row does not depend on the ingress port.
+    let has_qos = plan.lane_tables.as_ref().is_some_and(|tables| tables.qos.is_some());
+    let ingress: &[PortNum] = if has_qos { &in_use.ingress } else { &[] };
+    let from = || std::iter::once(PortNum::MANAGEMENT).chain(ingress.iter().copied());
+    let rows = towards.flat_map(|&port| from().map(move |ingress| plan.row(PortRef { node, port }, ingress)));
+    let rows: BTreeSet<_> = rows.collect();
+    match rows.len() {
+        1 => rows.first().copied().flatten(),
+        _ => None,
+    }
+}
+
+/// Returns rows as Sets: one each, or fewer if the switch supports wildcards. `common` returns the row that all ingress
+/// ports have towards one egress port or towards all. Source: IBA vol 1 §14.2.5.8 (OptimizedSLtoVLMappingProgramming).
+fn rows_in_few_sets(
+    missing: &[(PortRef, PortNum, [Vl; Sl::COUNT])],
+    wildcards: bool,
+    common: impl Fn(Option<PortNum>) -> Option<[Vl; Sl::COUNT]>,
+) -> Vec<Op> {
     let op = |&(port, ingress, lanes): &(PortRef, PortNum, [Vl; Sl::COUNT]), rows: Option<LaneRows>| Op::SlToVl {
         port,
         rows: rows.unwrap_or(LaneRows::From(ingress)),
@@ -355,12 +431,14 @@ fn rows_in_few_sets(missing: &[(PortRef, PortNum, [Vl; Sl::COUNT])], wildcards: 
     match missing {
         [] => Vec::new(),
         [only] => vec![op(only, None)],
-        [first, ..] if wildcards && is_even => vec![op(first, Some(LaneRows::Whole))],
+        [first, ..] if wildcards && common(None).is_some() => vec![op(first, Some(LaneRows::Whole))],
         all if wildcards => {
             let by_port = all.chunk_by(|a, b| a.0 == b.0);
-            by_port
-                .filter_map(|of_port| Some(op(of_port.first()?, Some(LaneRows::FromAll))))
-                .collect()
+            let sets = by_port.flat_map(|of_port| match (of_port, common(Some(of_port[0].0.port))) {
+                ([first, ..], Some(_)) => vec![op(first, Some(LaneRows::FromAll))],
+                (rows, _) => rows.iter().map(|row| op(row, None)).collect(),
+            });
+            sets.collect()
         }
         all => all.iter().map(|row| op(row, None)).collect(),
     }
@@ -377,6 +455,7 @@ mod tests {
                 lanes,
                 copies: own.and_then(Vl::new),
                 levels: ServiceLevels::default(),
+                qos: None,
             };
             assert_eq!(tables.row(link).map(Vl::get), row, "{lanes} {own:?} {link}");
             let capability = PortCapability {

@@ -26,6 +26,7 @@ pub mod out_of_service;
 pub mod partition;
 mod policy;
 mod policy_keys;
+pub mod qos;
 mod tables;
 mod whole;
 
@@ -34,7 +35,8 @@ pub use change::{
     changes, enforce_before_lanes,
 };
 pub use lane_tables::{
-    ArbBlock, HeldLanes, LaneRows, LaneTable, LaneTables, has_sl_mapping, link_lanes, own_row, ports_in_use, tables_of,
+    ArbBlock, HeldLanes, LanePorts, LaneRows, LaneTable, LaneTables, has_sl_mapping, link_lanes, own_row, ports_in_use,
+    tables_of,
 };
 pub use lanes::{COPIES_LEVEL, ServiceLevels, SlToVl};
 pub use lids::{LidConflict, Lids, SharedLid, shared_lids};

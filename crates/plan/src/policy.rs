@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::COPIES_LEVEL;
 use crate::out_of_service::OutOfService;
 use crate::partition::Partitions;
+use crate::qos::QosPolicy;
 use selvedge_fabric::PortSettings;
 use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl, debug_without_keys};
 
@@ -203,6 +204,8 @@ pub struct Policy {
     /// Whether multicast copies have a lane of their own if routes use several lanes. Default: if that costs the routes
     /// little.
     pub multicast_lane: MulticastLane,
+    /// Quality of service. Default: none; then [`Self::used_lanes`] alone decides about lane tables.
+    pub qos: Option<Arc<QosPolicy>>,
     /// Number of times that a link between switches may go down within [`Self::flap_window_s`]. After that it is left
     /// out of routing, even if it is up, until [`Self::flap_hold_s`] after it last went down. Default 10; 0: links are
     /// never left out.
@@ -258,7 +261,7 @@ pub struct Policy {
 debug_without_keys!(
     Policy {
         engines, roots, compute, io, guid_order, count_switches, lmc, known_lids, reassign_lids, lid_layout,
-        lanes, used_lanes, assume_sl_aware, multicast_lane, flap_downs, flap_window_s, flap_hold_s, rebalance,
+        lanes, used_lanes, assume_sl_aware, multicast_lane, qos, flap_downs, flap_window_s, flap_hold_s, rebalance,
         rebalance_blocks, rebalance_quiet_s, rebalance_pause_s, partitions, part_enforce, mtu_max,
         packet_life, hoq_life, leaf_hoq_life, vl_stall_count, m_key_lease_s, m_key_protect, subnet_prefix,
         subnet_timeout, local_phy_errors, overrun_errors, sm_sl, out_of_service
@@ -267,17 +270,24 @@ debug_without_keys!(
 
 impl Policy {
     /// If multicast copies may have a separate lane, returns the service level of groups that have no level of their
-    /// own. It depends only on the operator's settings, so it is the same for every fabric and engine.
+    /// own. It depends only on the operator's settings, so it is the same for every fabric and engine. With quality of
+    /// service copies have no lane of their own: their service level belongs to a class.
     #[must_use]
     pub fn copies_level(&self) -> Option<Sl> {
         let may_have = self.assume_sl_aware && self.used_lanes > 1 && self.multicast_lane != MulticastLane::Shared;
-        may_have.then_some(COPIES_LEVEL)
+        (may_have && self.qos.is_none()).then_some(COPIES_LEVEL)
     }
 
     /// Returns the number of lanes that links are set up for, if they have that many: one more if multicast copies are
     /// to have their own.
     #[must_use]
     pub fn link_lanes(&self) -> u8 {
+        match self.qos.as_deref() {
+            Some(QosPolicy::OpenSm(opensm)) => return opensm.lanes.clamp(1, 15),
+            // Classes use as many lanes as links have.
+            Some(QosPolicy::Classes(_)) => return 15,
+            None => {}
+        }
         let used = self.used_lanes + u8::from(self.copies_level().is_some());
         self.lanes.max(used).min(15)
     }
@@ -310,6 +320,7 @@ impl Default for Policy {
             used_lanes: 1,
             assume_sl_aware: false,
             multicast_lane: MulticastLane::default(),
+            qos: None,
             flap_downs: 10,
             flap_window_s: 60,
             flap_hold_s: 600,

@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use selvedge_fabric::{Fabric, PortRef, PortSettings, SwitchIdx, SwitchSettings};
 use selvedge_types::{IdxVec, PKey};
 
-use crate::{
-    EngineName, LaneTable, LaneTables, Lids, ServiceLevels, SlToVl, Tables, link_lanes, ports_in_use, tables_of,
-};
+use crate::{EngineName, LaneTable, LaneTables, Lids, ServiceLevels, SlToVl, Tables, ports_in_use, tables_of};
 
 /// Number of a plan; a newer plan has a higher one. Results for an older plan are dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,13 +72,12 @@ impl Plan {
         };
         let mut map = SlToVl::modulo(tables.lanes);
         for (switch, &node) in fabric.switches().iter_enumerated() {
-            let up = ports_in_use(fabric, self, node);
-            for table in tables_of(fabric, node, &up) {
+            let in_use = ports_in_use(fabric, self, node);
+            for table in tables_of(fabric, node, &in_use) {
                 let LaneTable::SlToVl { port, ingress } = table else {
                     continue;
                 };
-                let row = tables.row(self.ports.get(&port).map_or(1, link_lanes));
-                if row != map.default {
+                if let Some(row) = self.row(port, ingress).filter(|row| *row != map.default) {
                     map.exceptions.insert((switch, ingress, port.port), row);
                 }
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortCapability, PortRef, PortSettings};
 use selvedge_plan::{
-    EngineName, HeldLanes, LaneTable, LaneTables, Lids, MulticastLane, Plan, Policy, ServiceLevels, SlToVl,
+    EngineName, HeldLanes, LanePorts, LaneTable, LaneTables, Lids, MulticastLane, Plan, Policy, ServiceLevels, SlToVl,
     has_sl_mapping, link_lanes, own_row, ports_in_use, tables_of,
 };
 use selvedge_routing::{Engine, LaneUse};
@@ -148,6 +148,7 @@ pub(crate) fn of_routes(
             lanes,
             copies,
             levels: made.clone(),
+            qos: None,
         };
         return Levels {
             lanes,
@@ -160,6 +161,7 @@ pub(crate) fn of_routes(
         lanes: used,
         copies,
         levels: levels(fabric, lids, used),
+        qos: None,
     });
     Levels {
         lanes: 1,
@@ -172,8 +174,8 @@ pub(crate) fn of_routes(
 pub(crate) fn map_in_force(fabric: &Fabric, plan: &Plan, held: &HeldLanes) -> SlToVl {
     let mut map = plan.sl_to_vl.clone();
     for (switch, &node) in fabric.switches().iter_enumerated() {
-        let up = ports_in_use(fabric, plan, node);
-        for table in tables_of(fabric, node, &up) {
+        let in_use = ports_in_use(fabric, plan, node);
+        for table in tables_of(fabric, node, &in_use) {
             let LaneTable::SlToVl { port, ingress } = table else {
                 continue;
             };
@@ -226,7 +228,8 @@ pub fn unread(fabric: &Fabric, policy: &Policy, held: &HeldLanes) -> Vec<LaneTab
             .filter(|&port| fabric.link_is_up(PortRef { node, port }))
             .filter(is_live)
             .collect();
-        todo.extend(tables_of(fabric, node, &up).filter(|table| !is_known(table)));
+        let ports = LanePorts::linked(n, up);
+        todo.extend(tables_of(fabric, node, &ports).filter(|table| !is_known(table)));
     }
     // Consecutive requests go to different agents.
     let mut numbered: Vec<(usize, LaneTable)> = Vec::with_capacity(todo.len());

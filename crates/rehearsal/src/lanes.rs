@@ -2,7 +2,7 @@
 
 use selvedge_chassis::{Chassis, PortIdx, VlArbitration};
 use selvedge_fabric::{NodeIdx, PortCapability, PortRef};
-use selvedge_plan::COPIES_LEVEL;
+use selvedge_plan::{ArbBlock, COPIES_LEVEL, Plan};
 use selvedge_types::{PortNum, PortState, Vl};
 
 use crate::manager::AcceptedPlan;
@@ -42,8 +42,67 @@ pub(crate) fn first_unplanned(
             let here = chassis.port_at(node, port.get()).is_some_and(&is_here);
             here && accepted.plan.ports.contains_key(&at)
         };
-        wrong_at(chassis, node, (tables.lanes, tables.copies), is_planned)
+        match tables.qos {
+            Some(_) => unlike_qos(chassis, (node, known), &accepted.plan, is_planned),
+            None => wrong_at(chassis, node, (tables.lanes, tables.copies), is_planned),
+        }
     })
+}
+
+/// Returns the first place of a node where tables are not those of the plan's quality of service. `known` is the node in
+/// the plan.
+fn unlike_qos(
+    chassis: &Chassis,
+    (node, known): (NodeIdx, NodeIdx),
+    plan: &Plan,
+    counts: impl Fn(PortNum) -> bool,
+) -> Option<String> {
+    let active = active_ports(chassis, node, counts);
+    let n = chassis.fabric().node(node);
+    for &egress in &active {
+        let at = PortRef {
+            node: known,
+            port: egress,
+        };
+        let others = active.iter().filter(|&&port| n.is_switch() && port != egress);
+        for &ingress in std::iter::once(&PortNum::MANAGEMENT).chain(others) {
+            let row = chassis.lanes(node, ingress.get(), egress.get());
+            if plan.row(at, ingress).is_some_and(|wanted| wanted != *row) {
+                let row: Vec<u8> = row.iter().map(|vl| vl.get()).collect();
+                return Some(format!("\"{}\" from {ingress} to {egress}: {row:?}", n.description));
+            }
+        }
+        let here = chassis.port_at(node, egress.get())?;
+        for block in ArbBlock::blocks_of(&n.port(egress)?.capability) {
+            let held = block_of(chassis.port(here).vl_arbitration.as_deref(), block);
+            let wanted = plan.lane_tables.as_ref()?.qos.as_ref()?.ports.get(&at)?.block(block);
+            if wanted.is_some_and(|wanted| wanted != held) {
+                return Some(format!("\"{}\"[{egress}]: arbitration block {block}", n.description));
+            }
+        }
+    }
+    None
+}
+
+/// Returns a block of arbitration tables.
+fn block_of(tables: Option<&VlArbitration>, block: u8) -> ArbBlock {
+    let entries = tables.map(|tables| if block > 2 { &tables.high } else { &tables.low });
+    let skipped = if block.is_multiple_of(2) { ArbBlock::TURNS } else { 0 };
+    let mut found = ArbBlock::default();
+    for (turn, entry) in found.turns.iter_mut().zip(entries.into_iter().flatten().skip(skipped)) {
+        *turn = (entry.vl, entry.weight);
+    }
+    found
+}
+
+/// Returns the ACTIVE ports of a node that count.
+fn active_ports(chassis: &Chassis, node: NodeIdx, counts: impl Fn(PortNum) -> bool) -> Vec<PortNum> {
+    let is_active = |port: PortNum| {
+        let at = chassis.port_at(node, port.get());
+        chassis.is_powered(node) && at.is_some_and(|at| chassis.wire(at).state() == PortState::Active)
+    };
+    let ports = chassis.fabric().node(node).external_ports().map(|(port, _)| port);
+    ports.filter(|&port| is_active(port) && counts(port)).collect()
 }
 
 fn wrong_at(
@@ -53,12 +112,7 @@ fn wrong_at(
     counts: impl Fn(PortNum) -> bool,
 ) -> Option<String> {
     let n = chassis.fabric().node(node);
-    let is_active = |port: PortNum| {
-        let at = chassis.port_at(node, port.get());
-        chassis.is_powered(node) && at.is_some_and(|at| chassis.wire(at).state() == PortState::Active)
-    };
-    let ports = n.external_ports().map(|(port, _)| port);
-    let active: Vec<PortNum> = ports.filter(|&port| is_active(port) && counts(port)).collect();
+    let active = active_ports(chassis, node, counts);
     for &egress in &active {
         let at = chassis.port_at(node, egress.get())?;
         let link = PortCapability::lanes_of_code(chassis.port(at).settings().oper_vls);

@@ -1,7 +1,7 @@
 //! Tables of the snapshot, with one row for each object that a record describes.
 
 use selvedge_fabric::{Node, Port, PortRef, SwitchIdx};
-use selvedge_plan::{ArbBlock, BLOCK_LIDS, link_lanes};
+use selvedge_plan::{ArbBlock, BLOCK_LIDS};
 use selvedge_types::{Lid, NodeKind, PortNum, Sl, Vl};
 use selvedge_wire::sa::{Layout, SaData, records};
 use selvedge_wire::{
@@ -266,12 +266,10 @@ fn multicast_forwarding(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaDa
 fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, node) = at_cursor!(ground, cursor);
     let plan = ground.snapshot.plan();
-    let Some(tables) = &plan.lane_tables else {
+    if plan.lane_tables.is_none() {
         return Step::End;
-    };
+    }
     let ports = u32::from(node.port_count());
-    // A port without a link is not in the plan; its rows are written before it gets a link.
-    let of_link = |at: PortRef| Some(tables.row(plan.ports.get(&at).map(link_lanes)?));
     let (input, output, lanes) = match switch_at(ground, end) {
         Some(switch) => {
             // Ingress 0 (the switch's own port) to the last, each with egress 0 to the last.
@@ -290,7 +288,8 @@ fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
                 // Port 0 accepts packets on any lane. No plan contains that row, so it is shown only if it is known.
                 PortNum::MANAGEMENT if input == output => ground.snapshot.own_row(switch),
                 PortNum::MANAGEMENT => None,
-                _ => of_link(at(output)).filter(|_| has_link(input)),
+                // A port without a link is not in the plan; its rows are written before it gets a link.
+                _ => plan.row(at(output), input).filter(|_| has_link(input)),
             };
             let Some(lanes) = lanes else {
                 return Step::Nothing;
@@ -300,7 +299,7 @@ fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
         None if cursor.inner > 0 => return none(cursor),
         None => {
             cursor.inner += 1;
-            let Some(lanes) = of_link(end.at) else {
+            let Some(lanes) = plan.row(end.at, PortNum::MANAGEMENT) else {
                 return Step::Nothing;
             };
             (0, 0, lanes)
@@ -320,9 +319,9 @@ fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
 fn vl_arbitration(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, node) = at_cursor!(ground, cursor);
     let plan = ground.snapshot.plan();
-    let Some(tables) = &plan.lane_tables else {
+    if plan.lane_tables.is_none() {
         return Step::End;
-    };
+    }
     let (number, block) = (cursor.inner / 4, (cursor.inner % 4) as u8 + 1);
     let num = match end.is_switch {
         true => u8::try_from(number).ok().filter(|&num| num <= node.port_count()),
@@ -335,11 +334,14 @@ fn vl_arbitration(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) ->
     let at = PortRef { port: num, ..end.at };
     let mut entries = VlArbitration::default().entries;
     if num != PortNum::MANAGEMENT {
-        let (Some(seen), Some(settings)) = (node.port(num), plan.ports.get(&at)) else {
+        let Some(seen) = node.port(num).filter(|_| plan.ports.contains_key(&at)) else {
             return Step::Nothing;
         };
         if ArbBlock::turns_of(block, &seen.capability) > 0 {
-            let turns = tables.arbitration(block, link_lanes(settings), &seen.capability).turns;
+            let turns = plan
+                .arbitration(ground.snapshot.fabric(), at, block)
+                .unwrap_or_default()
+                .turns;
             entries = turns.map(|(vl, weight)| VlArbEntry { vl, weight });
         }
     }

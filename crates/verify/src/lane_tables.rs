@@ -50,17 +50,14 @@ impl<'a> LaneReplay<'a> {
         match op {
             Op::SlToVl { port, rows, lanes } => self.write_rows(*port, *rows, lanes, phase),
             Op::Arbitration { port, block, turns } => {
-                let Some(seen) = self.fabric.port(*port) else {
+                if self.fabric.port(*port).is_none() {
                     return false;
-                };
+                }
                 self.turns.set(*port, Some(phase));
                 self.touched.set(*port, Some(phase));
                 let guid = self.fabric.node(port.node).guid;
                 Arc::make_mut(&mut self.held).learn_turns(guid, port.port, *block, *turns);
-                let wanted = self.plan.lane_tables.as_ref().zip(self.plan.ports.get(port));
-                wanted.is_some_and(|(tables, settings)| {
-                    tables.arbitration(*block, link_lanes(settings), &seen.capability) == *turns
-                })
+                self.plan.arbitration(self.fabric, *port, *block) == Some(*turns)
             }
             Op::Port { port, .. } => {
                 if self.settings.get(*port).flatten().is_none() {
@@ -82,7 +79,7 @@ impl<'a> LaneReplay<'a> {
             port: port_num,
         };
         let egresses = match rows {
-            LaneRows::Whole => ports_in_use(self.fabric, self.plan, port.node),
+            LaneRows::Whole => ports_in_use(self.fabric, self.plan, port.node).egress,
             LaneRows::FromAll | LaneRows::From(_) => vec![port.port],
         };
         let ingresses = match rows {
@@ -97,10 +94,9 @@ impl<'a> LaneReplay<'a> {
         self.rows.push((port, rows, *lanes, phase));
         let is_one = matches!(rows, LaneRows::From(_));
         let knows_wildcards = node.switch.as_ref().is_some_and(|switch| switch.optimized_sl2vl);
-        let tables = self.plan.lane_tables.as_ref();
         let as_planned = |egress: PortNum| {
-            let wanted = tables.zip(self.plan.ports.get(&at(egress)));
-            wanted.is_some_and(|(tables, settings)| tables.row(link_lanes(settings)) == *lanes)
+            let mut ingresses = ingresses.iter();
+            ingresses.all(|&ingress| self.plan.row(at(egress), ingress) == Some(*lanes))
         };
         (is_one || knows_wildcards) && has_sl_mapping(node, port.port) && egresses.into_iter().all(as_planned)
     }
@@ -126,8 +122,8 @@ impl<'a> LaneReplay<'a> {
             found.push(lane_error(place, Sl::default(), Vl::default(), LaneFault::NotProved));
         }
         for node in self.fabric.nodes().indices() {
-            let up = ports_in_use(self.fabric, self.plan, node);
-            for table in tables_of(self.fabric, node, &up) {
+            let in_use = ports_in_use(self.fabric, self.plan, node);
+            for table in tables_of(self.fabric, node, &in_use) {
                 self.check(table, &mut found);
             }
         }
@@ -136,7 +132,7 @@ impl<'a> LaneReplay<'a> {
                 self.check_order((port, &lanes, phase), &mut found);
                 continue;
             }
-            for egress in ports_in_use(self.fabric, self.plan, port.node) {
+            for egress in ports_in_use(self.fabric, self.plan, port.node).egress {
                 let port = PortRef { port: egress, ..port };
                 self.check_order((port, &lanes, phase), &mut found);
             }
@@ -147,7 +143,7 @@ impl<'a> LaneReplay<'a> {
     /// Checks a table at the end of the change set.
     fn check(&self, table: LaneTable, found: &mut Vec<Finding>) {
         let port = table.port();
-        let (Some(tables), Some(settings)) = (&self.plan.lane_tables, self.plan.ports.get(&port)) else {
+        let Some(settings) = self.plan.ports.get(&port) else {
             return;
         };
         let (guid, link) = (self.fabric.node(port.node).guid, link_lanes(settings));
@@ -160,9 +156,8 @@ impl<'a> LaneReplay<'a> {
             let LaneTable::Arbitration { block, .. } = table else {
                 return;
             };
-            let capability = self.fabric.port(port).map(|seen| seen.capability).unwrap_or_default();
-            let wanted = tables.arbitration(block, link, &capability);
-            if self.held.turns(guid, port.port, block) != Some(&wanted) {
+            let wanted = self.plan.arbitration(self.fabric, port, block);
+            if wanted.is_some() && self.held.turns(guid, port.port, block) != wanted.as_ref() {
                 found.push(missing(Attribute::VlArbitration(block)));
             }
             return;
@@ -171,7 +166,7 @@ impl<'a> LaneReplay<'a> {
             found.push(missing(Attribute::SlToVl(ingress)));
             return;
         };
-        if *row != tables.row(link) {
+        if Some(*row) != self.plan.row(port, ingress) {
             found.push(missing(Attribute::SlToVl(ingress)));
         }
         let switch = self.fabric.switch_index(port.node);
@@ -269,6 +264,7 @@ mod tests {
             lanes: 4,
             copies: None,
             levels: ServiceLevels::default(),
+            qos: None,
         });
         (fabric, plan)
     }

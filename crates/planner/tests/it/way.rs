@@ -418,6 +418,7 @@ fn rows_come_after_the_lanes_of_their_links_on_the_way_out_too() {
         lanes: 2,
         copies: None,
         levels: ServiceLevels::default(),
+        qos: None,
     });
     // The host comes anew, with one lane and without a LID.
     for (at, lids) in [(host, LidRange::single(lid)), (far, LidRange::default())] {

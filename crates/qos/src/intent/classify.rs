@@ -1,9 +1,10 @@
 //! The class of a query for a path.
 
+use selvedge_plan::qos::Asked;
 use selvedge_types::Sl;
 
 use super::{Compiled, Match, Ulp};
-use crate::opensm::policy::{Asked, ulp_service_ids};
+use crate::opensm::policy::ulp_service_ids;
 
 /// What a query's class depends on besides the query.
 #[derive(Clone, Copy)]
@@ -18,15 +19,14 @@ pub struct Context<'a> {
     pub is_in_job: &'a dyn Fn(&str) -> bool,
 }
 
-impl Compiled {
-    /// Returns the class of a query, by index: the first class of the intent with a match that fits, or the default
-    /// class. A match on a field that is not in the query's component mask does not fit.
-    #[must_use]
-    pub fn class_of(&self, asked: &Asked, context: &Context<'_>) -> usize {
-        let fits = |wanted: &Match| fits(wanted, asked, context);
-        let found = self.classes.iter().position(|plan| plan.class.matches.iter().any(fits));
-        found.unwrap_or(self.default)
-    }
+/// Returns the class of a query, by index: the first class of the intent with a match that fits, or the default class.
+/// A match on a field that is not in the query's component mask does not fit.
+#[must_use]
+pub fn class_of(compiled: &Compiled, asked: &Asked, context: &Context<'_>) -> usize {
+    let fits = |wanted: &Match| fits(wanted, asked, context);
+    let mut classes = compiled.classes.iter();
+    let found = classes.position(|plan| plan.class.matches.iter().any(fits));
+    found.unwrap_or(compiled.default)
 }
 
 fn fits(wanted: &Match, asked: &Asked, context: &Context<'_>) -> bool {
@@ -50,6 +50,7 @@ fn fits(wanted: &Match, asked: &Asked, context: &Context<'_>) -> bool {
 mod tests {
     use selvedge_types::{Guid, Mtu, NodeKind, PKey};
 
+    use super::super::compile;
     use super::*;
     use crate::intent::{Class, Hardware, Intent};
     use crate::opensm::policy::End;
@@ -72,7 +73,7 @@ mod tests {
             vl_arb_low: 16,
             mtu: Mtu::B4096,
         };
-        Compiled::new(&intent, &hardware, 1).unwrap()
+        compile(&intent, &hardware, 1).unwrap()
     }
 
     #[test]
@@ -114,7 +115,7 @@ mod tests {
             is_in_group: &never,
             is_in_job: &never,
         };
-        let check = |asked: &Asked, context: &Context<'_>, want| assert_eq!(policy.class_of(asked, context), want);
+        let check = |asked: &Asked, context: &Context<'_>, want| assert_eq!(class_of(&policy, asked, context), want);
         check(&asked, &context, 0);
         check(&id(9), &context, 0);
         check(&id(20), &context, 3);

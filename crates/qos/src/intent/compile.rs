@@ -4,60 +4,26 @@ use selvedge_types::{Mtu, Sl};
 
 use super::offer::offer;
 use super::quota::{Room, packets_of_entry, units};
-use super::{Class, Hardware, Intent, IntentError, Latency, Refused, Why};
+use super::{Class, ClassPlan, Compiled, Hardware, Intent, IntentError, Latency, Refused, Why};
 use crate::near::meant;
 
-/// What a class became.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClassPlan {
-    /// The class as it was asked for.
-    pub class: Class,
-    /// Service levels of the class, by routing layer.
-    pub sls: Vec<Sl>,
-    /// Largest MTU of the class's paths.
-    pub mtu: Mtu,
-    /// Packets of the links' MTU that each of its lanes sends in a round of the low-priority table; 0: the class is in
-    /// the high-priority table.
-    pub packets: u32,
+/// Compiles an intent for links of this hardware, with this many layers of routing.
+pub fn compile(intent: &Intent, hardware: &Hardware, layers: u8) -> Result<Compiled, IntentError> {
+    let default = checked(intent, hardware, layers)?;
+    plan(intent, hardware, layers, default).map_err(|why| {
+        let offer = offer(intent, hardware, layers);
+        Refused { why, offer }.into()
+    })
 }
 
-/// An intent that keeps its promises on links of this hardware.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Compiled {
-    /// The hardware.
-    pub hardware: Hardware,
-    /// Layers of routing: lanes that each class has.
-    pub layers: u8,
-    /// The classes, in the order of the intent.
-    pub classes: Vec<ClassPlan>,
-    /// The class of traffic that no class matches, by index.
-    pub default: usize,
-}
-
-impl Compiled {
-    /// Compiles an intent for links of this hardware, with this many layers of routing.
-    pub fn new(intent: &Intent, hardware: &Hardware, layers: u8) -> Result<Self, IntentError> {
-        let default = checked(intent, hardware, layers)?;
-        plan(intent, hardware, layers, default).map_err(|why| {
-            let offer = offer(intent, hardware, layers);
-            Refused { why, offer }.into()
-        })
-    }
-
-    /// Returns the most that a low-latency class takes of a link while normal classes want it, in percent, rounded up.
-    /// `None`: nothing limits it.
-    #[must_use]
-    pub fn most_of(&self, class: usize) -> Option<u32> {
-        let plan = self
-            .classes
-            .get(class)
-            .filter(|plan| plan.class.latency == Latency::Low)?;
-        Some(most_of_link(plan.mtu, smallest_normal(&self.classes_and_mtus())?))
-    }
-
-    fn classes_and_mtus(&self) -> Vec<(&Class, Mtu)> {
-        self.classes.iter().map(|plan| (&plan.class, plan.mtu)).collect()
-    }
+/// Returns the most that a low-latency class takes of a link while normal classes want it, in percent, rounded up.
+/// `None`: nothing limits it.
+#[must_use]
+pub fn most_of(compiled: &Compiled, class: usize) -> Option<u32> {
+    let plan = compiled.classes.get(class);
+    let plan = plan.filter(|plan| plan.class.latency == Latency::Low)?;
+    let classes: Vec<(&Class, Mtu)> = compiled.classes.iter().map(|plan| (&plan.class, plan.mtu)).collect();
+    Some(most_of_link(plan.mtu, smallest_normal(&classes)?))
 }
 
 /// Checks what no hardware could mend. Returns the place of the default class.

@@ -59,35 +59,45 @@ struct Entries {
     is_exact: bool,
 }
 
-impl Compiled {
-    /// Returns the tables of a port towards a link. Where the link has fewer lanes than the hardware that the intent
-    /// was compiled for, classes share lanes: first the normal classes with the smallest shares.
-    #[must_use]
-    pub fn on(&self, link: &Lanes) -> LinkTables {
+/// Returns the tables of a port towards a link. Where the link has fewer lanes than the hardware that the intent was
+/// compiled for, classes share lanes: first the normal classes with the smallest shares.
+#[must_use]
+pub fn tables_on(compiled: &Compiled, link: &Lanes) -> LinkTables {
+    Fit { of: compiled }.tables(link)
+}
+
+/// A compiled intent, to fit it to a link.
+#[derive(Clone, Copy, Debug)]
+struct Fit<'a> {
+    of: &'a Compiled,
+}
+
+impl Fit<'_> {
+    fn tables(&self, link: &Lanes) -> LinkTables {
         let entries = u16::from(link.vl_arb_low.min(64)) + u16::from(link.vl_arb_high.min(64));
         // Each lane in use needs an entry.
         let served = u8::try_from(entries.max(1)).unwrap_or(u8::MAX);
         let lanes = link.lanes.clamp(1, 15).min(served);
-        let layers = self.layers.min(lanes);
+        let layers = self.of.layers.min(lanes);
         let groups = self.groups(lanes, layers);
         let group_of = |class: usize| groups.iter().position(|group| group.classes.contains(&class));
         let lane = |class: usize, layer: u8| group_of(class).unwrap_or(0) as u8 * layers + layer % layers;
         let row = std::array::from_fn(|sl| {
-            let (class, layer) = (sl / usize::from(self.layers), sl as u8 % self.layers);
-            let class = if class < self.classes.len() {
+            let (class, layer) = (sl / usize::from(self.of.layers), sl as u8 % self.of.layers);
+            let class = if class < self.of.classes.len() {
                 class
             } else {
-                self.default
+                self.of.default
             };
             Vl::new(lane(class, layer)).unwrap_or_default()
         });
         let used = groups.len() as u8 * layers;
         let entries = self.entries(&groups, layers, link);
-        let keeps = (0..self.classes.len()).map(|at| {
+        let keeps = (0..self.of.classes.len()).map(|at| {
             let alone = group_of(at)
                 .map(|of| &groups[of])
                 .is_some_and(|group| group.classes.len() == 1);
-            alone && layers == self.layers && self.keeps(at, &entries, lane(at, 0))
+            alone && layers == self.of.layers && self.keeps(at, &entries, lane(at, 0))
         });
         LinkTables {
             keeps: keeps.collect(),
@@ -105,7 +115,7 @@ impl Compiled {
     /// True if a class that is alone on its lanes has the entries that it was promised.
     fn keeps(&self, at: usize, entries: &Entries, lane: u8) -> bool {
         let Entries { high, low, is_exact } = entries;
-        let plan = &self.classes[at];
+        let plan = &self.of.classes[at];
         let has = |table: &[(Vl, u8)]| table.iter().any(|(vl, _)| vl.get() == lane);
         match plan.class.latency {
             // One lane needs no tables.
@@ -114,7 +124,7 @@ impl Compiled {
             Latency::Normal if plan.class.share.is_none() => has(low),
             Latency::Normal => {
                 let of_lane = |(vl, weight): &(Vl, u8)| if vl.get() == lane { u32::from(*weight) } else { 0 };
-                let own: u32 = low.iter().map(of_lane).sum::<u32>() * u32::from(self.layers);
+                let own: u32 = low.iter().map(of_lane).sum::<u32>() * u32::from(self.of.layers);
                 let all: u32 = low.iter().map(|(_, weight)| u32::from(*weight)).sum();
                 *is_exact && plan.class.share.is_none_or(|share| own * 100 >= u32::from(share) * all)
             }
@@ -128,7 +138,7 @@ impl Compiled {
             is_low_latency: plan.class.latency == Latency::Low,
             packets: plan.packets,
         };
-        let mut groups: Vec<Group> = self.classes.iter().enumerate().map(group).collect();
+        let mut groups: Vec<Group> = self.of.classes.iter().enumerate().map(group).collect();
         let most = usize::from(lanes / layers).max(1);
         while groups.len() > most {
             let (into, from) = pair_to_merge(&groups);
@@ -164,10 +174,10 @@ impl Compiled {
         let room = Room {
             entries: u32::from(link.vl_arb_low.min(64)),
             layers: u32::from(layers),
-            of_entry: packets_of_entry(self.hardware.mtu),
+            of_entry: packets_of_entry(self.of.hardware.mtu),
         };
         let lanes: Vec<Vl> = normal.iter().flat_map(|&at| lanes_of(at)).collect();
-        let unit = units(self.hardware.mtu) as u8;
+        let unit = units(self.of.hardware.mtu) as u8;
         if lanes.len() > usize::from(link.vl_arb_low) {
             // The lanes without an entry of low priority get one of high priority.
             let (low, more) = lanes.split_at(usize::from(link.vl_arb_low));

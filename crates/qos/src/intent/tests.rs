@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use selvedge_dataplane::VlArb;
-use selvedge_types::Vl;
+use selvedge_types::{Mtu, Vl};
 
 use super::*;
 
@@ -57,21 +57,21 @@ fn text(table: &[(Vl, u8)]) -> String {
 
 #[test]
 fn the_example_of_the_manuals() {
-    let compiled = Compiled::new(&manual(), &LINK, 1).unwrap();
-    let tables = compiled.on(&lanes(&LINK));
+    let compiled = compile(&manual(), &LINK, 1).unwrap();
+    let tables = tables_on(&compiled, &lanes(&LINK));
     assert_eq!(numbers(&tables.row), [0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(text(&tables.low), "0:192,0:128,1:192,0:128");
     assert_eq!(text(&tables.high), "2:1");
     assert_eq!((tables.high_limit, tables.used, tables.oper_vls), (0, 3, 3));
     assert_eq!(tables.keeps, [true; 3]);
-    assert_eq!(compiled.most_of(2), Some(51));
-    assert_eq!(compiled.most_of(0), None);
+    assert_eq!(most_of(&compiled, 2), Some(51));
+    assert_eq!(most_of(&compiled, 0), None);
 }
 
 /// With two layers each class has a lane per layer, and no lane holds two layers, on short links too.
 #[test]
 fn classes_and_layers() {
-    let compiled = Compiled::new(&manual(), &LINK, 2).unwrap();
+    let compiled = compile(&manual(), &LINK, 2).unwrap();
     let sls: Vec<Vec<u8>> = compiled
         .classes
         .iter()
@@ -79,11 +79,14 @@ fn classes_and_layers() {
         .collect();
     assert_eq!(sls, [[0, 1], [2, 3], [4, 5]]);
     let on = |lanes| {
-        compiled.on(&Lanes {
-            lanes,
-            vl_arb_high: 8,
-            vl_arb_low: 8,
-        })
+        tables_on(
+            &compiled,
+            &Lanes {
+                lanes,
+                vl_arb_high: 8,
+                vl_arb_low: 8,
+            },
+        )
     };
     assert_eq!(numbers(&on(8).row[..8]), [0, 1, 2, 3, 4, 5, 0, 1]);
     assert_eq!(text(&on(8).low), "0:192,1:192,0:128,1:128,2:192,3:192,0:128,1:128");
@@ -103,10 +106,10 @@ fn a_cap_of_low_latency_is_kept_by_the_mtu() {
         mtu,
         ..class("MDS", None, Latency::Low)
     };
-    let with = |mds: Class| Compiled::new(&intent(&[class("MPI", Some(70), Latency::Normal), mds]), &LINK, 1);
+    let with = |mds: Class| compile(&intent(&[class("MPI", Some(70), Latency::Normal), mds]), &LINK, 1);
     let compiled = with(mds(20, None)).unwrap();
     assert_eq!(compiled.classes[1].mtu, Mtu::B512);
-    assert_eq!(compiled.most_of(1), Some(13));
+    assert_eq!(most_of(&compiled, 1), Some(13));
     let error = with(mds(20, Some(Mtu::B2048))).unwrap_err().to_string();
     assert!(
         error.starts_with("SLV-QOS-0045: class MDS: arbitration cannot keep a cap of 20 %"),
@@ -126,9 +129,7 @@ fn a_cap_of_low_latency_is_kept_by_the_mtu() {
 #[test]
 fn refusals_say_what_is_possible_instead() {
     let check = |classes: &[Class], hardware: Hardware, layers, want: &str| {
-        let error = Compiled::new(&intent(classes), &hardware, layers)
-            .unwrap_err()
-            .to_string();
+        let error = compile(&intent(classes), &hardware, layers).unwrap_err().to_string();
         assert_eq!(error, want);
     };
     let normal = |name, share| class(name, share, Latency::Normal);
@@ -175,7 +176,7 @@ fn refusals_say_what_is_possible_instead() {
 #[test]
 fn refusals_for_the_arbitration_tables() {
     let check = |classes: &[Class], hardware: Hardware, want: &str| {
-        let error = Compiled::new(&intent(classes), &hardware, 1).unwrap_err().to_string();
+        let error = compile(&intent(classes), &hardware, 1).unwrap_err().to_string();
         assert_eq!(error, want);
     };
     let normal = |name, share| class(name, share, Latency::Normal);
@@ -208,7 +209,7 @@ fn refusals_for_the_arbitration_tables() {
 #[test]
 fn invalid_intents() {
     let check = |intent: &Intent, layers, want: &str| {
-        let error = Compiled::new(intent, &LINK, layers).unwrap_err().to_string();
+        let error = compile(intent, &LINK, layers).unwrap_err().to_string();
         assert!(error.starts_with(want), "{error}");
     };
     check(&Intent::default(), 1, "SLV-QOS-0030");
@@ -235,8 +236,8 @@ fn invalid_intents() {
     );
     check(&manual(), 0, "SLV-QOS-0035");
     check(&manual(), 16, "SLV-QOS-0035");
-    assert_eq!("Sdp".parse(), Ok(Ulp::Sdp));
-    let error = "ipiob".parse::<Ulp>().unwrap_err().to_string();
+    assert_eq!(ulp("Sdp"), Ok(Ulp::Sdp));
+    let error = ulp("ipiob").unwrap_err().to_string();
     assert!(
         error.starts_with("SLV-QOS-0034: no ULP is called 'ipiob'; did you mean 'ipoib'?"),
         "{error}"
@@ -322,12 +323,12 @@ proptest! {
     /// Every intent compiles, is refused with an offer that compiles, or is invalid.
     #[test]
     fn every_offer_compiles(intent in any_intent(), hardware in any_hardware(), layers in 1..=15_u8) {
-        match Compiled::new(&intent, &hardware, layers) {
+        match compile(&intent, &hardware, layers) {
             Ok(_) => {}
             Err(IntentError::Refused(refused)) => {
                 let offer = &refused.offer;
                 prop_assert!(offer.layers >= 1 && offer.layers <= layers);
-                let found = Compiled::new(&offer.intent, &hardware, offer.layers);
+                let found = compile(&offer.intent, &hardware, offer.layers);
                 prop_assert!(found.is_ok(), "{refused}\n{}", found.unwrap_err());
             }
             Err(other) => prop_assert!(false, "{other}"),
@@ -337,12 +338,12 @@ proptest! {
     /// Backlogged classes get their shares and wait no longer than stated, by the packet simulator's arbiter.
     #[test]
     fn tables_keep_promises(intent in any_intent(), hardware in any_hardware(), layers in 1..=4_u8) {
-        let (intent, layers) = match Compiled::new(&intent, &hardware, layers) {
+        let (intent, layers) = match compile(&intent, &hardware, layers) {
             Err(IntentError::Refused(refused)) => (refused.offer.intent, refused.offer.layers),
             _ => (intent, layers),
         };
-        let compiled = Compiled::new(&intent, &hardware, layers).unwrap();
-        let tables = compiled.on(&lanes(&hardware));
+        let compiled = compile(&intent, &hardware, layers).unwrap();
+        let tables = tables_on(&compiled, &lanes(&hardware));
         prop_assert!(tables.keeps.iter().all(|keeps| *keeps), "{tables:?}");
         prop_assert!(tables.high.len() <= usize::from(hardware.vl_arb_high));
         prop_assert!(tables.low.len() <= usize::from(hardware.vl_arb_low));
@@ -365,7 +366,7 @@ proptest! {
             // Weights are in whole packets of the links' MTU; smaller packets have more headers.
             let slack = if plan.mtu == hardware.mtu { 1.0 } else { 1.0 + share / 5.0 };
             prop_assert!(percent + slack >= share, "{}: {percent} of {share}\n{tables:?}", plan.class.name);
-            if let Some(most) = compiled.most_of(at) {
+            if let Some(most) = most_of(&compiled, at) {
                 let percent = 100.0 * of_class(at) as f64 / all as f64;
                 prop_assert!(percent <= f64::from(most), "{percent} {most}");
             }
@@ -387,12 +388,12 @@ proptest! {
         layers in 1..=4_u8,
         link in any_hardware(),
     ) {
-        let (intent, layers) = match Compiled::new(&intent, &hardware, layers) {
+        let (intent, layers) = match compile(&intent, &hardware, layers) {
             Err(IntentError::Refused(refused)) => (refused.offer.intent, refused.offer.layers),
             _ => (intent, layers),
         };
-        let compiled = Compiled::new(&intent, &hardware, layers).unwrap();
-        let tables = compiled.on(&lanes(&link));
+        let compiled = compile(&intent, &hardware, layers).unwrap();
+        let tables = tables_on(&compiled, &lanes(&link));
         prop_assert!(tables.used <= link.lanes && tables.used >= 1);
         prop_assert!(tables.high.len() <= usize::from(link.vl_arb_high));
         prop_assert!(tables.low.len() <= usize::from(link.vl_arb_low));

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use selvedge_types::{PKey, Sl};
 use serde::{Deserialize, Serialize};
 
-use crate::intent::{Compiled, Latency};
+use crate::intent::{Compiled, Latency, most_of};
 
 /// What a job asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -297,7 +297,7 @@ fn share_of(policy: &Compiled, class: usize) -> u8 {
     let share = match (plan.share, plan.latency) {
         (Some(share), _) => u32::from(share),
         (None, Latency::Normal) => 100 - promised(Latency::Normal).min(100),
-        (None, Latency::Low) => plan.cap.map(u32::from).or(policy.most_of(class)).unwrap_or(100),
+        (None, Latency::Low) => plan.cap.map(u32::from).or(most_of(policy, class)).unwrap_or(100),
     };
     u8::try_from(share.min(100)).unwrap_or(100)
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use selvedge_types::Mtu;
 
 use super::*;
-use crate::intent::{Class, Hardware, Intent};
+use crate::intent::{Class, Hardware, Intent, compile};
 
 const PKEYS: PKeys = PKeys {
     first: 0x100,
@@ -34,7 +34,7 @@ fn policy(layers: u8) -> Compiled {
         vl_arb_low: 16,
         mtu: Mtu::B4096,
     };
-    Compiled::new(&intent, &hardware, layers).unwrap()
+    compile(&intent, &hardware, layers).unwrap()
 }
 
 fn job(id: &str, class: Option<&str>, share: Option<u8>) -> Job {

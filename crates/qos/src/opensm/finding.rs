@@ -86,13 +86,15 @@ impl PortTables {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{PortFacts, PortTables, Settings, Target, Template};
+    use selvedge_plan::qos::{Settings, Target};
+
+    use super::super::{PortFacts, PortTables, Template, set};
 
     #[test]
     fn findings_name_the_lane_that_waits_for_ever() {
         let check = |lines: &[(&str, &str)], oper_vls: u8, want: &[&str]| {
             let mut settings = Settings::default();
-            lines.iter().for_each(|(key, value)| settings.set(key, value).unwrap());
+            (lines.iter()).for_each(|(key, value)| set(&mut settings, key, value).unwrap());
             let port = PortFacts {
                 vl_cap: oper_vls,
                 oper_vls,

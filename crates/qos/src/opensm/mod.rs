@@ -11,6 +11,6 @@ mod subnet;
 mod tables;
 
 pub use finding::TableFinding;
-pub use settings::{Options, Settings, Target};
+pub use settings::{keys, set};
 pub use subnet::{SubnetTables, target};
 pub use tables::{PortFacts, PortTables, Template, row_target};

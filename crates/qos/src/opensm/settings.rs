@@ -1,62 +1,11 @@
-//! The 25 `qos_*` settings of OpenSM's configuration, with their defaults and inheritance.
+//! Reads the 25 `qos_*` settings of OpenSM's configuration.
 
+use selvedge_plan::qos::{Settings, Target};
 use selvedge_types::{Sl, Vl};
 
 use super::number::number;
 use crate::SettingError;
 use crate::near::meant;
-
-/// The ports that a set of settings is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Target {
-    /// Ports of channel adapters (`qos_ca_`).
-    Ca,
-    /// Enhanced port 0 of switches (`qos_sw0_`).
-    SwitchPort0,
-    /// External ports of switches (`qos_swe_`).
-    SwitchExternal,
-    /// Ports of routers (`qos_rtr_`).
-    Router,
-}
-
-impl Target {
-    /// All targets, in the order of OpenSM's file.
-    pub const ALL: [Self; 4] = [Self::Ca, Self::SwitchPort0, Self::SwitchExternal, Self::Router];
-
-    /// Returns the prefix of the target's keys, without `qos_`.
-    #[must_use]
-    pub const fn prefix(self) -> &'static str {
-        match self {
-            Self::Ca => "ca_",
-            Self::SwitchPort0 => "sw0_",
-            Self::SwitchExternal => "swe_",
-            Self::Router => "rtr_",
-        }
-    }
-}
-
-/// One set of settings. `None`: the setting of the common set, and OpenSM's default if that has none either.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// `max_vls`, 1–15. OpenSM reads it and uses it for nothing: the lanes of a link follow `max_op_vls`.
-    pub max_vls: Option<u8>,
-    /// `high_limit`: PortInfo.VLHighLimit, in units of 4,096 bytes; 0: one packet, 255: unbounded.
-    pub high_limit: Option<u8>,
-    /// `vlarb_high`: entries of the high-priority arbitration table, at most 64. Weights in units of 64 bytes.
-    pub vlarb_high: Option<Vec<(Vl, u8)>>,
-    /// `vlarb_low`: entries of the low-priority arbitration table, at most 64. Weights in units of 64 bytes.
-    pub vlarb_low: Option<Vec<(Vl, u8)>>,
-    /// `sl2vl`: the lane of each SL; lane 15 drops packets of the SL.
-    pub sl2vl: Option<[Vl; Sl::COUNT]>,
-}
-
-/// The settings: a common set, and one for each target.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// The set with prefix `qos_`.
-    pub common: Options,
-    of: [Options; 4],
-}
 
 /// Most entries of an arbitration table. Source: IBA vol 1 §14.2.5.9 (two blocks of 32).
 const MOST_ENTRIES: usize = 64;
@@ -66,81 +15,33 @@ const PAIR: &str = "VL:WEIGHT, as 0:64: VL 0 to 14, weight 0 to 255 (x 64 bytes)
 const LANE: &str = "a VL from 0 to 15 (15 drops the SL), no blank after a number";
 const NAMES: [&str; 5] = ["max_vls", "high_limit", "vlarb_high", "vlarb_low", "sl2vl"];
 
-impl Settings {
-    /// Returns the settings of a target.
-    #[must_use]
-    pub const fn of(&self, target: Target) -> &Options {
-        &self.of[target as usize]
+/// Sets a key as OpenSM's configuration has it: `qos_vlarb_high 0:4,1:0`. `(null)` takes the setting back.
+pub fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), SettingError> {
+    let unknown = || SettingError::UnknownKey {
+        key: key.to_owned(),
+        meant: meant(key, keys()),
+    };
+    let name = key.strip_prefix("qos_").ok_or_else(unknown)?;
+    let target = Target::ALL.into_iter().find(|target| name.starts_with(target.prefix()));
+    let (options, name) = match target {
+        Some(target) => (settings.of_mut(target), &name[target.prefix().len()..]),
+        None => (&mut settings.common, name),
+    };
+    match name {
+        "max_vls" => options.max_vls = limited(key, value, "0", 15, MAX_VLS)?,
+        "high_limit" => options.high_limit = limited(key, value, "-1", 255, HIGH_LIMIT)?,
+        "vlarb_high" => options.vlarb_high = given(value).map(|text| pairs(key, text)).transpose()?,
+        "vlarb_low" => options.vlarb_low = given(value).map(|text| pairs(key, text)).transpose()?,
+        "sl2vl" => options.sl2vl = given(value).map(|text| lanes(key, text)).transpose()?,
+        _ => return Err(unknown()),
     }
-
-    /// Returns the settings of a target, to change them.
-    pub const fn of_mut(&mut self, target: Target) -> &mut Options {
-        &mut self.of[target as usize]
-    }
-
-    /// Sets a key as OpenSM's configuration has it: `qos_vlarb_high 0:4,1:0`. `(null)` takes the setting back.
-    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
-        let unknown = || SettingError::UnknownKey {
-            key: key.to_owned(),
-            meant: meant(key, Self::keys()),
-        };
-        let name = key.strip_prefix("qos_").ok_or_else(unknown)?;
-        let target = Target::ALL.into_iter().find(|target| name.starts_with(target.prefix()));
-        let (options, name) = match target {
-            Some(target) => (self.of_mut(target), &name[target.prefix().len()..]),
-            None => (&mut self.common, name),
-        };
-        match name {
-            "max_vls" => options.max_vls = limited(key, value, "0", 15, MAX_VLS)?,
-            "high_limit" => options.high_limit = limited(key, value, "-1", 255, HIGH_LIMIT)?,
-            "vlarb_high" => options.vlarb_high = given(value).map(|text| pairs(key, text)).transpose()?,
-            "vlarb_low" => options.vlarb_low = given(value).map(|text| pairs(key, text)).transpose()?,
-            "sl2vl" => options.sl2vl = given(value).map(|text| lanes(key, text)).transpose()?,
-            _ => return Err(unknown()),
-        }
-        Ok(())
-    }
-
-    /// Returns all keys, in the order of OpenSM's file.
-    pub fn keys() -> impl Iterator<Item = String> {
-        let prefixes = [""].into_iter().chain(Target::ALL.map(Target::prefix));
-        prefixes.flat_map(|prefix| NAMES.map(|name| format!("qos_{prefix}{name}")))
-    }
-
-    /// Returns PortInfo.VLHighLimit of a target's ports.
-    #[must_use]
-    pub fn high_limit(&self, target: Target) -> u8 {
-        self.of(target).high_limit.or(self.common.high_limit).unwrap_or(0)
-    }
-
-    /// Returns the entries of the high-priority table for a target; by default lane 0 only, with 256 bytes.
-    #[must_use]
-    pub fn vlarb_high(&self, target: Target) -> Vec<(Vl, u8)> {
-        let set = self.of(target).vlarb_high.as_ref().or(self.common.vlarb_high.as_ref());
-        set.cloned()
-            .unwrap_or_else(|| by_default(|vl| if vl == 0 { 4 } else { 0 }))
-    }
-
-    /// Returns the entries of the low-priority table for a target; by default all other lanes, with 256 bytes each.
-    #[must_use]
-    pub fn vlarb_low(&self, target: Target) -> Vec<(Vl, u8)> {
-        let set = self.of(target).vlarb_low.as_ref().or(self.common.vlarb_low.as_ref());
-        set.cloned()
-            .unwrap_or_else(|| by_default(|vl| if vl == 0 { 0 } else { 4 }))
-    }
-
-    /// Returns the lane of each SL for a target; by default the lane with the number of the SL, and lane 7 for SL 15.
-    #[must_use]
-    pub fn sl2vl(&self, target: Target) -> [Vl; Sl::COUNT] {
-        let set = self.of(target).sl2vl.or(self.common.sl2vl);
-        let lane = |sl: usize| if sl == 15 { 7 } else { sl as u8 };
-        set.unwrap_or_else(|| std::array::from_fn(|sl| Vl::new(lane(sl)).unwrap_or_default()))
-    }
+    Ok(())
 }
 
-/// Returns OpenSM's default table: the 15 data lanes in order. Source: observed with `opensm -c` and `smpquery vlarb`.
-fn by_default(weight: impl Fn(u8) -> u8) -> Vec<(Vl, u8)> {
-    (0..15).filter_map(|vl| Some((Vl::new(vl)?, weight(vl)))).collect()
+/// Returns all keys, in the order of OpenSM's file.
+pub fn keys() -> impl Iterator<Item = String> {
+    let prefixes = [""].into_iter().chain(Target::ALL.map(Target::prefix));
+    prefixes.flat_map(|prefix| NAMES.map(|name| format!("qos_{prefix}{name}")))
 }
 
 /// Returns a text, except OpenSM's word for a setting that is not set.
@@ -254,13 +155,13 @@ mod tests {
     #[test]
     fn a_target_inherits_what_it_does_not_set() {
         let mut settings = Settings::default();
-        let mut set = |key: &str, value: &str| settings.set(key, value).unwrap();
-        set("qos_vlarb_high", "0:4");
-        set("qos_high_limit", "6");
-        set("qos_swe_vlarb_high", "3:0x40, 4:077,");
-        set("qos_swe_high_limit", "0");
-        set("qos_sw0_sl2vl", "0,0,0,0,0,0,0,0,1,1,1,1,1,1,1,15");
-        set("qos_rtr_max_vls", "8");
+        let mut given = |key: &str, value: &str| set(&mut settings, key, value).unwrap();
+        given("qos_vlarb_high", "0:4");
+        given("qos_high_limit", "6");
+        given("qos_swe_vlarb_high", "3:0x40, 4:077,");
+        given("qos_swe_high_limit", "0");
+        given("qos_sw0_sl2vl", "0,0,0,0,0,0,0,0,1,1,1,1,1,1,1,15");
+        given("qos_rtr_max_vls", "8");
         assert_eq!(pair_text(&settings.vlarb_high(Target::Ca)), "0:4");
         assert_eq!(pair_text(&settings.vlarb_high(Target::SwitchExternal)), "3:64,4:63");
         let limits = Target::ALL.map(|target| settings.high_limit(target));
@@ -274,9 +175,9 @@ mod tests {
             "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,7"
         );
         assert_eq!(settings.of(Target::Router).max_vls, Some(8));
-        settings.set("qos_swe_vlarb_high", "(null)").unwrap();
-        settings.set("qos_swe_high_limit", "-1").unwrap();
-        settings.set("qos_rtr_max_vls", "0").unwrap();
+        set(&mut settings, "qos_swe_vlarb_high", "(null)").unwrap();
+        set(&mut settings, "qos_swe_high_limit", "-1").unwrap();
+        set(&mut settings, "qos_rtr_max_vls", "0").unwrap();
         assert_eq!(pair_text(&settings.vlarb_high(Target::SwitchExternal)), "0:4");
         assert_eq!(settings.high_limit(Target::SwitchExternal), 6);
         assert_eq!(settings.of(Target::Router).max_vls, None);
@@ -284,7 +185,7 @@ mod tests {
 
     #[test]
     fn every_key_can_be_set() {
-        let keys: Vec<String> = Settings::keys().collect();
+        let keys: Vec<String> = keys().collect();
         assert_eq!(keys.len(), 25);
         for key in keys {
             let value = match key.rsplit('_').next() {
@@ -293,7 +194,7 @@ mod tests {
                 _ => "1:2",
             };
             let mut settings = Settings::default();
-            settings.set(&key, value).unwrap();
+            set(&mut settings, &key, value).unwrap();
             assert_ne!(settings, Settings::default(), "{key}");
         }
     }
@@ -302,7 +203,7 @@ mod tests {
     #[test]
     fn what_opensm_reads_as_something_else_is_an_error() {
         let check = |key: &str, value: &str, want: &str| {
-            let error = Settings::default().set(key, value).unwrap_err().to_string();
+            let error = set(&mut Settings::default(), key, value).unwrap_err().to_string();
             assert_eq!(error, want);
         };
         let pairs = |entry, found| format!("SLV-QOS-0002: qos_ca_vlarb_low, entry {entry}: '{found}'; want {PAIR}");

@@ -1,10 +1,11 @@
 //! The tables of every port of a fabric, from settings and from the policy's section qos-setup.
 
 use selvedge_fabric::{Fabric, Node, PortRef};
+use selvedge_plan::qos::{Resolved, Settings, Target};
 use selvedge_types::{NodeKind, PortNum, Sl, Vl};
 
-use super::policy::{Resolved, tables_in_scope};
-use super::{PortFacts, PortTables, Settings, TableFinding, Target, Template, row_target};
+use super::policy::tables_in_scope;
+use super::{PortFacts, PortTables, TableFinding, Template, row_target};
 use crate::path::SlSet;
 
 /// What the tables of a fabric's ports depend on.
@@ -105,7 +106,8 @@ mod tests {
     use selvedge_plan::partition::Partitions;
     use selvedge_types::{Guid, PhysState, PortState};
 
-    use super::super::policy::Policy;
+    use super::super::policy::{parse, resolved};
+    use super::super::set;
     use super::*;
 
     /// PortInfo.CapabilityMask bit 6: the port has SLtoVLMappingTables.
@@ -149,7 +151,7 @@ mod tests {
 
     fn settings(lines: &[(&str, &str)]) -> Settings {
         let mut settings = Settings::default();
-        lines.iter().for_each(|(key, value)| settings.set(key, value).unwrap());
+        (lines.iter()).for_each(|(key, value)| set(&mut settings, key, value).unwrap());
         settings
     }
 
@@ -216,8 +218,8 @@ mod tests {
             port-groups\nport-group\nname: H\nport-guid: 0x21\nend-port-group\nend-port-groups\n\
             qos-ulps\ndefault: 0\nend-qos-ulps\nqos-setup\nsl2vl-tables\nsl2vl-scope\nacross-to: H\n\
             sl2vl-table: 0,1,2,15,0,1,2,15,0,0,0,0,0,0,0,0\nend-sl2vl-scope\nend-sl2vl-tables\nend-qos-setup\n";
-        let policy = Policy::parse(policy).unwrap();
-        let (resolved, _) = Resolved::new(policy, &fabric, &Partitions::default(), None);
+        let policy = std::sync::Arc::new(parse(policy).unwrap());
+        let (resolved, _) = resolved(&policy, &fabric, &Partitions::default(), None);
         let tables = SubnetTables {
             settings: &settings,
             policy: Some(&resolved),

@@ -1,10 +1,9 @@
 //! The tables that OpenSM would write to a port.
 
 use selvedge_fabric::{Node, Port};
+use selvedge_plan::qos::{Settings, Target};
 use selvedge_plan::{ArbBlock, has_sl_mapping};
 use selvedge_types::{NodeKind, PortNum, Sl, Vl};
-
-use super::{Settings, Target};
 
 /// The tables of a kind of port, before they are fitted to one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,6 +148,7 @@ impl PortTables {
 
 #[cfg(test)]
 mod tests {
+    use super::super::set;
     use super::*;
 
     const PORT: PortFacts = PortFacts {
@@ -162,7 +162,7 @@ mod tests {
     /// Returns the tables of channel adapters with these settings.
     fn template(lines: &[(&str, &str)]) -> Template {
         let mut settings = Settings::default();
-        lines.iter().for_each(|(key, value)| settings.set(key, value).unwrap());
+        (lines.iter()).for_each(|(key, value)| set(&mut settings, key, value).unwrap());
         Template::new(&settings, Target::Ca)
     }
 

@@ -246,6 +246,7 @@ fn where_no_proof_relies_on_levels_any_will_do_both_ways() {
             lanes: 4,
             copies: None,
             levels: ServiceLevels::PerDestination(levels),
+            qos: None,
         }),
         ..Wish::new(TREE)
     };

@@ -72,6 +72,7 @@ fn with_lanes(own_row: Option<[Vl; Sl::COUNT]>) -> (Bench, Lid) {
             lanes: 3,
             copies: None,
             levels: ServiceLevels::default(),
+            qos: None,
         }),
         ..Wish::new(TREE)
     });

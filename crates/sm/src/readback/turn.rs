@@ -55,9 +55,10 @@ impl Turns {
             }
             let node = NodeIdx::from_usize(self.lanes % nodes);
             self.lanes = self.lanes % nodes + 1;
-            let up = ports_in_use(fabric, plan, node);
+            let in_use = ports_in_use(fabric, plan, node);
             let guid = fabric.node(node).guid;
-            let of_node = tables_of(fabric, node, &up).chain(own_row(fabric, node));
+            let own = own_row(fabric, node).filter(|own| !in_use.egress.contains(&own.port().port));
+            let of_node = tables_of(fabric, node, &in_use).chain(own);
             let known = of_node.filter(|table| is_known(held, guid, *table));
             tables.extend(known.map(Table::Lanes));
         }

@@ -1,6 +1,6 @@
-//! OpenSM's QoS policy file: its sections as values, the ports of its groups, and the level of a query.
+//! OpenSM's QoS policy file: reads it, and finds the ports of its groups.
 //!
-//! Source: OpenSM 3.3.23. [`Policy::parse`] accepts what OpenSM accepts, with these exceptions, each of which OpenSM
+//! Source: OpenSM 3.3.23. [`parse`] accepts what OpenSM accepts, with these exceptions, each of which OpenSM
 //! reads as something that its author hardly meant: values that it cuts (`sl: 16`), numbers of which it reads a part
 //! (`08`), a second group or level with a known name (never found), and a line that begins with an unknown word after
 //! a name (it becomes a part of the name).
@@ -8,17 +8,17 @@
 mod error;
 mod lexer;
 mod parser;
-mod ranges;
 mod resolve;
 mod setup;
-mod value;
 
 pub use error::PolicyError;
+pub use parser::parse;
 pub(crate) use parser::ulp_service_ids;
-pub use ranges::Ranges;
-pub use resolve::{Asked, End, Resolved, Unresolved};
+pub use resolve::{Unresolved, resolved};
+pub(crate) use selvedge_plan::qos::{
+    ArbScope, End, Level, LevelRef, MatchRule, PolicyFile, PortGroup, PortName, Ranges, Resolved, RowScope,
+};
 pub use setup::{ScopedTables, tables_in_scope};
-pub use value::{ArbScope, GroupName, Level, LevelName, LevelRef, MatchRule, Policy, PortGroup, PortName, RowScope};
 
 #[cfg(test)]
 mod tests;

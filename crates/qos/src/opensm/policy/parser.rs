@@ -6,33 +6,31 @@ mod setup;
 mod ulps;
 
 use super::lexer::{Kind, Token, tokens};
-use super::{Policy, PolicyError, Ranges};
+use super::{PolicyError, PolicyFile, Ranges};
 use crate::near::meant;
 use crate::opensm::number::number;
 
 use link::Unlinked;
 pub(crate) use ulps::ulp_service_ids;
 
-impl Policy {
-    /// Reads the text of a policy file.
-    pub fn parse(file: &str) -> Result<Self, PolicyError> {
-        let mut parser = Parser {
-            file,
-            tokens: tokens(file),
-            at: 0,
-            taken: 0,
-        };
-        let mut found = Unlinked::default();
-        loop {
-            match parser.take() {
-                Kind::End => return found.link(),
-                Kind::Section("qos-ulps") => parser.ulps(&mut found)?,
-                Kind::Section("port-groups") => parser.groups(&mut found)?,
-                Kind::Section("qos-setup") => parser.setup(&mut found)?,
-                Kind::Section("qos-levels") => parser.levels(&mut found)?,
-                Kind::Section("qos-match-rules") => parser.rules(&mut found)?,
-                _ => return Err(parser.wrong(FILE)),
-            }
+/// Reads the text of a policy file.
+pub fn parse(file: &str) -> Result<PolicyFile, PolicyError> {
+    let mut parser = Parser {
+        file,
+        tokens: tokens(file),
+        at: 0,
+        taken: 0,
+    };
+    let mut found = Unlinked::default();
+    loop {
+        match parser.take() {
+            Kind::End => return found.link(),
+            Kind::Section("qos-ulps") => parser.ulps(&mut found)?,
+            Kind::Section("port-groups") => parser.groups(&mut found)?,
+            Kind::Section("qos-setup") => parser.setup(&mut found)?,
+            Kind::Section("qos-levels") => parser.levels(&mut found)?,
+            Kind::Section("qos-match-rules") => parser.rules(&mut found)?,
+            _ => return Err(parser.wrong(FILE)),
         }
     }
 }

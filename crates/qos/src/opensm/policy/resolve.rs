@@ -1,44 +1,12 @@
-//! A policy on a fabric: the ports of each group, and the level of a query.
+//! Finds the ports of a policy's groups on a fabric.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, Node, PortRef};
 use selvedge_plan::partition::{Partition, Partitions};
-use selvedge_types::{Guid, NodeKind, PKey, PortNum, printable};
-
-use super::{LevelRef, MatchRule, Policy, PortGroup, PortName, Ranges};
-
-/// An end of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct End {
-    /// GUID of the end port.
-    pub guid: Guid,
-    /// Kind of its node.
-    pub kind: NodeKind,
-}
-
-/// A query for a path. `None`: the field is not in the query's component mask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// Source of the path.
-    pub source: End,
-    /// Destination of the path.
-    pub destination: End,
-    /// Service ID.
-    pub service_id: Option<u64>,
-    /// QoS class, 12 bits.
-    pub class: Option<u16>,
-    /// P_Key.
-    pub pkey: Option<PKey>,
-}
-
-/// A policy with the ports of its groups.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Resolved {
-    policy: Policy,
-    /// The ports of each group that are not named by GUID or kind, by GUID.
-    members: Vec<BTreeSet<Guid>>,
-}
+use selvedge_plan::qos::{MatchRule, PolicyFile, PortGroup, PortName, Ranges, Resolved};
+use selvedge_types::{Guid, PortNum, printable};
 
 /// Something in a policy that the fabric or the partitions do not have. The rest of the policy applies.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -122,68 +90,25 @@ struct Subnet<'a> {
     manager: Option<PortRef>,
 }
 
-impl Resolved {
-    /// Looks up the ports of a policy's groups. `manager` is the port of the manager. Also returns what is not there.
-    #[must_use]
-    pub fn new(
-        policy: Policy,
-        fabric: &Fabric,
-        partitions: &Partitions,
-        manager: Option<PortRef>,
-    ) -> (Self, Vec<Unresolved>) {
-        let subnet = Subnet {
-            fabric,
-            partitions,
-            manager,
-        };
-        let mut missing = Vec::new();
-        let members = policy.groups.iter().map(|group| subnet.members(group, &mut missing));
-        let members = members.collect();
-        policy.rules.iter().for_each(|rule| subnet.check(rule, &mut missing));
-        (Self { policy, members }, missing)
-    }
-
-    /// Returns the policy.
-    #[must_use]
-    pub const fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
-    /// True if a port belongs to one of these groups.
-    #[must_use]
-    pub fn is_in(&self, groups: &[usize], end: End) -> bool {
-        groups.iter().any(|&at| {
-            let named = self
-                .policy
-                .groups
-                .get(at)
-                .is_some_and(|group| group.names(end.guid, end.kind));
-            named || self.members.get(at).is_some_and(|members| members.contains(&end.guid))
-        })
-    }
-
-    /// Returns the first rule that a query matches. A rule matches if all its criteria do; a criterion that is not in
-    /// the query's component mask does not match.
-    #[must_use]
-    pub fn rule_of(&self, asked: &Asked) -> Option<&MatchRule> {
-        let is_in = |groups: &[usize], end| groups.is_empty() || self.is_in(groups, end);
-        let has = |set: &Ranges, value: Option<u64>| set.is_empty() || value.is_some_and(|value| set.contains(value));
-        self.policy.rules.iter().find(|rule| {
-            is_in(&rule.sources, asked.source)
-                && is_in(&rule.destinations, asked.destination)
-                && has(&rule.source_guids, Some(asked.source.guid.0))
-                && has(&rule.destination_guids, Some(asked.destination.guid.0))
-                && has(&rule.classes, asked.class.map(u64::from))
-                && has(&rule.service_ids, asked.service_id)
-                && has(&rule.pkeys, asked.pkey.map(|pkey| u64::from(pkey.0 & 0x7FFF)))
-        })
-    }
-
-    /// Returns the level of a query: that of the first rule that matches, or the default level.
-    #[must_use]
-    pub fn level_of(&self, asked: &Asked) -> LevelRef {
-        self.rule_of(asked).map_or(self.policy.default, |rule| rule.level)
-    }
+/// Looks up the ports of a policy's groups. `manager` is the port of the manager. Also returns what is not there.
+#[must_use]
+pub fn resolved(
+    policy: &Arc<PolicyFile>,
+    fabric: &Fabric,
+    partitions: &Partitions,
+    manager: Option<PortRef>,
+) -> (Resolved, Vec<Unresolved>) {
+    let subnet = Subnet {
+        fabric,
+        partitions,
+        manager,
+    };
+    let mut missing = Vec::new();
+    let members = policy.groups.iter().map(|group| subnet.members(group, &mut missing));
+    let members = members.collect();
+    policy.rules.iter().for_each(|rule| subnet.check(rule, &mut missing));
+    let policy = Arc::clone(policy);
+    (Resolved { policy, members }, missing)
 }
 
 impl Subnet<'_> {

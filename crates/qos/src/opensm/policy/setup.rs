@@ -71,7 +71,7 @@ pub fn tables_in_scope<'a>(
             .and_then(|peer| end_of(fabric, peer)),
     };
     let mut found = ScopedTables::default();
-    for scope in &resolved.policy().arbitration {
+    for scope in &resolved.policy.arbitration {
         if at.fits(&scope.groups, at.own) && at.fits(&scope.across, at.beyond) {
             found.high = found.high.or(scope.high.as_deref());
             found.low = found.low.or(scope.low.as_deref());
@@ -86,7 +86,7 @@ pub fn tables_in_scope<'a>(
             && at.fits(&scope.across_from, at.before)
             && at.fits(&scope.across_to, at.beyond)
     };
-    found.row = resolved.policy().rows.iter().find(fits).map(|scope| scope.row);
+    found.row = resolved.policy.rows.iter().find(fits).map(|scope| scope.row);
     found
 }
 

@@ -2,12 +2,13 @@
 
 use selvedge_fabric::{Fabric, FabricBuilder, Node, PortRef};
 use selvedge_plan::partition::{Partition, Partitions, Rule, Who};
+use selvedge_plan::qos::Asked;
 use selvedge_types::{Guid, NodeKind, PKey, PortNum, Sl, Vl};
 
 use super::*;
 
-fn parse(text: &str) -> Policy {
-    Policy::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+fn parse(text: &str) -> PolicyFile {
+    super::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 /// Every section, with every key.
@@ -171,7 +172,7 @@ fn the_shortest_files() {
     let both = parse(both);
     assert_eq!(both.level(both.default).1.get(), 3);
     let empty = "qos-levels end-qos-levels qos-match-rules end-qos-match-rules qos-setup end-qos-setup\n";
-    assert_eq!(Policy::parse(empty), Err(PolicyError::NoDefault));
+    assert_eq!(super::parse(empty), Err(PolicyError::NoDefault));
 }
 
 /// Returns a file with a default and these lines, the first of which is line 4.
@@ -180,7 +181,7 @@ fn with(lines: &str) -> String {
 }
 
 fn refused(lines: &str, want: &str) {
-    let error = Policy::parse(&with(lines)).expect_err(lines).to_string();
+    let error = super::parse(&with(lines)).expect_err(lines).to_string();
     let want = want.replace("line ", "QoS policy, line ");
     assert!(error.contains(&want), "{error}\n{want}");
 }
@@ -395,7 +396,7 @@ fn no_text_panics() {
         1 => Just("\"".to_owned()),
     ];
     proptest!(|(parts in proptest::collection::vec(word, 0..60))| {
-        if let Err(error) = Policy::parse(&parts.concat()) {
+        if let Err(error) = super::parse(&parts.concat()) {
             prop_assert!(error.to_string().starts_with("SLV-QOS-00"));
         }
     });
@@ -403,7 +404,7 @@ fn no_text_panics() {
     let words: Vec<&str> = WHOLE.split_inclusive([' ', '\n', ',', ':']).collect();
     for at in 0..words.len() {
         let rest = [&words[..at], &words[at + 1..]].concat().concat();
-        let _ = Policy::parse(&rest);
+        let _ = super::parse(&rest);
     }
 }
 
@@ -446,7 +447,7 @@ fn port_of(fabric: &Fabric, guid: u64) -> PortRef {
 fn resolve(text: &str) -> (Resolved, Vec<String>) {
     let fabric = fabric();
     let manager = port_of(&fabric, 0x21);
-    let (resolved, missing) = Resolved::new(parse(text), &fabric, &partitions(), Some(manager));
+    let (resolved, missing) = resolved(&parse(text).into(), &fabric, &partitions(), Some(manager));
     (resolved, missing.iter().map(ToString::to_string).collect())
 }
 
@@ -533,7 +534,7 @@ fn the_first_rule_that_matches_gives_the_level() {
     );
     let (resolved, _) = resolve(&text);
     let check = |asked: Asked, want: u8| {
-        let (_, sl) = resolved.policy().level(resolved.level_of(&asked));
+        let (_, sl) = resolved.policy.level(resolved.level_of(&asked));
         assert_eq!(sl.get(), want, "{asked:?}");
     };
     let back = Asked {

@@ -4,7 +4,7 @@ use selvedge_types::Sl;
 
 use super::{Named, PolicyError};
 use crate::near::meant;
-use crate::opensm::policy::{ArbScope, Level, LevelRef, MatchRule, Policy, PortGroup, RowScope};
+use crate::opensm::policy::{ArbScope, Level, LevelRef, MatchRule, PolicyFile, PortGroup, RowScope};
 
 /// Name of the level of queries that match no rule.
 const DEFAULT: &str = "default";
@@ -77,7 +77,7 @@ impl Unlinked {
     }
 
     /// Returns the policy. The rules of qos-ulps come after the others.
-    pub fn link(self) -> Result<Policy, PolicyError> {
+    pub fn link(self) -> Result<PolicyFile, PolicyError> {
         let Self {
             groups,
             levels,
@@ -113,7 +113,7 @@ impl Unlinked {
             })
         });
         let rows = rows.collect::<Result<_, PolicyError>>()?;
-        Ok(Policy {
+        Ok(PolicyFile {
             groups,
             arbitration,
             rows,

@@ -1,4 +1,4 @@
-//! The sections of a policy file, as values.
+//! OpenSM's QoS policy file: its sections as values.
 
 use selvedge_types::{Guid, Mtu, NodeKind, PortNum, Sl, Vl};
 
@@ -6,7 +6,7 @@ use super::Ranges;
 
 /// A policy file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Policy {
+pub struct PolicyFile {
     /// Section port-groups.
     pub groups: Vec<PortGroup>,
     /// Section qos-setup: arbitration tables of ports, in order of the file.
@@ -160,7 +160,7 @@ pub struct RowScope {
     pub row: [Vl; Sl::COUNT],
 }
 
-impl Policy {
+impl PolicyFile {
     /// Returns the level that a reference names, and its service level.
     #[must_use]
     pub fn level(&self, level: LevelRef) -> (Option<&Level>, Sl) {
