@@ -1,10 +1,10 @@
 //! The body of the fuzz target, also run by `cargo test` over the stored corpus.
 
+use selvedge_plan::qos::{Hardware, Intent, Settings, Target};
 use selvedge_types::{Mtu, Vl};
 
-use crate::intent::{Compiled, Hardware, Intent, IntentError};
-use crate::opensm::policy::Policy;
-use crate::opensm::{PortFacts, PortTables, Settings, Target, Template};
+use crate::intent::{self, IntentError};
+use crate::opensm::{self, PortFacts, PortTables, Template, policy};
 use crate::ufm::Bandwidths;
 
 /// A small port and a large one, with the number of their data lanes.
@@ -68,8 +68,8 @@ fn check_refusal(error: &str, text: &str) {
 }
 
 fn read_policy(text: &str) {
-    let policy = Policy::parse(text);
-    assert_eq!(policy, Policy::parse(text), "read twice");
+    let policy = policy::parse(text);
+    assert_eq!(policy, policy::parse(text), "read twice");
     if let Err(error) = policy {
         check_refusal(&error.to_string(), text);
     }
@@ -79,7 +79,7 @@ fn read_settings(text: &str) {
     let mut settings = Settings::default();
     for line in text.lines() {
         let (key, value) = line.split_once([' ', '\t']).unwrap_or((line, ""));
-        if let Err(error) = settings.set(key, value) {
+        if let Err(error) = opensm::set(&mut settings, key, value) {
             check_refusal(&error.to_string(), text);
         }
     }
@@ -108,11 +108,14 @@ fn compile(bandwidths: &Bandwidths, rate: u32) {
         vl_arb_low: 16,
         mtu: Mtu::B2048,
     };
-    match Compiled::new(&intent, &hardware, 1) {
+    match intent::compile(&intent, &hardware, 1) {
         Ok(_) => {}
         Err(IntentError::Refused(refused)) => {
             let offer = refused.offer;
-            assert!(Compiled::new(&offer.intent, &hardware, offer.layers).is_ok(), "{offer}");
+            assert!(
+                intent::compile(&offer.intent, &hardware, offer.layers).is_ok(),
+                "{offer}"
+            );
         }
         Err(error) => panic!("an import gives an intent that no hardware could keep: {error}"),
     }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use selvedge_plan::qos::{Class, Intent, Match};
 use selvedge_types::Sl;
 
 use super::{Bandwidths, Ports, UfmError};
-use crate::intent::{Class, Intent, Match};
 
 /// An intent with what it leaves out of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
+use selvedge_plan::qos::{Hardware, Match};
 use selvedge_types::{Guid, Mtu, Sl};
 
 use super::{Bandwidths, Note, Ports};
-use crate::intent::{Compiled, Hardware, Match};
+use crate::intent::compile;
 
 /// The forms of the manual's text.
 const FILE: &str = "BW_NAMES\n  storage = 40000 # Lustre\n  bulk = 20000\n  free = 0\nEND_BW_NAMES\n\nBW_RULES\n\
@@ -102,7 +103,7 @@ fn limits_become_shares_that_compile() {
         vl_arb_low: 64,
         mtu: Mtu::B2048,
     };
-    Compiled::new(&import.intent, &hardware, 1).unwrap();
+    compile(&import.intent, &hardware, 1).unwrap();
 }
 
 #[test]
