@@ -17,7 +17,7 @@ use crate::refusal::Refusal;
 use crate::report::Event;
 use crate::snapshot::{EndPort, Snapshot};
 use crate::tables::{TABLES, Table};
-use crate::{alias, capability, forgotten, inform, out_of_service, service};
+use crate::{alias, capability, forgotten, inform, jobs, out_of_service, service};
 
 impl Sa {
     pub(crate) fn request(&mut self, datagram: &Datagram, mad: &Mad, out: &mut Vec<Output>) {
@@ -152,9 +152,12 @@ impl Sa {
             _ if method == Method::GetMulti => return Err(Refusal::BadAttribute),
             id if id == records::SERVICE.id => table(service::rows),
             id if id == records::INFORM_INFO_RECORD.id => table(inform::rows),
-            id if is_for_standbys(id) && !request.trusted => return Err(Refusal::Denied),
-            id if id == records::FORGOTTEN.id => table(forgotten::rows),
-            id if id == records::ALIAS.id || id == records::OUT_OF_SERVICE.id => table(rows_of(id)),
+            id if let Some((_, rows)) = FOR_STANDBYS.iter().find(|(known, _)| *known == id) => {
+                if !request.trusted {
+                    return Err(Refusal::Denied);
+                }
+                table(*rows)
+            }
             id if id == records::MEMBER.id => {
                 member_wishes = Some(member::Wishes::of(mask, data));
                 let members = request.trusted || self.asks_of_itself(request, snapshot, requester);
@@ -301,18 +304,13 @@ impl Sa {
     }
 }
 
-/// Returns the rows of alias GUIDs, or of the list of places out of service.
-fn rows_of(id: AttributeId) -> Advance {
-    match id == records::ALIAS.id {
-        true => alias::rows,
-        false => out_of_service::rows,
-    }
-}
-
-/// True for this project's own tables, which contain data of ports that other hosts must not see.
-fn is_for_standbys(id: AttributeId) -> bool {
-    [records::FORGOTTEN.id, records::ALIAS.id, records::OUT_OF_SERVICE.id].contains(&id)
-}
+/// This project's own tables, which contain data of ports that other hosts must not see, with their rows.
+const FOR_STANDBYS: [(AttributeId, Advance); 4] = [
+    (records::FORGOTTEN.id, forgotten::rows),
+    (records::ALIAS.id, alias::rows),
+    (records::OUT_OF_SERVICE.id, out_of_service::rows),
+    (records::JOBS.id, jobs::rows),
+];
 
 /// Returns the filter for rows: compared components must be equal. Bit 31 of the attribute modifier changes that for
 /// PortInfoRecords: a port may have more capabilities than requested. Source: IBA vol 1 §15.2.5.3, as implemented by

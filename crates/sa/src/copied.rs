@@ -10,11 +10,11 @@ use selvedge_wire::{Address, Gid};
 use crate::kept::{KeptGroup, KeptService, KeptSubscription, Registrations};
 use crate::member::Member;
 use crate::proxy::JoinedBy;
-use crate::{alias, forgotten};
+use crate::{alias, forgotten, jobs};
 
-/// The tables. Only a Selvedge master has the last four. The last one is requested only if the master keeps a list of
-/// places out of service.
-pub const TABLES: [&Layout; 7] = [
+/// The tables. Only a Selvedge master has the last five. The last two are requested only if the master keeps lists of
+/// places out of service and of jobs.
+pub const TABLES: [&Layout; 8] = [
     &records::MEMBER,
     &records::SERVICE,
     &records::INFORM_INFO_RECORD,
@@ -22,6 +22,7 @@ pub const TABLES: [&Layout; 7] = [
     &records::FORGOTTEN,
     &records::ALIAS,
     &records::OUT_OF_SERVICE,
+    &records::JOBS,
 ];
 /// Index of the table of service levels. The tables of forgotten registrations and of alias GUIDs follow.
 pub const LEVELS: usize = 3;
@@ -29,6 +30,8 @@ const FORGOTTEN: usize = 4;
 const ALIASES: usize = 5;
 /// Index of the list of places out of service.
 pub const OUT_OF_SERVICE: usize = 6;
+/// Index of the list of jobs.
+pub const JOBS: usize = 7;
 /// A lease without end.
 const FOR_EVER: u64 = 0xFFFF_FFFF;
 
@@ -56,8 +59,9 @@ pub fn rows(tables: &[Rows], number: usize) -> impl Iterator<Item = SaData> + '_
     chunks.map(|chunk| widened(chunk, layout.len))
 }
 
-/// Decodes the registrations in the rows. Contradictory ones are left out.
-pub fn registrations(tables: &[Rows]) -> Registrations {
+/// Decodes the registrations in the rows. Contradictory ones are left out, and the list of jobs unless it has this
+/// number.
+pub fn registrations(tables: &[Rows], jobs: u32) -> Registrations {
     let mut all = Registrations::default();
     let rows = |number| rows(tables, number);
     let mut groups: BTreeMap<u64, KeptGroup> = BTreeMap::new();
@@ -67,6 +71,7 @@ pub fn registrations(tables: &[Rows]) -> Registrations {
     all.subscriptions = rows(2).filter_map(subscription).collect();
     all.forgotten = forgotten::read(rows(FORGOTTEN));
     all.aliases = rows(ALIASES).map(alias::read).collect();
+    all.jobs = jobs::read(rows(JOBS), jobs).unwrap_or_default();
     all
 }
 

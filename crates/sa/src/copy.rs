@@ -20,7 +20,7 @@ use selvedge_types::{Guid, TransactionId, debug_without_keys};
 use selvedge_wire::sa::SaStatus;
 use selvedge_wire::{Address, Attribute, AttributeId, Class, Datagram, DirectedRoute, Mad, Method, PortInfo, Status};
 
-use crate::copied::{LEVELS, OUT_OF_SERVICE, Rows, TABLES, registrations, rows};
+use crate::copied::{JOBS, LEVELS, OUT_OF_SERVICE, Rows, TABLES, registrations, rows};
 use crate::io::Output;
 use crate::kept::Registrations;
 use crate::out_of_service;
@@ -418,7 +418,8 @@ impl Copier {
     /// Requests the next table, or ends the copy.
     fn next_table(&mut self, now: Time, out: &mut Vec<Output>) {
         let wanted = match self.before {
-            Some(said) if said.listed != 0 => &TABLES[..],
+            Some(said) if said.jobs != 0 => &TABLES[..],
+            Some(said) if said.listed != 0 => &TABLES[..JOBS],
             Some(_) => &TABLES[..OUT_OF_SERVICE],
             None => &TABLES[..LEVELS],
         };
@@ -555,7 +556,7 @@ impl Copier {
         self.has_copied = true;
         let took = now.since(self.began);
         let tables = std::mem::take(&mut self.tables);
-        let copy = registrations(&tables);
+        let copy = registrations(&tables, self.before.map_or(0, |said| said.jobs));
         if self.forgotten.as_ref() != Some(&copy.forgotten) {
             (self.forgotten, self.has_forgotten) = (Some(copy.forgotten.clone()), true);
         }

@@ -8,6 +8,7 @@ use selvedge_mad::rmpp::{Progress, Receiver, ReceiverConfig, Sender, Taken};
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_plan::partition::Partitions;
+use selvedge_qos::jobs::{JobError, Jobs};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid};
 use selvedge_wire::sa::{Rmpp, RmppKind, SaData};
@@ -17,6 +18,7 @@ use crate::alias::Aliases;
 use crate::client::{Exchange, Request};
 use crate::config::Config;
 use crate::io::{Counters, Input, Output};
+use crate::jobs::{JobAnswer, JobIn};
 use crate::kept::Registrations;
 use crate::member::{CREATED, DELETED, Groups};
 use crate::pieces::send;
@@ -136,6 +138,7 @@ impl Sa {
         all.services.restore(self.now, kept.services);
         all.forgotten = kept.forgotten;
         all.aliases.restore(kept.aliases);
+        all.jobs.handle(JobIn::Restore(kept.jobs), self.snapshot.as_deref());
     }
 
     /// Returns the registrations, to be stored: a restart must not lose a registration that was confirmed.
@@ -148,6 +151,7 @@ impl Sa {
             services: self.registered.services.kept(),
             forgotten: self.registered.forgotten.clone(),
             aliases: self.registered.aliases.kept(),
+            jobs: self.registered.jobs.jobs().clone(),
             serial,
         }
     }
@@ -206,6 +210,17 @@ impl Sa {
     /// GID that the plan does not have. The ports are named by the GUIDs in the plan.
     pub fn take_doubted(&mut self) -> BTreeSet<Guid> {
         std::mem::take(&mut self.doubted)
+    }
+
+    /// Returns the running and the waiting jobs.
+    #[must_use]
+    pub const fn jobs(&self) -> &Jobs {
+        self.registered.jobs.jobs()
+    }
+
+    /// Returns the answer to the last [`Input::Job`].
+    pub fn take_job_answer(&mut self) -> Option<Result<JobAnswer, JobError>> {
+        self.registered.jobs.take_answer()
     }
 
     /// Returns the alias GUIDs of ports.
@@ -268,6 +283,10 @@ impl Sa {
                 self.revision += u64::from(self.registered.out_of_service != text);
                 self.registered.out_of_service = text;
             }
+            Input::Job(request) => {
+                let snapshot = self.snapshot.as_deref().filter(|_| self.serving);
+                self.revision += u64::from(self.registered.jobs.handle(JobIn::Request(request), snapshot));
+            }
             Input::Withdraw => self.withdraw(),
             Input::Forget => {
                 self.withdraw();
@@ -310,6 +329,7 @@ impl Sa {
         self.serving = true;
         let old = self.snapshot.replace(Arc::clone(&snapshot));
         self.levels_committed(old.as_deref(), &snapshot);
+        self.revision += u64::from(self.registered.jobs.handle(JobIn::Committed, Some(&snapshot)));
         let is_there = |guid| snapshot.by_guid(guid).is_some();
         let is_changed = self.registered.note_gone(is_there, &snapshot.sources.unasked);
         self.registered.services.keep(is_there);

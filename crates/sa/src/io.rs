@@ -11,6 +11,7 @@ use selvedge_plan::partition::Partitions;
 use selvedge_types::{Guid, Lid};
 use selvedge_wire::{Class, Datagram, Method, Status};
 
+use crate::jobs::JobRequest;
 use crate::kept::Registrations;
 use crate::snapshot::Snapshot;
 
@@ -37,6 +38,8 @@ pub enum Input {
     Copies(Arc<BTreeMap<Guid, MftBlocks>>),
     /// The text of the list of places out of service that is in force, for standbys.
     OutOfService(Arc<str>),
+    /// A job starts or ends. [`crate::Sa::take_job_answer`] has the answer at once.
+    Job(JobRequest),
     /// The manager is no longer master: no request is answered.
     Withdraw,
     /// Another manager is master, and hosts register there. Registrations here are removed.

@@ -12,7 +12,9 @@
 //! service 0x0002c90300001235 3600 0000…
 //! alias 0x0002c90300001235 3 0x0014050000000001
 //! given 0x0002c90300001235 3 0x0014050000000001
+//! job {"running":{"job":{"id":"sim",…
 //! ```
+//! A job is a line of [`Jobs::to_text`].
 //! `proxy` is followed by the port that joined for the member, if known. The number of a service is the rest of its
 //! lease in seconds at the time of writing, `-` if it has none. After a restart the lease continues from there.
 
@@ -20,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use selvedge_qos::jobs::Jobs;
 use selvedge_types::{Guid, Lid, Sl};
 use selvedge_wire::Address;
 use selvedge_wire::sa::{SA_DATA_LEN, SaData, records};
@@ -75,13 +78,14 @@ pub struct Registrations {
     /// Absent ports with registrations that were removed.
     pub(crate) forgotten: BTreeSet<Guid>,
     pub(crate) aliases: Vec<KeptAlias>,
+    pub(crate) jobs: Jobs,
     /// Serial number of assigned group GIDs.
     pub(crate) serial: u64,
 }
 
 /// An invalid line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} is no group, member, subscription, service or alias GUID")]
+#[error("line {line} is no group, member, subscription, service, alias GUID or job")]
 pub struct BadLine {
     /// Number of the line, from 1.
     pub line: usize,
@@ -143,6 +147,9 @@ impl Registrations {
             let word = if alias.is_given { "given" } else { "alias" };
             let _ = writeln!(text, "{word} {} {} {}", alias.port, alias.entry, alias.guid);
         }
+        for job in self.jobs.to_text().lines() {
+            let _ = writeln!(text, "job {job}");
+        }
         text
     }
 
@@ -156,9 +163,16 @@ impl Registrations {
             Some((_, line)) => return Err(BadLine { line }),
             None => return Err(BadLine { line: 1 }),
         }
+        let mut jobs = String::new();
         for (text, line) in lines {
-            all.take_line(text).ok_or(BadLine { line })?;
+            match text.strip_prefix("job ") {
+                Some(job) if Jobs::parse(job).is_ok() => jobs.extend([job, "\n"]),
+                Some(_) => return Err(BadLine { line }),
+                None => all.take_line(text).ok_or(BadLine { line })?,
+            }
         }
+        // Each of its lines could be read.
+        all.jobs = Jobs::parse(&jobs).unwrap_or_default();
         Ok(all)
     }
 
@@ -241,6 +255,8 @@ fn bytes(text: &str, len: usize) -> Option<SaData> {
 
 #[cfg(test)]
 mod tests {
+    use selvedge_qos::jobs::Job;
+
     use super::*;
 
     #[test]
@@ -288,6 +304,13 @@ mod tests {
                     is_given,
                 })
                 .into(),
+            jobs: Jobs::restore(
+                Vec::new(),
+                vec![Job {
+                    id: "a b".to_owned(),
+                    ..Job::default()
+                }],
+            ),
             serial: 4,
         };
         assert_eq!(Registrations::from_text(&all.to_text()), Ok(all));
@@ -311,6 +334,7 @@ mod tests {
         check("format 1\nservice 0x1 5 zz\n", 2);
         check("format 1\nsubscription 0x1 1 1 16 00\n", 2);
         check("format 1\nhello\n", 2);
+        check("format 1\njob {}\n", 2);
         check("format 1\nalias 0x1 256 0x2\n", 2);
         check("format 1\ngiven 0x1 2 x\n", 2);
     }

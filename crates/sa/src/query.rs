@@ -9,6 +9,7 @@ use selvedge_wire::sa::{Filter, Layout, SaData};
 
 use crate::alias::Aliases;
 use crate::inform::Subscriptions;
+use crate::jobs::JobBook;
 use crate::member::{self, Groups};
 use crate::path::Paths;
 use crate::service::Services;
@@ -31,6 +32,8 @@ pub(crate) struct Registered {
     pub forgotten: BTreeSet<Guid>,
     /// The text of the list of places out of service, for standbys.
     pub out_of_service: Arc<str>,
+    /// Jobs, and the ports of their hosts.
+    pub jobs: JobBook,
 }
 
 impl Registered {

@@ -13,6 +13,8 @@ pub struct Said {
     pub levels: u64,
     /// Number of the master's list of places out of service; 0 if the list is empty.
     pub listed: u32,
+    /// Number of the master's list of jobs; 0 if there is none.
+    pub jobs: u32,
 }
 
 /// What the master does if the requester already knows its current revision.
@@ -48,5 +50,6 @@ pub fn said_of(mad: &Mad) -> Option<Said> {
         revision: (f::LIFE.get(data), f::NUMBER.get(data)),
         levels: f::LEVELS.get(data),
         listed: f::OUT_OF_SERVICE.get(data) as u32,
+        jobs: f::JOBS.get(data) as u32,
     })
 }

@@ -15,10 +15,10 @@ use selvedge_wire::{Datagram, Method, Status};
 use crate::client::{Exchange, Request};
 use crate::core::Sa;
 use crate::io::Output;
-use crate::out_of_service;
 use crate::pieces::send;
 use crate::refusal::Refusal;
 use crate::snapshot::Snapshot;
+use crate::text_rows::number;
 
 /// Largest number of requests that are held back: more than the number of standbys in practice.
 const WATCHERS_MAX: usize = 32;
@@ -79,8 +79,13 @@ impl Sa {
         revision::LIFE.set(mad.sa_data_mut(), self.config.life);
         revision::NUMBER.set(mad.sa_data_mut(), self.revision);
         revision::LEVELS.set(mad.sa_data_mut(), self.levels);
-        let listed = out_of_service::number(&self.registered.out_of_service);
-        revision::OUT_OF_SERVICE.set(mad.sa_data_mut(), listed.into());
+        let texts = [
+            (revision::OUT_OF_SERVICE, &*self.registered.out_of_service),
+            (revision::JOBS, self.registered.jobs.text()),
+        ];
+        for (field, text) in texts {
+            field.set(mad.sa_data_mut(), number(text).into());
+        }
         let datagram: Datagram = request.reply(mad);
         send(datagram)
     }

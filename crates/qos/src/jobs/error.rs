@@ -87,4 +87,10 @@ pub enum JobError {
         /// The last one.
         last: u16,
     },
+    /// SLV-QOS-0069: there are no classes that a job could be in.
+    #[error(
+        "SLV-QOS-0069: no plan with QoS classes is in force here; ask the master, and give it classes ([qos] in its \
+         configuration)"
+    )]
+    NoClasses,
 }

@@ -6,6 +6,7 @@ mod aliases;
 mod capabilities;
 mod copy;
 mod hostile;
+mod jobs;
 mod joins;
 mod kept;
 mod model;

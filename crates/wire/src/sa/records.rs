@@ -8,7 +8,7 @@ use super::layout::Layout;
 use crate::AttributeId;
 
 /// All records, by attribute id.
-pub static ALL: [&Layout; 24] = [
+pub static ALL: [&Layout; 25] = [
     &CLASS_PORT_INFO,
     &NOTICE,
     &INFORM_INFO,
@@ -33,6 +33,7 @@ pub static ALL: [&Layout; 24] = [
     &FORGOTTEN,
     &ALIAS,
     &OUT_OF_SERVICE,
+    &JOBS,
 ];
 
 /// Defines a record: its layout, and a module with a constant for each field.
@@ -458,11 +459,12 @@ record! {
     "The revision of the registrations. Only standbys of Selvedge request it. A request that names the present run and \
      number is answered when either changes. Source: our own, in the range that the standard leaves to vendors; other \
      administrators refuse it or do not answer.",
-    revision, REVISION = 0xff53 "RegistrationsRevision" 24 {
+    revision, REVISION = 0xff53 "RegistrationsRevision" 32 {
         LIFE "Life" 0 [0; 64] Hex "Run of the administrator in which the number counts"
         NUMBER "Number" 1 [64; 64] Number "Number of changes of registrations in this run"
         OUT_OF_SERVICE "OutOfService" 3 [128; 32] Hex "Another number for each list of places out of service; 0: none"
         LEVELS "Levels" 2 [160; 32] Number "Number of changes of the service levels in path records"
+        JOBS "Jobs" - [192; 32] Hex "Another number for each list of jobs; 0: none"
     }
 }
 
@@ -500,6 +502,14 @@ record! {
     "A piece of the text of the master's list of places out of service, in order: only standbys of Selvedge request \
      it, as the records before.",
     out_of_service, OUT_OF_SERVICE = 0xff57 "OutOfServiceRecord" 64 {
+        TEXT "Text" - [0; 512] Bytes "64 bytes of the text; the last piece ends with zeros"
+    }
+}
+
+record! {
+    "A piece of the text of the master's list of jobs, in order: only standbys of Selvedge request it, as the records \
+     before.",
+    jobs, JOBS = 0xff58 "JobRecord" 64 {
         TEXT "Text" - [0; 512] Bytes "64 bytes of the text; the last piece ends with zeros"
     }
 }
