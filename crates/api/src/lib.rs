@@ -17,6 +17,7 @@ mod finding;
 mod health;
 mod intake;
 mod inventory;
+mod jobs;
 mod migration;
 mod model;
 mod out_of_service;
@@ -52,6 +53,9 @@ pub use intake::{Babbler, Intake};
 pub use inventory::{
     End, Fabric, Link, Links, Node, Nodes, Port, Ports, RateCount, ReasonCount, StateCounts, count_reasons, links,
     nodes, ports,
+};
+pub use jobs::{
+    Job, JobClass, JobEndRequest, JobEnded, JobExplained, JobRequest, JobStarted, JobVariable, JobWait, Jobs,
 };
 pub use migration::{Migration, MigrationError, MigrationFault, MigrationRun};
 pub use model::{Model, ModelAnswer, ModelCount, ModelPaper, ModelPaperRow, ModelStage};

@@ -7,7 +7,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use crate::exit::{CliError, Exit};
 use crate::out::note;
 use crate::{
-    apm, backups, bench, changes, compare, config, decode, demo, emulate, experiment, fault, headings, health,
+    apm, backups, bench, changes, compare, config, decode, demo, emulate, experiment, fault, headings, health, job,
     maintenance, man, model, rebalance, replay, route, run, shell, simulate, soak, status, telemetry, topology,
     transition, verify,
 };
@@ -39,6 +39,7 @@ enum Command {
     Drain(maintenance::DrainArgs),
     Isolate(maintenance::IsolateArgs),
     Enable(maintenance::EnableArgs),
+    Job(job::JobArgs),
     Sweep(status::SweepArgs),
     Rebalance(rebalance::RebalanceArgs),
     Reload(changes::ReloadArgs),
@@ -110,6 +111,7 @@ impl Cli {
             Command::Drain(args) => args.json(),
             Command::Isolate(args) => args.json(),
             Command::Enable(args) => args.json(),
+            Command::Job(args) => args.json(),
             Command::Topology(args) => args.json(),
             Command::Route(args) => args.json(),
             Command::Compare(args) => args.json(),
@@ -147,6 +149,7 @@ impl Cli {
             Command::Drain(args) => maintenance::drain(args),
             Command::Isolate(args) => maintenance::isolate(args),
             Command::Enable(args) => maintenance::enable(args),
+            Command::Job(args) => job::run(args),
             Command::Sweep(args) => status::sweep(args),
             Command::Rebalance(args) => rebalance::run(args),
             Command::Reload(args) => changes::reload(args),

@@ -168,6 +168,12 @@ pub enum CliError {
     /// Bytes that are no MAD.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// SLV-CLI-0062: no job has this name.
+    #[error("SLV-CLI-0062: no job called '{id}' runs or waits; 'selvedge job list' shows all")]
+    NoSuchJob {
+        /// The name.
+        id: String,
+    },
     /// SLV-CLI-0030: an `opensm.conf` has settings that Selvedge does not support.
     #[error(
         "SLV-CLI-0030: {} has settings that Selvedge does not support: {options}; --check-config explains each, \

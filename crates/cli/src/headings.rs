@@ -4,7 +4,7 @@ use clap::{Arg, Command};
 
 /// The headings, each with the long names of its flags. The help of a command shows a heading where the first flag with
 /// this heading is defined.
-const HEADINGS: [(&str, &[&str]); 26] = [
+const HEADINGS: [(&str, &[&str]); 27] = [
     (
         "Way to the fabric",
         &[
@@ -19,6 +19,10 @@ const HEADINGS: [(&str, &[&str]); 26] = [
         ],
     ),
     ("Way to the manager", &["socket"]),
+    (
+        "Job",
+        &["hosts", "class", "small", "share", "isolated", "alternates", "export"],
+    ),
     (
         "Process",
         &[
@@ -222,7 +226,7 @@ const HEADINGS: [(&str, &[&str]); 26] = [
 ];
 
 /// Flags that have another meaning in one command: command, long name, heading.
-const ELSEWHERE: [(&str, &str, &str); 34] = [
+const ELSEWHERE: [(&str, &str, &str); 35] = [
     ("transition", "to", "Routing"),
     ("plot", "since", "Output"),
     ("baseline", "clear", "Change"),
@@ -230,6 +234,7 @@ const ELSEWHERE: [(&str, &str, &str); 34] = [
     ("run", "socket", "Process"),
     ("watch", "socket", "Process"),
     ("emulate", "socket", "Process"),
+    ("start", "wait", "Job"),
     ("rebalance", "dry-run", "Manager"),
     ("drain", "dry-run", "Change"),
     ("isolate", "dry-run", "Change"),

@@ -24,6 +24,7 @@ mod findings;
 mod found;
 mod headings;
 mod health;
+mod job;
 mod keys;
 mod load;
 mod maintenance;

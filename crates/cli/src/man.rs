@@ -6,6 +6,7 @@
 mod apm;
 mod exits;
 mod files;
+mod job;
 mod pages;
 mod settings;
 mod telemetry;

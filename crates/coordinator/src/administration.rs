@@ -2,6 +2,7 @@
 //! what hosts have registered.
 
 mod copy;
+mod jobs;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +11,13 @@ use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_plan::partition::Partitions;
 use selvedge_plan::{Generation, OutOfService};
 use selvedge_planner::Inventory;
-use selvedge_sa::{Agents, Copier, CopyConfig, Input, Output, Sa, Snapshot, Sources};
+use selvedge_sa::{Agents, Copier, CopyConfig, Input, JobError, JobRequest, Output, Sa, Snapshot, Sources};
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Committed, Milestone, Role};
 use selvedge_wire::{Class, Datagram, PortInfo, SwitchInfo};
 
 use self::copy::CopyNews;
+use self::jobs::{AnswerIn, Answers};
 use crate::config::Administrated;
 use crate::io::{In, Out};
 use crate::keeper::Keeper;
@@ -58,6 +60,8 @@ pub(crate) struct Administration {
     /// The time when the manager last got groups and alias GUIDs.
     groups_given_at: Time,
     copy_news: CopyNews,
+    /// Answers about jobs that wait for the disk.
+    answers: Answers,
 }
 
 impl Administration {
@@ -73,6 +77,7 @@ impl Administration {
             listed: Arc::default(),
             groups_given_at: Time::ZERO,
             copy_news: CopyNews::default(),
+            answers: Answers::default(),
         }
     }
 
@@ -163,7 +168,9 @@ impl Administration {
                 if self.keeper.saved(now, revision, is_stored) {
                     out.push(Out::SetMark { has_ended: false });
                 }
+                self.answers.handle(AnswerIn::Stored { revision, is_stored }, out);
             }
+            In::Job { ticket, request } => self.job(now, ticket, request, out),
             In::End => self.end(out),
             In::Start
             | In::Arrived(_)
@@ -330,6 +337,19 @@ impl Administration {
             out.push(command(Command::Doubt(doubted)));
         }
         self.copy_news.tell(now, &mut self.copier, out);
+    }
+
+    /// Starts or ends a job.
+    fn job(&mut self, now: Time, ticket: u64, request: JobRequest, out: &mut Vec<Out>) {
+        let before = self.sa.revision();
+        self.administer(now, Input::Job(request), out);
+        let revision = self.sa.revision();
+        let given = AnswerIn::Given {
+            ticket,
+            revision: (self.keeper.has_folder() && revision != before).then_some(revision),
+            answer: self.sa.take_job_answer().unwrap_or(Err(JobError::NoClasses)),
+        };
+        self.answers.handle(given, out);
     }
 
     fn store_registrations(&self) -> Out {

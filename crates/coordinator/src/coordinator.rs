@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use selvedge_health::Known;
-use selvedge_sa::Sa;
+use selvedge_sa::{JobError, Sa};
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Input, Intake, IntakeOut, Milestone, PersistentState, Role};
 use selvedge_telemetry::Group;
@@ -116,7 +116,16 @@ impl Coordinator {
                 self.sample(now, In::Wake, out);
             }
             In::Surveyed { .. } | In::Resume(_) | In::Clock(_) => self.sample(now, input, out),
-            In::RegistrationsStored { .. } | In::MarkRemoved { .. } | In::MarkSet { .. } | In::Indexed(_) | In::End => {
+            In::Job { ticket, .. } if self.administration.is_none() => {
+                let answer = Box::new(Err(JobError::NoClasses));
+                out.push(Out::JobAnswered { ticket, answer });
+            }
+            In::Job { .. }
+            | In::RegistrationsStored { .. }
+            | In::MarkRemoved { .. }
+            | In::MarkSet { .. }
+            | In::Indexed(_)
+            | In::End => {
                 if let Some(administration) = &mut self.administration {
                     administration.handle(now, input, out);
                 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use selvedge_fabric::Fabric;
 use selvedge_health::Known;
 use selvedge_plan::{Generation, Plan};
-use selvedge_sa::{Registrations, Snapshot, Sources};
+use selvedge_sa::{JobAnswer, JobError, JobRequest, Registrations, Snapshot, Sources};
 use selvedge_sm::{Command, Event, Input, Milestone, PersistentState};
 use selvedge_telemetry::cable::CableReading;
 use selvedge_telemetry::{self as telemetry, Inventory, Sample, SlotReport, Wall};
@@ -25,6 +25,13 @@ pub enum In {
     Milestone(Milestone),
     /// A command of the operator for the manager.
     Command(Command),
+    /// A command of the operator for the administrator; [`Out::JobAnswered`] follows when it is stored.
+    Job {
+        /// Number of the request.
+        ticket: u64,
+        /// What the job does.
+        request: JobRequest,
+    },
     /// The manager wants its state stored ([`selvedge_sm::Output::Persist`]).
     Persist {
         /// Number of the request.
@@ -99,6 +106,13 @@ pub enum Out {
     /// Send the answer to a trap that the intake keeps from the manager. The driver drops it if the port has no room:
     /// it must never delay the manager's own MADs.
     Repress(Datagram),
+    /// The answer to [`In::Job`].
+    JobAnswered {
+        /// Number of the request.
+        ticket: u64,
+        /// The answer, or the reason for a refusal.
+        answer: Box<Result<JobAnswer, JobError>>,
+    },
     /// An event of the intake.
     Event(Event),
     /// Index a plan that is in force, then hand in [`In::Indexed`]. A newer plan supersedes this one.

@@ -56,6 +56,11 @@ impl Keeper {
         }
     }
 
+    /// True if registrations are stored.
+    pub const fn has_folder(&self) -> bool {
+        self.has_folder
+    }
+
     /// True if hosts are to be asked to register again.
     pub const fn is_lost(&self) -> bool {
         self.is_lost

@@ -96,6 +96,7 @@ impl Sampling {
             | In::RegistrationsStored { .. }
             | In::MarkRemoved { .. }
             | In::MarkSet { .. }
+            | In::Job { .. }
             | In::Indexed(_)
             | In::End => {}
         }

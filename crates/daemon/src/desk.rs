@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use selvedge_api as api;
 use selvedge_coordinator::{Coordinator, In, Out, Retries};
+use selvedge_qos::jobs::Jobs;
 use selvedge_sa::Snapshot;
 use selvedge_sim::Time;
 use selvedge_sm::{Babbler, Input};
@@ -136,6 +137,14 @@ impl Desk {
     pub(crate) fn received(&self) -> u64 {
         let administrator = self.coordinator.administrator();
         administrator.map_or(0, |administrator| administrator.counters().received)
+    }
+
+    /// Returns the running and waiting jobs of users.
+    pub(crate) fn jobs(&self) -> Jobs {
+        let administrator = self.coordinator.administrator();
+        administrator
+            .map(|administrator| administrator.jobs().clone())
+            .unwrap_or_default()
     }
 
     /// Returns the snapshot that the administrator uses.
@@ -298,6 +307,7 @@ impl Desk {
                 | Out::Index(_)
                 | Out::Survey(..)
                 | Out::Request { .. }
+                | Out::JobAnswered { .. }
                 | Out::Sampled(_)
                 | Out::StoreState { .. }
                 | Out::StoreKnown { .. }

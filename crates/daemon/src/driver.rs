@@ -32,6 +32,7 @@ use crate::shared::Shared;
 use crate::systemd::Systemd;
 use crate::telemetry::history::Resumed;
 use crate::telemetry::{Gatherer, Surveyor, surveyor};
+use crate::user_jobs::Tickets;
 use crate::worker::{Expected, Note, ToCompare, ToStore, Worker};
 use crate::worker::{backer, comparer, compute_in_place, expecter, indexer, planner, storer};
 
@@ -117,6 +118,8 @@ pub(crate) struct Driver {
     roster: Arc<Roster>,
     /// Why the port does not show IsSM as it should.
     is_sm_refused: Standing,
+    /// Front ends that wait for an answer about a job of a user.
+    tickets: Tickets,
 }
 
 /// Output that waits until there is time for it.
@@ -196,6 +199,7 @@ impl Driver {
             systemd: Systemd::of_environment(),
             roster: parts.roster,
             is_sm_refused: Standing::default(),
+            tickets: Tickets::default(),
         })
     }
 
@@ -397,6 +401,11 @@ impl Driver {
                     let policy = self.wanted_with(&before, &list);
                     self.coordinate(In::Command(Command::SetPolicy(policy)))?;
                 }
+                Note::UserJob(request, answer) => {
+                    let ticket = self.tickets.issue(answer);
+                    self.coordinate(In::Job { ticket, request })?;
+                }
+                Note::UserJobs(answer) => drop(answer.send(self.seat.desk().jobs())),
                 Note::Preview(policy, answer) => drop(answer.send(self.sm.preview(policy).map(Box::new))),
                 Note::PreviewList { before, list, answer } => {
                     let policy = self.wanted_with(&before, &list);

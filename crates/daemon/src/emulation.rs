@@ -19,6 +19,7 @@ use crate::host::{EmulationOptions, Host, HostHandle};
 use crate::notice::Notice;
 use crate::service::Service;
 use crate::telemetry::TelemetryService;
+use crate::user_jobs::JobService;
 
 /// An emulated fabric as its front ends see it.
 #[derive(Clone)]
@@ -89,6 +90,8 @@ impl Emulation {
 }
 
 impl TelemetryService for Emulation {}
+
+impl JobService for Emulation {}
 
 impl Service for Emulation {
     fn status(&self) -> Result<Status, Error> {

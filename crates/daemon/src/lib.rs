@@ -49,6 +49,7 @@ mod start;
 mod storing;
 mod systemd;
 mod telemetry;
+mod user_jobs;
 mod wanted;
 mod worker;
 
@@ -76,4 +77,5 @@ pub use signals::obey;
 pub use start::{Door, Options, Running, manager_config, start};
 pub use storing::Promise;
 pub use telemetry::{Metrics, Snapshot as TelemetrySnapshot, Telemetry, TelemetryService, check_telemetry_files};
+pub use user_jobs::JobService;
 pub use worker::Expected;

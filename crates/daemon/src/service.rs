@@ -31,10 +31,11 @@ use crate::partitions::partitions;
 use crate::reload::Aside;
 use crate::shared::Shared;
 use crate::telemetry::{Metrics, TelemetryService, thresholds};
+use crate::user_jobs::JobService;
 use crate::worker::Note;
 
 /// The requests of front ends to a running process. Each refusal has a code.
-pub trait Service: TelemetryService + Send + Sync {
+pub trait Service: TelemetryService + JobService + Send + Sync {
     /// Returns the state of the manager and its subnet.
     fn status(&self) -> Result<Status, Error>;
     /// Returns the verdict, and the conditions behind it.

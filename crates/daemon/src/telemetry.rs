@@ -114,7 +114,10 @@ mod tests {
         assert_eq!(names, ["data", "errors", "detail"]);
         let emulated = config(&TelemetryOptions::default(), &[], true);
         assert_eq!(emulated.classes[3].name, "cable");
-        assert_eq!((ours.cable_info, emulated.cable_info), (None, Some(Duration::from_secs(3_600))));
+        assert_eq!(
+            (ours.cable_info, emulated.cable_info),
+            (None, Some(Duration::from_secs(3_600)))
+        );
         assert_eq!(emulated.classes[..2], ours.classes[..2]);
     }
 

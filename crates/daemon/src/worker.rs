@@ -13,7 +13,8 @@ use selvedge_health::{Deviation, Known};
 use selvedge_plan::{Generation, OutOfService, Plan, Policy};
 use selvedge_planner::preview::Preview;
 use selvedge_planner::{Job, JobId, JobResult, Warm};
-use selvedge_sa::{Registrations, Snapshot, Sources};
+use selvedge_qos::jobs::Jobs;
+use selvedge_sa::{JobRequest, Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
 use selvedge_sm::{Command, PersistentState, PolicyChange};
 use selvedge_store::{StateDir, StoreError};
@@ -24,6 +25,7 @@ use selvedge_types::SecretKey;
 use crate::DaemonError;
 use crate::attached::PortNews;
 use crate::clock::Clock;
+use crate::user_jobs::Answer;
 
 /// A message to the manager's thread from another thread.
 #[derive(Debug)]
@@ -70,6 +72,10 @@ pub(crate) enum Note {
         before: Arc<OutOfService>,
         list: Arc<OutOfService>,
     },
+    /// A job of a user starts or ends.
+    UserJob(JobRequest, Sender<Answer>),
+    /// A front end asks for the jobs of users.
+    UserJobs(Sender<Jobs>),
     /// The operator asks what a policy would send. The answer finds that, if it is possible.
     Preview(Arc<Policy>, Sender<Option<Box<Preview>>>),
     /// The operator asks what the wanted policy would send with this change of its list of places out of service.
@@ -100,6 +106,8 @@ impl Note {
             | Self::Command(_)
             | Self::Propose(..)
             | Self::ProposeList { .. }
+            | Self::UserJob(..)
+            | Self::UserJobs(_)
             | Self::Preview(..)
             | Self::PreviewList { .. } => false,
         }

@@ -8,8 +8,8 @@ use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
 use selvedge_api::{
     AlarmRequest, Alarms, Baseline, BaselineRequest, Body, Check, CheckRequest, Document, Error, FaultReport,
-    FaultRequest, ForgetRequest, Forgotten, OutOfServiceChange, OutOfServiceRequest, PolicyChange, Rebalance,
-    RebalanceRequest, WouldSend,
+    FaultRequest, ForgetRequest, Forgotten, JobEndRequest, JobEnded, JobRequest, JobStarted, OutOfServiceChange,
+    OutOfServiceRequest, PolicyChange, Rebalance, RebalanceRequest, WouldSend,
 };
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -125,6 +125,18 @@ impl Client {
     pub fn change_service(&self, request: &OutOfServiceRequest) -> Result<OutOfServiceChange, HttpError> {
         let body = serde_json::to_vec(request).map_err(|error| self.foreign(&error))?;
         self.read(&self.exchange(Method::POST, "out-of-service", body.into())?)
+    }
+
+    /// Starts a job.
+    pub fn start_job(&self, request: &JobRequest) -> Result<JobStarted, HttpError> {
+        let body = serde_json::to_vec(request).map_err(|error| self.foreign(&error))?;
+        self.read(&self.exchange(Method::POST, "jobs", body.into())?)
+    }
+
+    /// Ends a job.
+    pub fn end_job(&self, request: &JobEndRequest) -> Result<JobEnded, HttpError> {
+        let body = serde_json::to_vec(request).map_err(|error| self.foreign(&error))?;
+        self.read(&self.exchange(Method::POST, "jobs/end", body.into())?)
     }
 
     /// Acknowledges or clears alarms.

@@ -26,6 +26,9 @@
 //! | `POST /api/v1/sweep` | 202: a heavy sweep follows |
 //! | `POST /api/v1/forget` | [`Forgotten`](selvedge_api::Forgotten): a missing node or link is no longer listed |
 //! | `POST /api/v1/out-of-service` | [`OutOfServiceChange`](selvedge_api::OutOfServiceChange) |
+//! | `GET /api/v1/jobs` | [`Jobs`](selvedge_api::Jobs): running and waiting jobs, and the classes |
+//! | `POST /api/v1/jobs` | [`JobStarted`](selvedge_api::JobStarted): a job starts or waits |
+//! | `POST /api/v1/jobs/end` | [`JobEnded`](selvedge_api::JobEnded) |
 //! | `POST /api/v1/rebalance` | [`Rebalance`](selvedge_api::Rebalance) |
 //! | `POST /api/v1/policy/reload` | 202 and [`PolicyChange`](selvedge_api::PolicyChange): every file was read again |
 //! | `POST /api/v1/policy/preview` | [`WouldSend`](selvedge_api::WouldSend): the Sets of a reload; nothing changes |
@@ -50,6 +53,7 @@ mod exchange;
 mod exposition;
 mod front;
 mod guarded;
+mod jobs;
 mod limits;
 mod poster;
 mod routes;

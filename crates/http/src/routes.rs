@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::answers::{Answers, Question};
 use crate::limits::{BODY_BYTES_MAX, BODY_MAX, CONFIGURATION_BYTES_MAX, URI_BYTES_MAX};
-use crate::telemetry;
+use crate::{jobs, telemetry};
 
 pub(crate) type Shared = State<Arc<Answers>>;
 
@@ -70,6 +70,7 @@ pub(crate) fn routes(answers: Arc<Answers>) -> Router {
         )
         .route("/api/v1/policy/check", post(check))
         .route("/api/v1/fault", post(fault))
+        .merge(jobs::routes())
         .merge(telemetry::routes());
     refuse_others(router).with_state(answers)
 }

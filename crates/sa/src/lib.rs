@@ -55,5 +55,6 @@ pub use kept::{BadLine, Registrations};
 pub use member::{Group, Groups, Member};
 pub use proxy::JoinedBy;
 pub use rate::{Selector, StaticRate};
+pub use selvedge_qos::jobs::JobError;
 pub use snapshot::{Agents, EndPort, Quality, Snapshot, Sources};
 pub use told::ToldLevels;

@@ -6,6 +6,7 @@ use super::files::{
     EMULATOR, EXPECTED, FABRIC, File, GUID2LID, LFTS, LOG, NAMES, NO_FILE, OPENSM, OPTIONS, PAGES, RECORD, SOCKET,
     STATE, TOML, file,
 };
+use super::job::PAGES_OF_JOBS;
 use super::telemetry::PAGES_OF_TELEMETRY;
 
 /// The parts of a page beside the definition of its command.
@@ -59,7 +60,11 @@ pub const fn page(
 
 /// Returns the parts of the page with this title; empty for a command without an entry.
 pub fn of(title: &str) -> Page {
-    let mut all = PAGES_OF_COMMANDS.iter().chain(PAGES_OF_TELEMETRY).chain(PAGES_OF_APM);
+    let mut all = PAGES_OF_COMMANDS
+        .iter()
+        .chain(PAGES_OF_TELEMETRY)
+        .chain(PAGES_OF_APM)
+        .chain(PAGES_OF_JOBS);
     let known = all.find(|(of, _)| *of == title);
     known.map_or(page(&[], &[], &[]), |(_, page)| *page)
 }

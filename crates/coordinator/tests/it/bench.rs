@@ -162,7 +162,7 @@ impl Bench {
                 self.did.push(Did::Repressed);
                 self.sent.push(datagram);
             }
-            Out::Event(_) => {}
+            Out::Event(_) | Out::JobAnswered { .. } => {}
             Out::Index(sources) if !self.indexes => self.sources.push(sources),
             Out::Index(sources) => self.hand(In::Indexed(Some(Arc::new(Snapshot::new(sources))))),
             Out::Survey(fabric, plan) => self.hand(In::Surveyed {

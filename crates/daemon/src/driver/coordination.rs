@@ -57,6 +57,7 @@ impl Driver {
                 revision,
                 registrations,
             } => self.storer.hand(ToStore::Registrations(revision, registrations)),
+            Out::JobAnswered { ticket, answer } => self.tickets.answer(ticket, *answer),
             // The desk has done these.
             Out::Send { .. }
             | Out::Request { .. }

@@ -93,4 +93,10 @@ pub enum JobError {
          configuration)"
     )]
     NoClasses,
+    /// SLV-QOS-0074: the list of jobs could not be stored.
+    #[error(
+        "SLV-QOS-0074: the change is made, but the state folder could not be written, so a restart would forget it; \
+         'selvedge health' says what is wrong with the folder"
+    )]
+    NotStored,
 }

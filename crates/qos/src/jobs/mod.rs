@@ -288,7 +288,8 @@ fn small_of(policy: &Compiled, job: &Job) -> Result<Option<usize>, JobError> {
 
 /// Returns the share of a class that jobs may have, in percent: its promise, or what other promises leave; for
 /// low-latency classes without a promise the most that they can take.
-fn share_of(policy: &Compiled, class: usize) -> u8 {
+#[must_use]
+pub fn share_of(policy: &Compiled, class: usize) -> u8 {
     let plan = &policy.classes[class].class;
     let promised = |latency: Latency| -> u32 {
         let of = policy.classes.iter().filter(|plan| plan.class.latency == latency);

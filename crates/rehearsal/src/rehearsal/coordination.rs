@@ -153,6 +153,8 @@ impl Rehearsal {
                 let snapshot = index(defect, life, sources);
                 return self.coordinate(id, In::Indexed(snapshot));
             }
+            // No operator starts jobs in a rehearsal.
+            Out::JobAnswered { .. } => {}
             Out::Survey(..) | Out::Request { .. } | Out::Sampled(_) => return self.do_sampling(id, wanted),
             Out::StoreState { id: number, state } => {
                 life.pending

@@ -140,7 +140,7 @@ impl Runner<'_> {
             }
             ["lid", at, want] => {
                 let found = chassis.port(port(at)?).settings().lids.base;
-                check(found.to_string(), found.0 == number(want)?)
+                check(found.to_string(), found.0 == number::<u16>(want)?)
             }
             ["reason", name, at, want] => {
                 let view = self.view(name)?;

@@ -1,0 +1,47 @@
+//! Paths of jobs.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body as RequestBody;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::routing::{get, post};
+use selvedge_api::{ErrorKind, JobEndRequest, JobRequest};
+
+use crate::answers::Answers;
+use crate::limits::BODY_BYTES_MAX;
+use crate::routes::{Shared, read, refusal, show};
+
+/// Returns a router of these paths.
+pub(crate) fn routes() -> Router<Arc<Answers>> {
+    Router::new()
+        .route(
+            "/api/v1/jobs",
+            get(async |State(answers): Shared| show(answers.small(|s| s.jobs()).await)).post(start),
+        )
+        .route("/api/v1/jobs/end", post(end))
+}
+
+async fn start(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
+    let body = match read(&headers, body, BODY_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(error) => return refusal(&error),
+    };
+    match serde_json::from_slice::<JobRequest>(&body) {
+        Ok(request) => show(answers.small(move |s| s.start_job(&request)).await),
+        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body is no job: {error}"))),
+    }
+}
+
+async fn end(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
+    let body = match read(&headers, body, BODY_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(error) => return refusal(&error),
+    };
+    match serde_json::from_slice::<JobEndRequest>(&body) {
+        Ok(request) => show(answers.small(move |s| s.end_job(&request)).await),
+        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body names no job: {error}"))),
+    }
+}
