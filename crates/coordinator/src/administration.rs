@@ -81,11 +81,13 @@ impl Administration {
         }
     }
 
-    /// Starts the process: gives the manager the list of hosts that it must ask to register again.
-    pub(crate) fn begin(&self, out: &mut Vec<Out>) {
+    /// Starts the process: gives the manager the list of hosts that it must ask to register again, and the partitions of
+    /// jobs, so that its first plan does not take their P_Keys away.
+    pub(crate) fn begin(&mut self, out: &mut Vec<Out>) {
         if !self.has_hosts {
             return;
         }
+        self.give_partitions(out);
         let forgotten = self.sa.registrations().forgotten().clone();
         if self.keeper.is_lost() {
             out.push(command(Command::Reregister));
@@ -336,7 +338,15 @@ impl Administration {
         if !doubted.is_empty() {
             out.push(command(Command::Doubt(doubted)));
         }
+        self.give_partitions(out);
         self.copy_news.tell(now, &mut self.copier, out);
+    }
+
+    /// Gives the manager the partitions of isolated jobs, if they have changed.
+    fn give_partitions(&mut self, out: &mut Vec<Out>) {
+        if let Some(partitions) = self.sa.take_job_partitions() {
+            out.push(command(Command::JobPartitions(partitions)));
+        }
     }
 
     /// Starts or ends a job.

@@ -77,7 +77,7 @@ impl Coordinator {
     pub fn handle(&mut self, now: Time, input: In, out: &mut Vec<Out>) {
         match input {
             In::Start => {
-                if let Some(administration) = &self.administration {
+                if let Some(administration) = &mut self.administration {
                     administration.begin(out);
                 }
                 out.push(Out::Manager(Input::Start));

@@ -1,6 +1,7 @@
 //! Partitions: which ports may communicate, and the preset IPoIB groups.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use selvedge_fabric::{Fabric, PortRef};
@@ -199,6 +200,8 @@ pub struct Partitions {
     pub partitions: BTreeMap<u16, Partition>,
     /// Preset groups, by GID.
     pub groups: BTreeMap<[u8; 16], PresetGroup>,
+    /// P_Keys of partitions that belong to jobs, and not to the operator's file.
+    pub of_jobs: BTreeSet<u16>,
 }
 
 impl Partitions {
@@ -217,7 +220,31 @@ impl Partitions {
             statements: Vec::new(),
             partitions: BTreeMap::from([(Self::DEFAULT, partition)]),
             groups: BTreeMap::new(),
+            of_jobs: BTreeSet::new(),
         }
+    }
+
+    /// Returns the partitions of jobs.
+    #[must_use]
+    pub fn partitions_of_jobs(&self) -> Vec<Partition> {
+        let all = self.of_jobs.iter().filter_map(|key| self.partitions.get(key));
+        all.cloned().collect()
+    }
+
+    /// Replaces the partitions of jobs by these. One with a P_Key of the operator's file is left out.
+    #[must_use]
+    pub fn with_jobs(&self, list: &[Partition]) -> Self {
+        let mut with = self.clone();
+        for key in std::mem::take(&mut with.of_jobs) {
+            with.partitions.remove(&key);
+        }
+        for partition in list {
+            if let Entry::Vacant(free) = with.partitions.entry(partition.key) {
+                free.insert(partition.clone());
+                with.of_jobs.insert(partition.key);
+            }
+        }
+        with
     }
 
     /// Returns the P_Keys of a port without their indexes; the first one is for index 0.
@@ -324,6 +351,23 @@ mod tests {
             partitions.partitions.insert(*key, partition);
         }
         partitions
+    }
+
+    #[test]
+    fn partitions_of_jobs_never_replace_those_of_the_file() {
+        let of_job = |key| Partition {
+            name: format!("job {key}"),
+            key,
+            rules: vec![rule(Who::Port(Guid(1)), true, false)],
+        };
+        let file = with(&[(5, &[])]);
+        let both = file.with_jobs(&[of_job(5), of_job(6), of_job(7)]);
+        assert_eq!(both.partitions.keys().copied().collect::<Vec<_>>(), [5, 6, 7, 0x7FFF]);
+        assert_eq!(both.partitions[&5], file.partitions[&5]);
+        assert_eq!(both.partitions_of_jobs(), [of_job(6), of_job(7)]);
+        let later = both.with_jobs(&[of_job(7), of_job(8)]);
+        assert_eq!(later.partitions_of_jobs(), [of_job(7), of_job(8)]);
+        assert_eq!(later.with_jobs(&[]), file);
     }
 
     /// Returns the table of a port with these P_Keys and this much room, and the number of P_Keys without room.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use selvedge_mad::rmpp::{Progress, Receiver, ReceiverConfig, Sender, Taken};
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
-use selvedge_plan::partition::Partitions;
+use selvedge_plan::partition::{Partition, Partitions};
 use selvedge_qos::jobs::{JobError, Jobs};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid};
@@ -18,7 +18,7 @@ use crate::alias::Aliases;
 use crate::client::{Exchange, Request};
 use crate::config::Config;
 use crate::io::{Counters, Input, Output};
-use crate::jobs::{JobAnswer, JobIn};
+use crate::jobs::{JobAnswer, JobGround, JobIn};
 use crate::kept::Registrations;
 use crate::member::{CREATED, DELETED, Groups};
 use crate::pieces::send;
@@ -138,7 +138,7 @@ impl Sa {
         all.services.restore(self.now, kept.services);
         all.forgotten = kept.forgotten;
         all.aliases.restore(kept.aliases);
-        all.jobs.handle(JobIn::Restore(kept.jobs), self.snapshot.as_deref());
+        self.job(JobIn::Restore(kept.jobs));
     }
 
     /// Returns the registrations, to be stored: a restart must not lose a registration that was confirmed.
@@ -218,6 +218,19 @@ impl Sa {
         self.registered.jobs.jobs()
     }
 
+    fn job(&mut self, input: JobIn) {
+        let ground = JobGround {
+            snapshot: self.snapshot.as_deref().filter(|_| self.serving),
+            partitions: &self.presets,
+        };
+        self.revision += u64::from(self.registered.jobs.handle(input, ground));
+    }
+
+    /// Returns the partitions of isolated jobs, if they have changed since the last call, for P_Key tables.
+    pub fn take_job_partitions(&mut self) -> Option<Vec<Partition>> {
+        self.registered.jobs.take_partitions()
+    }
+
     /// Returns the answer to the last [`Input::Job`].
     pub fn take_job_answer(&mut self) -> Option<Result<JobAnswer, JobError>> {
         self.registered.jobs.take_answer()
@@ -284,8 +297,7 @@ impl Sa {
                 self.registered.out_of_service = text;
             }
             Input::Job(request) => {
-                let snapshot = self.snapshot.as_deref().filter(|_| self.serving);
-                self.revision += u64::from(self.registered.jobs.handle(JobIn::Request(request), snapshot));
+                self.job(JobIn::Request(request));
             }
             Input::Withdraw => self.withdraw(),
             Input::Forget => {
@@ -329,7 +341,7 @@ impl Sa {
         self.serving = true;
         let old = self.snapshot.replace(Arc::clone(&snapshot));
         self.levels_committed(old.as_deref(), &snapshot);
-        self.revision += u64::from(self.registered.jobs.handle(JobIn::Committed, Some(&snapshot)));
+        self.job(JobIn::Committed);
         let is_there = |guid| snapshot.by_guid(guid).is_some();
         let is_changed = self.registered.note_gone(is_there, &snapshot.sources.unasked);
         self.registered.services.keep(is_there);

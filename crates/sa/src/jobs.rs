@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, Node};
+use selvedge_plan::partition::{Partition, Partitions, Rule, Who};
 use selvedge_plan::qos::{Compiled, PathRules};
 use selvedge_qos::jobs::{Grant, Job, JobError, Jobs, PKeys, Started};
 use selvedge_types::{Guid, NodeKind};
@@ -15,10 +16,7 @@ use crate::snapshot::Snapshot;
 use crate::text_rows::{joined, piece};
 
 /// P_Keys for partitions of jobs. Source: ours; the upper half of the keys, which partition files rarely use.
-const PKEYS: PKeys = PKeys {
-    first: 0x4000,
-    last: 0x7FFE,
-};
+const PKEYS: std::ops::RangeInclusive<u16> = 0x4000..=0x7FFE;
 
 /// A job starts or ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +47,23 @@ pub(crate) enum JobIn {
     Committed,
 }
 
+/// What decisions about jobs depend on.
+#[derive(Clone, Copy)]
+pub(crate) struct JobGround<'a> {
+    /// The plan in force; `None` while this manager is not master, or has none yet.
+    pub snapshot: Option<&'a Snapshot>,
+    /// All partitions.
+    pub partitions: &'a Partitions,
+}
+
+impl JobGround<'_> {
+    /// Returns the P_Keys of the operator's partitions.
+    fn operator_keys(self) -> BTreeSet<u16> {
+        let all = self.partitions.partitions.keys().copied();
+        all.filter(|key| !self.partitions.of_jobs.contains(key)).collect()
+    }
+}
+
 /// Jobs, and the ports of their hosts.
 #[derive(Debug, Default)]
 pub(crate) struct JobBook {
@@ -57,32 +72,45 @@ pub(crate) struct JobBook {
     text: Arc<str>,
     /// Names of the running jobs of each port of their hosts.
     of_port: BTreeMap<Guid, BTreeSet<String>>,
+    /// The partitions of isolated jobs, and whether the manager has not got them yet.
+    partitions: (Vec<Partition>, bool),
     answer: Option<Result<JobAnswer, JobError>>,
 }
 
 impl JobBook {
-    /// Handles one input. `snapshot` is the plan in force while this manager is master. Returns true if the list of jobs
-    /// has changed.
-    pub(crate) fn handle(&mut self, input: JobIn, snapshot: Option<&Snapshot>) -> bool {
+    /// Handles one input. Returns true if the list of jobs has changed.
+    pub(crate) fn handle(&mut self, input: JobIn, ground: JobGround<'_>) -> bool {
+        let taken: BTreeSet<u16> = ground.operator_keys();
+        let pkeys = PKeys {
+            first: *PKEYS.start(),
+            last: *PKEYS.end(),
+            taken: &taken,
+        };
         match input {
-            JobIn::Request(request) => self.answer = Some(self.request(request, snapshot)),
+            JobIn::Request(request) => self.answer = Some(self.request(request, ground.snapshot, pkeys)),
             JobIn::Restore(jobs) => self.jobs = jobs,
             JobIn::Committed => {
-                if let Some(classes) = snapshot.and_then(classes) {
-                    self.jobs.admit(classes, PKEYS);
+                if let Some((snapshot, classes)) = ground.snapshot.and_then(with_classes) {
+                    self.jobs
+                        .admit(classes, pkeys, |host| ports_of(snapshot.fabric(), host));
                 }
             }
         }
-        self.of_port = match snapshot {
-            Some(snapshot) => ports(&self.jobs, snapshot.fabric()),
-            None => BTreeMap::new(),
-        };
         let text = self.jobs.to_text();
-        let has_changed = *self.text != *text;
-        if has_changed {
-            self.text = text.into();
+        if *self.text == *text {
+            return false;
         }
-        has_changed
+        self.text = text.into();
+        self.of_port = of_port(&self.jobs);
+        let partitions = partitions(&self.jobs);
+        self.partitions.1 |= self.partitions.0 != partitions;
+        self.partitions.0 = partitions;
+        true
+    }
+
+    /// Returns the partitions of isolated jobs, if they have changed since the last call.
+    pub(crate) fn take_partitions(&mut self) -> Option<Vec<Partition>> {
+        std::mem::take(&mut self.partitions.1).then(|| self.partitions.0.clone())
     }
 
     /// Returns the jobs.
@@ -108,46 +136,65 @@ impl JobBook {
             .map(String::as_str)
     }
 
-    fn request(&mut self, request: JobRequest, snapshot: Option<&Snapshot>) -> Result<JobAnswer, JobError> {
-        let Some((snapshot, classes)) = snapshot.and_then(|snapshot| Some((snapshot, classes(snapshot)?))) else {
-            return Err(JobError::NoClasses);
-        };
+    fn request(
+        &mut self,
+        request: JobRequest,
+        snapshot: Option<&Snapshot>,
+        pkeys: PKeys<'_>,
+    ) -> Result<JobAnswer, JobError> {
+        let (snapshot, classes) = snapshot.and_then(with_classes).ok_or(JobError::NoClasses)?;
+        let ports_of = |host: &str| ports_of(snapshot.fabric(), host);
         match request {
             JobRequest::Start(job) => {
-                let fabric = snapshot.fabric();
-                let is_up = |host: &str| ports_of(fabric, host).next().is_some();
-                let started = self.jobs.start(classes, PKEYS, job, is_up);
+                let started = self.jobs.start(classes, pkeys, job, ports_of);
                 started.map(JobAnswer::Started)
             }
-            JobRequest::End(id) => self.jobs.end(classes, PKEYS, &id).map(JobAnswer::Ended),
+            JobRequest::End(id) => self.jobs.end(classes, pkeys, &id, ports_of).map(JobAnswer::Ended),
         }
     }
 }
 
-/// Returns the classes of the plan in force.
-fn classes(snapshot: &Snapshot) -> Option<&Compiled> {
+/// Returns the plan in force with its classes, if it has some.
+fn with_classes(snapshot: &Snapshot) -> Option<(&Snapshot, &Compiled)> {
     let qos = snapshot.plan().lane_tables.as_ref()?.qos.as_ref()?;
     match &qos.rules {
-        PathRules::Classes(classes) => Some(classes),
+        PathRules::Classes(classes) => Some((snapshot, classes)),
         PathRules::OpenSm(_) => None,
     }
 }
 
-fn ports(jobs: &Jobs, fabric: &Fabric) -> BTreeMap<Guid, BTreeSet<String>> {
+fn of_port(jobs: &Jobs) -> BTreeMap<Guid, BTreeSet<String>> {
     let mut found: BTreeMap<Guid, BTreeSet<String>> = BTreeMap::new();
     for grant in jobs.running() {
-        for guid in grant.job.hosts.iter().flat_map(|host| ports_of(fabric, host)) {
-            found.entry(guid).or_default().insert(grant.job.id.clone());
+        for guid in &grant.ports {
+            found.entry(*guid).or_default().insert(grant.job.id.clone());
         }
     }
     found
 }
 
+/// Returns the partitions of isolated jobs: their ports are full members.
+fn partitions(jobs: &Jobs) -> Vec<Partition> {
+    let isolated = jobs.running().filter_map(|grant| Some((grant, grant.pkey?)));
+    let partitions = isolated.map(|(grant, pkey)| Partition {
+        name: format!("job {}", grant.job.id),
+        key: pkey.0 & 0x7FFF,
+        rules: (grant.ports.iter())
+            .map(|guid| Rule {
+                who: Who::Port(*guid),
+                is_full: true,
+                is_first: false,
+            })
+            .collect(),
+    });
+    partitions.collect()
+}
+
 /// Returns the GUIDs of the connected ports of a host.
-fn ports_of<'a>(fabric: &'a Fabric, host: &'a str) -> impl Iterator<Item = Guid> + 'a {
+fn ports_of(fabric: &Fabric, host: &str) -> BTreeSet<Guid> {
     let ends = fabric.end_ports().filter(|(_, port)| port.peer.is_some());
-    let of_host = ends.filter(move |(at, _)| is_called(fabric.node(at.node), host));
-    of_host.map(|(_, port)| port.guid)
+    let of_host = ends.filter(|(at, _)| is_called(fabric.node(at.node), host));
+    of_host.map(|(_, port)| port.guid).collect()
 }
 
 /// True if a node belongs to a host: its description is the host's name, or begins with it and a blank, as adapters

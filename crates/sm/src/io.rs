@@ -7,6 +7,7 @@ use std::time::Duration;
 use selvedge_health::LinkKey;
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
+use selvedge_plan::partition::Partition;
 use selvedge_plan::{EngineName, Generation, OutOfService, Policy};
 use selvedge_planner::{Job, JobId, JobResult};
 use selvedge_types::{Guid, Lid, LidRange, SecretKey};
@@ -90,6 +91,8 @@ pub enum Command {
     Told(Box<ToldLevels>),
     /// The master's list of places out of service: this manager, as a standby, keeps to it when it becomes master.
     OutOfService(Arc<OutOfService>),
+    /// The partitions of isolated jobs.
+    JobPartitions(Vec<Partition>),
     /// A source of traps babbles: its port is disabled, if the settings ask for that.
     Babbles {
         /// The LID of the source.

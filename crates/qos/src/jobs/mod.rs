@@ -16,9 +16,9 @@ pub use environment::{Variable, environment};
 pub use error::JobError;
 pub use text::JobLineError;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_types::{PKey, Sl};
+use selvedge_types::{Guid, PKey, Sl};
 use serde::{Deserialize, Serialize};
 
 use crate::intent::{Compiled, Latency, most_of};
@@ -56,6 +56,9 @@ pub struct Grant {
     pub small_sls: Vec<Sl>,
     /// P_Key of its own partition, as a full member.
     pub pkey: Option<PKey>,
+    /// GUIDs of the ports of its hosts when it started.
+    #[serde(default)]
+    pub ports: BTreeSet<Guid>,
 }
 
 /// The answer to a job that starts.
@@ -76,11 +79,13 @@ pub enum Started {
 
 /// P_Keys for partitions of jobs, without the membership bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PKeys {
+pub struct PKeys<'a> {
     /// The first one, at least 1.
     pub first: u16,
     /// The last one, at most 0x7ffe.
     pub last: u16,
+    /// P_Keys that the operator's partitions have.
+    pub taken: &'a BTreeSet<u16>,
 }
 
 /// The running and the waiting jobs.
@@ -111,16 +116,16 @@ impl Jobs {
         &self.waiting
     }
 
-    /// Starts a job. `is_up` answers whether a host is known and connected.
+    /// Starts a job. `ports_of` returns the connected ports of a host; a host without one is down or unknown.
     pub fn start(
         &mut self,
         policy: &Compiled,
-        pkeys: PKeys,
+        pkeys: PKeys<'_>,
         job: Job,
-        mut is_up: impl FnMut(&str) -> bool,
+        ports_of: impl Fn(&str) -> BTreeSet<Guid>,
     ) -> Result<Started, JobError> {
         self.check(policy, &job)?;
-        if let Some(host) = job.hosts.iter().find(|host| !is_up(host)) {
+        if let Some(host) = job.hosts.iter().find(|host| ports_of(host).is_empty()) {
             let (id, host) = (job.id.clone(), host.clone());
             return Err(JobError::HostDown { id, host });
         }
@@ -129,7 +134,7 @@ impl Jobs {
         let sum = self.sum(policy, class) + part(&job);
         let before = self.waiting_of(policy, class);
         let fits = before == 0 && sum <= u32::from(share);
-        match self.grant(policy, pkeys, &job) {
+        match self.grant(policy, pkeys, &job, &ports_of) {
             Ok(grant) if fits => {
                 self.running.insert(job.id, grant.clone());
                 Ok(Started::Granted(grant))
@@ -151,7 +156,13 @@ impl Jobs {
     }
 
     /// Ends a running or waiting job. Returns the waiting jobs that may run now.
-    pub fn end(&mut self, policy: &Compiled, pkeys: PKeys, id: &str) -> Result<Vec<Grant>, JobError> {
+    pub fn end(
+        &mut self,
+        policy: &Compiled,
+        pkeys: PKeys<'_>,
+        id: &str,
+        ports_of: impl Fn(&str) -> BTreeSet<Guid>,
+    ) -> Result<Vec<Grant>, JobError> {
         let was_waiting = self.waiting.iter().position(|job| job.id == id);
         match (self.running.remove(id), was_waiting) {
             (Some(_), _) => {}
@@ -165,11 +176,16 @@ impl Jobs {
                 });
             }
         }
-        Ok(self.admit(policy, pkeys))
+        Ok(self.admit(policy, pkeys, ports_of))
     }
 
     /// Lets waiting jobs run while they fit, as after a change of policy. Returns them.
-    pub fn admit(&mut self, policy: &Compiled, pkeys: PKeys) -> Vec<Grant> {
+    pub fn admit(
+        &mut self,
+        policy: &Compiled,
+        pkeys: PKeys<'_>,
+        ports_of: impl Fn(&str) -> BTreeSet<Guid>,
+    ) -> Vec<Grant> {
         let mut granted = Vec::new();
         // A job that does not fit holds back the later jobs of its class.
         let mut blocked = Vec::new();
@@ -178,7 +194,7 @@ impl Jobs {
             let room = class
                 .filter(|class| !blocked.contains(class))
                 .is_some_and(|class| self.sum(policy, class) + part(&job) <= u32::from(share_of(policy, class)));
-            match self.grant(policy, pkeys, &job) {
+            match self.grant(policy, pkeys, &job, &ports_of) {
                 Ok(grant) if room => {
                     self.running.insert(job.id, grant.clone());
                     granted.push(grant);
@@ -234,7 +250,13 @@ impl Jobs {
         small_of(policy, job).map(drop)
     }
 
-    fn grant(&self, policy: &Compiled, pkeys: PKeys, job: &Job) -> Result<Grant, JobError> {
+    fn grant(
+        &self,
+        policy: &Compiled,
+        pkeys: PKeys<'_>,
+        job: &Job,
+        ports_of: &impl Fn(&str) -> BTreeSet<Guid>,
+    ) -> Result<Grant, JobError> {
         let class = class_of(policy, job.class.as_deref())?;
         let small = small_of(policy, job)?;
         let sls = |class: usize| policy.classes[class].sls.clone();
@@ -251,15 +273,17 @@ impl Jobs {
             sls: sls(class),
             small_sls: small.map(sls).unwrap_or_default(),
             pkey,
+            ports: job.hosts.iter().flat_map(|host| ports_of(host)).collect(),
         })
     }
 
     /// Returns the lowest P_Key that no running job has.
-    fn free_pkey(&self, pkeys: PKeys) -> Option<PKey> {
+    fn free_pkey(&self, pkeys: PKeys<'_>) -> Option<PKey> {
         const FULL: u16 = 0x8000;
         let used = |key: u16| self.running.values().any(|grant| grant.pkey == Some(PKey(key | FULL)));
         let mut keys = pkeys.first.max(1)..=pkeys.last.min(0x7FFE);
-        keys.find(|key| !used(*key)).map(|key| PKey(key | FULL))
+        keys.find(|key| !used(*key) && !pkeys.taken.contains(key))
+            .map(|key| PKey(key | FULL))
     }
 }
 

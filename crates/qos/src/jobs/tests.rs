@@ -6,10 +6,20 @@ use selvedge_types::Mtu;
 use super::*;
 use crate::intent::{Class, Hardware, Intent, compile};
 
-const PKEYS: PKeys = PKeys {
+static TAKEN: BTreeSet<u16> = BTreeSet::new();
+const PKEYS: PKeys<'static> = PKeys {
     first: 0x100,
     last: 0x101,
+    taken: &TAKEN,
 };
+
+/// A port for each host; the host "down" has none.
+fn ports_of(host: &str) -> BTreeSet<Guid> {
+    let guid = host
+        .bytes()
+        .fold(1, |sum, byte| u64::wrapping_mul(sum, 31) + u64::from(byte));
+    (host != "down").then_some(Guid(guid)).into_iter().collect()
+}
 
 /// MPI at least 60 %, storage at least 30 %, control with low latency, the rest by default.
 fn policy(layers: u8) -> Compiled {
@@ -48,7 +58,7 @@ fn job(id: &str, class: Option<&str>, share: Option<u8>) -> Job {
 }
 
 fn start(jobs: &mut Jobs, job: Job) -> Result<Started, JobError> {
-    jobs.start(&policy(1), PKEYS, job, |host| host != "down")
+    jobs.start(&policy(1), PKEYS, job, ports_of)
 }
 
 fn sls(started: Result<Started, JobError>) -> Vec<u8> {
@@ -129,7 +139,7 @@ fn what_does_not_fit_is_refused_with_the_sum() {
         down,
         "SLV-QOS-0063: job b: host 'down' is unknown or has no link",
     );
-    let error = jobs.end(&policy(1), PKEYS, "A1").unwrap_err().to_string();
+    let error = jobs.end(&policy(1), PKEYS, "A1", ports_of).unwrap_err().to_string();
     assert!(
         error.starts_with("SLV-QOS-0061: no job called 'A1' runs or waits; did you mean 'a'?"),
         "{error}"
@@ -163,7 +173,7 @@ fn jobs_wait_in_order_of_arrival() {
     assert!(matches!(other, Started::Granted(_)), "other classes do not wait");
     let restored = Jobs::restore(jobs.running().cloned().collect(), jobs.waiting().to_vec());
     assert_eq!(restored, jobs);
-    let granted = jobs.end(&policy(1), PKEYS, "a").unwrap();
+    let granted = jobs.end(&policy(1), PKEYS, "a", ports_of).unwrap();
     let ids: Vec<&str> = granted.iter().map(|grant| grant.job.id.as_str()).collect();
     assert_eq!(ids, ["b", "c"]);
     assert!(jobs.waiting().is_empty());
@@ -192,7 +202,7 @@ fn isolated_jobs_have_p_keys_of_their_own() {
         start(&mut jobs, isolated("c", true)),
         Ok(Started::Waits { .. })
     ));
-    let granted = jobs.end(&policy(1), PKEYS, "a").unwrap();
+    let granted = jobs.end(&policy(1), PKEYS, "a", ports_of).unwrap();
     assert_eq!(granted[0].pkey, Some(PKey(0x8100)));
 }
 
@@ -205,7 +215,7 @@ fn the_environment_names_level_and_p_key() {
             alternates,
             ..job("a", Some("mpi"), None)
         };
-        let Ok(Started::Granted(grant)) = jobs.start(&policy(layers), PKEYS, job, |_| true) else {
+        let Ok(Started::Granted(grant)) = jobs.start(&policy(layers), PKEYS, job, ports_of) else {
             panic!()
         };
         let all = environment(&grant, 2)
@@ -282,11 +292,11 @@ proptest! {
             let id = format!("j{number}");
             if ends {
                 let was_known = known.remove(&id);
-                prop_assert_eq!(jobs.end(&policy, PKEYS, &id).is_ok(), was_known);
+                prop_assert_eq!(jobs.end(&policy, PKEYS, &id, ports_of).is_ok(), was_known);
             } else {
                 let name = policy.classes[class].class.name.clone();
                 let job = Job { isolated, waits, ..job(&id, Some(&name), share) };
-                if jobs.start(&policy, PKEYS, job, |_| true).is_ok() {
+                if jobs.start(&policy, PKEYS, job, ports_of).is_ok() {
                     prop_assert!(known.insert(id));
                 }
             }
@@ -299,7 +309,7 @@ proptest! {
             pkeys.dedup();
             prop_assert_eq!(pkeys.len(), count);
             prop_assert_eq!(jobs.running().count() + jobs.waiting().len(), known.len());
-            prop_assert!(jobs.clone().admit(&policy, PKEYS).is_empty(), "a job waits that could run");
+            prop_assert!(jobs.clone().admit(&policy, PKEYS, ports_of).is_empty(), "a job waits that could run");
             prop_assert_eq!(Jobs::parse(&jobs.to_text()), Ok(jobs.clone()));
         }
     }

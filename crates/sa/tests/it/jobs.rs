@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::support::two::{TREE, Two};
 use crate::support::{Bench, Wish};
+use selvedge_plan::partition::Who;
 use selvedge_plan::qos::{Class, Hardware, Intent, PathRules, PlannedQos};
 use selvedge_plan::{LaneTables, ServiceLevels};
 use selvedge_qos::intent::compile;
@@ -150,6 +151,39 @@ fn a_job_names_hosts_that_are_connected() {
             })
         );
     }
+}
+
+#[test]
+fn an_isolated_job_gets_a_partition_of_its_hosts_until_it_ends() {
+    let mut bench = Bench::new(&wish(1));
+    assert_eq!(bench.sa.take_job_partitions(), None);
+    let isolated = |id: &str| Job {
+        isolated: true,
+        ..job(id, 10, false)
+    };
+    let started = ask(&mut bench, JobRequest::Start(isolated("a"))).unwrap();
+    let JobAnswer::Started(Started::Granted(grant)) = started else {
+        panic!("{started:?}");
+    };
+    let partitions = bench.sa.take_job_partitions().unwrap();
+    let [partition] = &partitions[..] else {
+        panic!("{partitions:?}");
+    };
+    assert_eq!(grant.pkey.map(|pkey| pkey.0), Some(partition.key | 0x8000));
+    assert_eq!((partition.name.as_str(), partition.rules.len()), ("job a", 2));
+    let hosts = grant.ports.iter().map(|guid| Who::Port(*guid));
+    assert!(partition.rules.iter().map(|rule| rule.who).eq(hosts));
+    // A job that is not isolated changes no partition.
+    ask(&mut bench, JobRequest::Start(job("b", 10, false))).unwrap();
+    assert_eq!(bench.sa.take_job_partitions(), None);
+    // After a restart the manager gets it before the first plan.
+    let kept = bench.sa.registrations();
+    bench.sa = Sa::with_registrations(Config::default(), bench.now, kept);
+    assert_eq!(bench.sa.take_job_partitions(), Some(partitions));
+    bench.feed(Input::Serve);
+    bench.feed(Input::Committed(wish(2).snapshot()));
+    ask(&mut bench, JobRequest::End("a".to_owned())).unwrap();
+    assert_eq!(bench.sa.take_job_partitions(), Some(Vec::new()));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use selvedge_plan::partition::Partition;
 use selvedge_plan::{Installed, Policy};
 use selvedge_planner::preview::Preview;
 use selvedge_planner::{JobId, PlanFabric};
@@ -59,6 +60,26 @@ impl Sm {
             _ => {}
         }
         self.want_sweep(SweepReason::Command);
+    }
+
+    /// Returns a policy that the operator proposes, with the partitions of jobs, which are not the operator's.
+    pub(super) fn with_jobs(&self, mut policy: Arc<Policy>) -> Arc<Policy> {
+        let jobs = self.wanted_policy().partitions.partitions_of_jobs();
+        if jobs != policy.partitions.partitions_of_jobs() {
+            let partitions = Arc::new(policy.partitions.with_jobs(&jobs));
+            Arc::make_mut(&mut policy).partitions = partitions;
+        }
+        policy
+    }
+
+    /// Proposes the wanted policy with other partitions of jobs.
+    pub(super) fn follow_jobs(&mut self, list: &[Partition], out: &mut Vec<Output>) {
+        let mut policy = self.wanted_policy();
+        let with = policy.partitions.with_jobs(list);
+        if with != *policy.partitions {
+            Arc::make_mut(&mut policy).partitions = Arc::new(with);
+            self.propose(policy, out);
+        }
     }
 
     /// Returns the policy that a heavy sweep plans with and reads tables for: the proposed policy, if there is one. It

@@ -39,7 +39,8 @@ impl Sm {
             Command::Told(told) => self.update_stored(persist::In::Copied(*told), out),
             Command::OutOfService(list) => self.follow_list(list, out),
             Command::Babbles { lid, port } => self.trap(trap::In::Babbles { lid, port }, out),
-            Command::SetPolicy(policy) => self.propose(policy, out),
+            Command::SetPolicy(policy) => self.propose(self.with_jobs(policy), out),
+            Command::JobPartitions(list) => self.follow_jobs(&list, out),
             Command::SetSmKey(key) => self.change_policy(change::In::SmKey(key), out),
             Command::Forget { nodes, links } => {
                 self.run_election(election::In::Forget(&nodes), out);
