@@ -10,7 +10,7 @@ mod world;
 use std::collections::BTreeMap;
 
 use selvedge_api::{Migration, MigrationRun};
-use selvedge_apm::{Hosts, Index, Policy, Routes, Subnet};
+use selvedge_apm::{Hosts, Index, Policy, Routes};
 use selvedge_dataplane::{Network, PS_PER_NS, Ps, Settings};
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_routing::Note;
@@ -207,7 +207,7 @@ impl Question {
     pub fn crossed(&self, watch: &dyn Watch) -> Result<BTreeMap<PortRef, u64>, StudyError> {
         let reporter = Reporter::new(watch, Stage::Routing(self.start.engine), 0);
         let (force, _) = self.start.in_force(Threads::ONE, &reporter)?;
-        let subnet = subnet(&force);
+        let subnet = force.subnet();
         let index = Index::new(subnet);
         let routes = Routes { subnet, index: &index };
         let parties = Parties::new(self, &routes)?;
@@ -313,7 +313,7 @@ impl<'a> Lab<'a> {
             service_levels: &force.routed.service_levels,
             sl_to_vl: &force.sl_to_vl,
         };
-        let subnet = subnet(force);
+        let subnet = force.subnet();
         let index = Index::new(subnet);
         let routes = Routes { subnet, index: &index };
         let Parties {
@@ -351,15 +351,6 @@ impl Parties {
             hosts,
             receivers,
         })
-    }
-}
-
-fn subnet(force: &InForce) -> Subnet<'_> {
-    Subnet {
-        fabric: &force.fabric,
-        lids: &force.lids,
-        tables: &force.routed.tables,
-        levels: &force.routed.service_levels,
     }
 }
 
