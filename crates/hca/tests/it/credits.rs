@@ -9,15 +9,15 @@ use crate::net::{MS, Net, connect, connect_qps, remote, wr};
 
 /// Two hosts without costs, with or without credits. A packet has 1,024 bytes.
 fn net(credits: [bool; 2]) -> Net {
-    let mut net = Net::new(1, 2, 2, |config| config.costs = Costs::FREE);
-    for host in 0..2 {
-        // Hosts of one net have the same settings, so each is taken from a net of its own.
-        let of = Net::new(1, 2, 2, |config| {
+    let with = |credits: bool| {
+        Net::new(1, 2, 2, |config| {
             config.costs = Costs::FREE;
-            config.end_to_end_credits = credits[host];
-        });
-        net.hosts[host] = of.hosts.into_iter().nth(host).unwrap();
-    }
+            config.end_to_end_credits = credits;
+        })
+    };
+    let mut net = with(credits[0]);
+    // All hosts of a net have the same settings, so the other one is that of another net.
+    net.hosts[1] = with(credits[1]).hosts.remove(1);
     net
 }
 
