@@ -3,7 +3,7 @@
 use selvedge_api::Migration;
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_sim::Seed;
-use selvedge_study::migration::{Mode, cables};
+use selvedge_study::migration::{Mode, Question, cables};
 use selvedge_workload::Pattern;
 use serde_json::{Value as Json, json};
 
@@ -57,7 +57,7 @@ pub fn measure(variant: &Variant, args: &Args) -> Result<Single, BenchError> {
     };
     for _ in 0..args.single_faults {
         let cable = all[rng.below(all.len() as u64) as usize];
-        let found = one_fault(variant, args, &case, cable)?;
+        let found = answer(&one_fault(variant, args, &case, cable)?)?;
         let run = &found.run;
         single.with_effect += u32::from(run.packets_lost + run.migrations > 0);
         single.qp_errors += run.qp_errors;
@@ -72,8 +72,8 @@ pub fn measure(variant: &Variant, args: &Args) -> Result<Single, BenchError> {
     Ok(single)
 }
 
-/// Cuts a cable, with the traffic of the hosts nearest to it.
-pub fn one_fault(variant: &Variant, args: &Args, case: &Case, cable: PortRef) -> Result<Migration, BenchError> {
+/// Asks what the cut of a cable does, with the traffic of the hosts nearest to it.
+pub fn one_fault(variant: &Variant, args: &Args, case: &Case, cable: PortRef) -> Result<Question, BenchError> {
     let mut question = variant.question(args, case)?;
     question.compare = false;
     question.pattern = near(&variant.fabric, cable);
@@ -82,7 +82,7 @@ pub fn one_fault(variant: &Variant, args: &Args, case: &Case, cable: PortRef) ->
     question.settings.duration_ns = (AT_US + REPAIR_US) * 1_000 + patience;
     question.settings.link = "1x-sdr".parse().ok();
     question.changes.push(cut(&variant.fabric, cable, AT_US * PS_PER_US));
-    answer(&question)
+    Ok(question)
 }
 
 /// Returns the ports of hosts, in order.

@@ -1,9 +1,10 @@
 //! Which local ACK time-out is too short for the manager's repair: every cable between switches is cut once.
 
 use selvedge_study::migration::Mode;
+use selvedge_workload::Pattern;
 
 use super::single::one_fault;
-use super::{Args, Case, REPAIR_US, Variant};
+use super::{Args, Case, REPAIR_US, Variant, answer};
 use crate::error::BenchError;
 
 /// What all cuts did with one time-out.
@@ -15,16 +16,26 @@ pub struct TimeOut {
     /// Cuts after which queue pairs were in ERR.
     with_errors: usize,
     qp_errors: u64,
+    /// Messages sent, and those that have arrived.
+    sent: u64,
+    arrived: u64,
 }
 
 /// Time-outs around the repair time: with seven retries 4 lasts 524 µs, 5 outlasts 570 µs. Shorter ones end before a
-/// message of 8 KiB is acknowledged at 1x SDR.
-const AROUND_REPAIR: [u8; 4] = [4, 5, 6, 7];
+/// message of 8 KiB is acknowledged at 1x SDR. The last one is what programs use: 67 ms.
+const TIME_OUTS: [u8; 5] = [4, 5, 6, 7, 14];
 
-/// Cuts each cable between switches, for these time-outs and that of the arguments, with the manager's repair only.
+/// Messages of each sender. At 1x SDR they take more than 1 ms, so they are under way from before the cut until after
+/// the repair; afterwards a run has nothing to do but wait.
+const MESSAGES: u32 = 32;
+/// Time for all messages, in addition to that of the retries.
+const SENDING_NS: u64 = 20_000_000;
+
+/// Cuts each cable between switches, for these time-outs and that of the arguments, with the manager's repair only. A
+/// run lasts longer than all retries.
 pub fn measure(variant: &Variant, args: &Args) -> Result<Vec<TimeOut>, BenchError> {
     let case = Case::new("repair", Mode::Off, Some(REPAIR_US));
-    let given = Some(args.ack_timeout).filter(|given| !AROUND_REPAIR.contains(given));
+    let given = Some(args.ack_timeout).filter(|given| !TIME_OUTS.contains(given));
     let time_out = |ack_timeout| {
         let args = Args {
             ack_timeout,
@@ -36,9 +47,18 @@ pub fn measure(variant: &Variant, args: &Args) -> Result<Vec<TimeOut>, BenchErro
             with_effect: 0,
             with_errors: 0,
             qp_errors: 0,
+            sent: 0,
+            arrived: 0,
         };
         for cable in variant.between() {
-            let run = one_fault(variant, &args, &case, cable)?.run;
+            let mut question = one_fault(variant, &args, &case, cable)?;
+            question.program.messages = Some(MESSAGES);
+            question.settings.duration_ns += SENDING_NS;
+            if let Pattern::Pairs(pairs) = &question.pattern {
+                found.sent += pairs.len() as u64 * u64::from(MESSAGES);
+            }
+            let run = answer(&question)?.run;
+            found.arrived += run.messages;
             found.cables += 1;
             found.with_effect += usize::from(run.packets_lost > 0);
             found.with_errors += usize::from(run.qp_errors > 0);
@@ -46,20 +66,27 @@ pub fn measure(variant: &Variant, args: &Args) -> Result<Vec<TimeOut>, BenchErro
         }
         Ok(found)
     };
-    AROUND_REPAIR.into_iter().chain(given).map(time_out).collect()
+    TIME_OUTS.into_iter().chain(given).map(time_out).collect()
 }
 
 /// Returns a table.
 pub fn markdown(rows: &[TimeOut], retries: u8) -> String {
     let mut text = format!(
         "| time-out | {retries} retries last at least, µs | cables | cuts that lost packets \
-         | cuts with queue pairs in ERR | queue pairs in ERR |\n|---|---|---|---|---|---|\n"
+         | cuts with queue pairs in ERR | queue pairs in ERR | messages | that did not arrive |\n\
+         |---|---|---|---|---|---|---|---|\n"
     );
     for row in rows {
         let lasts = f64::from(u32::from(retries) + 1) * 4.096 * f64::from(1_u32 << row.ack_timeout);
         text += &format!(
-            "| {} | {lasts:.0} | {} | {} | {} | {} |\n",
-            row.ack_timeout, row.cables, row.with_effect, row.with_errors, row.qp_errors
+            "| {} | {lasts:.0} | {} | {} | {} | {} | {} | {} |\n",
+            row.ack_timeout,
+            row.cables,
+            row.with_effect,
+            row.with_errors,
+            row.qp_errors,
+            row.sent,
+            row.sent.saturating_sub(row.arrived)
         );
     }
     text
@@ -75,14 +102,15 @@ mod tests {
         let args = Args::quick();
         let rows = measure(&variants[0], &args).unwrap();
         assert!(rows.iter().all(|row| row.cables == 9), "all cables between switches");
-        let errors_of = |ack_timeout| {
-            rows.iter()
-                .find(|row| row.ack_timeout == ack_timeout)
-                .unwrap()
-                .qp_errors
+        let of = |ack_timeout| {
+            let row = rows.iter().find(|row| row.ack_timeout == ack_timeout).unwrap();
+            (row.qp_errors, row.sent - row.arrived)
         };
-        assert!(rows.iter().all(|row| row.with_effect > 0));
-        assert!(errors_of(4) > 0, "524 µs are shorter than the repair");
-        assert_eq!((errors_of(5), errors_of(6)), (0, 0), "1,049 µs are longer");
+        assert!(rows.iter().all(|row| row.with_effect == 9 && row.sent > 9 * 32));
+        let (errors, missing) = of(4);
+        assert!(errors > 0 && missing > 0, "524 µs are shorter than the repair");
+        for longer in [5, 6, 7, 14] {
+            assert_eq!(of(longer), (0, 0), "{longer}");
+        }
     }
 }

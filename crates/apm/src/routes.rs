@@ -165,6 +165,11 @@ impl Routes<'_> {
         Some(way)
     }
 
+    /// Returns one end of each cable of a way, there and back, those of the end ports too.
+    pub fn cables<'b>(&'b self, way: &'b Way) -> impl Iterator<Item = PortRef> + 'b {
+        way.cables.iter().map(|&cable| self.index.cable(cable))
+    }
+
     /// Returns the alternate path of every policy but the manager's.
     fn chosen(&self, (source, target): (&Host, &Host), primary: &Path, policy: Policy) -> Result<Path, ApmError> {
         let name = policy.to_string();

@@ -111,8 +111,8 @@ struct FileArgs {
 #[derive(Args, Debug)]
 struct TrafficArgs {
     /// Senders and receivers: uniform, shift:by=1, transpose, bit-complement, bisection, hotspot:to=0,share=5%,
-    /// incast:to=0,from=8, all-to-all, pairs:0>1,…; or once: ring-all-reduce:bytes=65536, recursive-doubling, exchange,
-    /// stencil-1d, -2d, -3d
+    /// incast:to=0,from=8, all-to-all:hosts=64,partners=8, pairs:0>1,…; or once: ring-all-reduce:bytes=65536,
+    /// recursive-doubling, exchange, stencil-1d, -2d, -3d
     #[arg(long, value_name = "PATTERN", default_value = "uniform")]
     traffic: String,
     /// Run a trace in GOAL text instead; rank 0 on the first host

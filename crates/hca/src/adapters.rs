@@ -389,6 +389,7 @@ const NO_PACKET: Packet = Packet {
     psn: 0,
     mig_req: false,
     msn: 0,
+    credits: crate::credits::NOT_TOLD,
     deth: None,
     body: Body::Ack(Syndrome::Ack),
     payload: 0,

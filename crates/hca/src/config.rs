@@ -64,6 +64,9 @@ pub struct HcaConfig {
     pub window_packets: u32,
     /// An acknowledgement is requested every this many packets, and with the last packet of a message. Default 16.
     pub ack_every: u32,
+    /// True if reliable connections tell their receives to the other end, and heed what they are told (end-to-end
+    /// credits). Default false: a sender learns from RNR NAKs that receives are missing.
+    pub end_to_end_credits: bool,
     /// True (default) if an ARMED connection migrates at once when the port of its primary path leaves ACTIVE.
     /// Otherwise it migrates when its retries are used up.
     pub migrate_on_port_down: bool,
@@ -87,6 +90,7 @@ impl HcaConfig {
             context_cache: 0,
             window_packets: 64,
             ack_every: 16,
+            end_to_end_credits: false,
             migrate_on_port_down: true,
             armed_events: false,
             path_check: PathCheck::default(),

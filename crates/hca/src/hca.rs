@@ -261,6 +261,7 @@ impl Hca {
         Pace {
             window: self.config.window_packets,
             ack_every: self.config.ack_every,
+            credits: self.config.end_to_end_credits,
         }
     }
 

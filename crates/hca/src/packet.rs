@@ -99,7 +99,7 @@ pub enum Nak {
 /// Syndrome of an ACK extended transport header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
-    /// Everything up to the PSN has arrived. End-to-end credits are not given (credit code 31).
+    /// Everything up to the PSN has arrived.
     Ack,
     /// No receive was posted; the value is a code of [`crate::rnr_timer`].
     Rnr(u8),
@@ -166,6 +166,8 @@ pub struct Packet {
     pub mig_req: bool,
     /// Number of messages that the sender of a response has completed, 24 bits.
     pub msn: u32,
+    /// End-to-end credits of a response as a code, 0–30; 31: none are given.
+    pub credits: u8,
     /// Datagram header (UD).
     pub deth: Option<Deth>,
     /// What the packet is.
@@ -226,6 +228,7 @@ mod tests {
             psn: 0,
             mig_req: true,
             msn: 0,
+            credits: 31,
             deth: None,
             body,
             payload,

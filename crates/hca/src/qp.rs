@@ -88,6 +88,7 @@ pub(crate) enum Half {
 pub(crate) struct Pace {
     pub window: u32,
     pub ack_every: u32,
+    pub credits: bool,
 }
 
 impl QueuePair {
@@ -134,6 +135,7 @@ impl QueuePair {
             mtu: self.mtu(),
             window: u64::from(pace.window.max(1)),
             ack_every: u64::from(pace.ack_every.max(1)),
+            credits: pace.credits && self.init.transport == Transport::Rc,
             max_rd_atomic: self.attr.max_rd_atomic,
             retry_cnt: self.attr.retry_cnt,
             rnr_retry: self.attr.rnr_retry,

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 use crate::attr::Transport;
+use crate::credits::{May, Place, SenderCredits};
 use crate::outgoing::{Next, Outgoing};
 use crate::packet::{Body, Nak, PSN_MASK, Range, Request, Syndrome, unwrap_psn};
 use crate::time::{Ps, rnr_timer};
@@ -23,6 +24,8 @@ pub(crate) struct SendCtx {
     pub window: u64,
     /// An acknowledgement is requested every this many packets.
     pub ack_every: u64,
+    /// True if the end-to-end credits of the other end count.
+    pub credits: bool,
     pub max_rd_atomic: u8,
     pub retry_cnt: u8,
     pub rnr_retry: u8,
@@ -54,6 +57,8 @@ pub(crate) enum In {
     Answer {
         /// 24 bits.
         psn: u32,
+        /// Messages that the other end has completed (24 bits), and the code of its credits.
+        told: (u32, u8),
         body: Body,
     },
     /// Time has passed.
@@ -105,11 +110,17 @@ struct Wqe {
     first: u64,
     /// Sequence numbers, at least 1.
     count: u64,
+    place: Place,
 }
 
 impl Wqe {
     const fn end(&self) -> u64 {
         self.first + self.count
+    }
+
+    /// True if the other end needs a receive for it.
+    const fn takes_receive(&self) -> bool {
+        takes_receive(&self.wr.op)
     }
 }
 
@@ -136,6 +147,7 @@ pub(crate) struct Requester {
     blocked_until: Ps,
     /// The packet at which a missing answer was noticed last.
     missing_at: Option<u64>,
+    credits: SenderCredits,
     counts: SendCounts,
 }
 
@@ -151,7 +163,7 @@ impl Requester {
             }
             In::Posted { wr, ready_at, refused } => self.post(ctx, wr, ready_at, refused),
             In::Sent(packet) => self.sent(ctx, &packet, out),
-            In::Answer { psn, body } => self.answer(ctx, psn, body, out),
+            In::Answer { psn, told, body } => self.answer(ctx, (psn, told), body, out),
             In::Wake => self.wake(ctx, out),
             In::Migrated { repeat } => {
                 self.reload(ctx);
@@ -176,6 +188,7 @@ impl Requester {
             SendOp::Send { .. } | SendOp::Write { .. } | SendOp::Read { .. } => packets(wr.sge.bytes, ctx.mtu),
         };
         let first = self.end;
+        let place = self.credits.post(takes_receive(&wr.op));
         self.end += count;
         self.queue.push_back(Wqe {
             wr,
@@ -183,6 +196,7 @@ impl Requester {
             refused,
             first,
             count,
+            place,
         });
     }
 
@@ -196,13 +210,18 @@ impl Requester {
         if ctx.draining && !is_begun {
             return Next::Idle;
         }
-        let waits_until = wqe.ready_at.max(self.blocked_until);
+        let mut waits_until = wqe.ready_at.max(self.blocked_until);
         if ctx.transport == Transport::Rc {
             let in_flight = (self.next - self.unacked).saturating_sub(self.answer_psns);
             let answers_full = wqe.wr.op.is_answered() && self.answers_due >= u64::from(ctx.max_rd_atomic);
             let fenced = wqe.wr.fence && begins && self.answers_due > 0;
             if in_flight >= ctx.window || answers_full || fenced {
                 return Next::Idle;
+            }
+            match self.may(ctx, wqe) {
+                May::Send => {}
+                May::SendOne(at) if begins => waits_until = waits_until.max(at),
+                May::SendOne(_) | May::Wait => return Next::Idle,
             }
         }
         if waits_until > ctx.now {
@@ -217,6 +236,15 @@ impl Requester {
             };
         }
         Next::Now(self.packet(ctx, wqe))
+    }
+
+    /// Returns what end-to-end credits allow.
+    const fn may(&self, ctx: &SendCtx, wqe: &Wqe) -> May {
+        if ctx.credits && wqe.takes_receive() {
+            self.credits.may(wqe.place)
+        } else {
+            May::Send
+        }
     }
 
     fn packet(&self, ctx: &SendCtx, wqe: &Wqe) -> Outgoing {
@@ -242,7 +270,8 @@ impl Requester {
         };
         let last = next_psn == wqe.end();
         let window_full = (next_psn - self.unacked).saturating_sub(self.answer_psns) >= ctx.window;
-        let ack_req = last || next_psn.is_multiple_of(ctx.ack_every.max(1)) || window_full;
+        let last_allowed = window_full || self.may(ctx, wqe) != May::Send;
+        let ack_req = last || next_psn.is_multiple_of(ctx.ack_every.max(1)) || last_allowed;
         Outgoing {
             body: Body::Request {
                 request,
@@ -290,6 +319,7 @@ impl Requester {
         let Some(wqe) = self.queue.pop_front() else {
             return;
         };
+        self.credits.completed(wqe.place);
         if self.sending > 0 {
             self.sending -= 1;
             if wqe.wr.op.is_answered() {
@@ -337,12 +367,20 @@ impl Requester {
         self.timer_at = due.map(|timeout| ctx.now.saturating_add(timeout));
     }
 
-    fn answer(&mut self, ctx: &SendCtx, psn: u32, body: Body, out: &mut Vec<Out>) {
+    fn answer(&mut self, ctx: &SendCtx, (psn, told): (u32, (u32, u8)), body: Body, out: &mut Vec<Out>) {
         if ctx.transport != Transport::Rc {
             return;
         }
         let psn = unwrap_psn(self.unacked, psn);
-        if psn < self.unacked || psn >= self.furthest {
+        if psn >= self.furthest {
+            return;
+        }
+        if ctx.credits && !matches!(body, Body::Ack(Syndrome::Rnr(_) | Syndrome::Nak(_))) {
+            let queue = &self.queue;
+            let nth = |place: usize| queue.get(place).map(|wqe| wqe.place);
+            self.credits.told(ctx.now, ctx.timeout, told, nth);
+        }
+        if psn < self.unacked {
             return;
         }
         match body {
@@ -510,6 +548,10 @@ impl Requester {
     pub const fn psn(&self) -> u32 {
         (self.end & PSN_MASK) as u32
     }
+}
+
+const fn takes_receive(op: &SendOp) -> bool {
+    matches!(op, SendOp::Send { .. } | SendOp::Write { immediate: Some(_), .. })
 }
 
 /// Returns the number of packets of a message.

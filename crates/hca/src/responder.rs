@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use crate::attr::{Access, Transport};
+use crate::credits::{NOT_TOLD, ReceiverCredits};
 use crate::event::EventType;
 use crate::handle::Pd;
 use crate::memory::Memory;
@@ -30,6 +31,8 @@ pub(crate) struct RecvCtx<'a> {
     pub memory: &'a mut Memory,
     pub receives: &'a mut ReceiveQueue,
     pub min_rnr_timer: u8,
+    /// True if end-to-end credits are given.
+    pub credits: bool,
     pub max_dest_rd_atomic: u8,
     /// When an acknowledgement of a packet that arrives now may be sent, and when data read from memory may.
     pub ack_at: Ps,
@@ -47,6 +50,8 @@ pub(crate) enum In<'a> {
     },
     /// A request packet has arrived.
     Request(&'a Packet),
+    /// A receive was posted.
+    Posted,
     /// An answer was sent.
     Sent(Outgoing),
     /// The queue pair is in ERR: a NAK that tells the reason is still sent, with the answers before it.
@@ -96,6 +101,7 @@ struct Answer {
     bytes_left: u32,
     ready_at: Ps,
     msn: u32,
+    credits: u8,
 }
 
 /// The receive side.
@@ -109,6 +115,7 @@ pub(crate) struct Responder {
     /// The receive that a SEND has taken.
     held: Option<RecvWr>,
     answers: VecDeque<Answer>,
+    credits: ReceiverCredits,
     /// Results of the last atomics, by full sequence number.
     results: VecDeque<(u64, u64)>,
     counts: RecvCounts,
@@ -127,6 +134,7 @@ impl Responder {
                 Transport::Uc => self.unreliable(ctx, packet, out),
                 Transport::Ud => datagram(ctx, packet, out),
             },
+            In::Posted => self.posted(ctx),
             In::Sent(packet) => self.sent(ctx, &packet),
             In::Stop => {
                 let refused = |answer: &Answer| matches!(answer.body, Body::Ack(Syndrome::Nak(_)));
@@ -140,6 +148,7 @@ impl Responder {
 
     fn reliable(&mut self, ctx: &mut RecvCtx<'_>, packet: &Packet, out: &mut Vec<Out>) {
         let psn = unwrap_psn(self.expected, packet.psn);
+        self.credits.heard();
         if psn < self.expected {
             self.counts.duplicates += 1;
             return self.duplicate(ctx, packet, psn);
@@ -147,14 +156,14 @@ impl Responder {
         if psn > self.expected {
             self.counts.after_gap += 1;
             if !core::mem::replace(&mut self.nak_sent, true) {
-                self.push_ack(ctx.ack_at, self.expected, Syndrome::Nak(Nak::Sequence));
+                self.push_ack(ctx, self.expected, Syndrome::Nak(Nak::Sequence));
             }
             return;
         }
         match self.in_order(ctx, packet, out) {
             Ok(()) => {}
             Err((nak, event)) => {
-                self.push_ack(ctx.ack_at, psn, Syndrome::Nak(nak));
+                self.push_ack(ctx, psn, Syndrome::Nak(nak));
                 out.push(Out::Failed { event });
             }
         }
@@ -174,7 +183,7 @@ impl Responder {
                 }
                 self.expected += 1;
                 if ack_req {
-                    self.push_ack(ctx.ack_at, psn, Syndrome::Ack);
+                    self.push_ack(ctx, psn, Syndrome::Ack);
                 }
             }
             Request::Read(range) => {
@@ -219,6 +228,7 @@ impl Responder {
             if self.held.is_none() {
                 return Ok(false);
             }
+            self.credits.took();
         }
         let invalid: Refusal = (Nak::InvalidRequest, Some(EventType::QpFatal));
         if first != self.incoming.is_none() || (!last && packet.payload != ctx.mtu) {
@@ -293,7 +303,7 @@ impl Responder {
 
     fn not_ready(&mut self, ctx: &RecvCtx<'_>) {
         self.counts.rnr_naks += 1;
-        self.push_ack(ctx.ack_at, self.expected, Syndrome::Rnr(ctx.min_rnr_timer));
+        self.push_ack(ctx, self.expected, Syndrome::Rnr(ctx.min_rnr_timer));
         // The packets behind this one are dropped without a NAK.
         self.nak_sent = true;
     }
@@ -335,7 +345,7 @@ impl Responder {
         match request {
             Request::Send | Request::Write(_) => {
                 if ack_req {
-                    self.push_ack(ctx.ack_at, psn, Syndrome::Ack);
+                    self.push_ack(ctx, psn, Syndrome::Ack);
                 }
             }
             Request::Read(range) => {
@@ -361,14 +371,15 @@ impl Responder {
     }
 
     /// Queues an acknowledgement. One that waits already is replaced: the later one acknowledges more.
-    fn push_ack(&mut self, ready_at: Ps, psn: u64, syndrome: Syndrome) {
+    fn push_ack(&mut self, ctx: &RecvCtx<'_>, psn: u64, syndrome: Syndrome) {
         let ack = Answer {
             body: Body::Ack(syndrome),
             next: psn,
             end: psn + 1,
             bytes_left: 0,
-            ready_at,
+            ready_at: ctx.ack_at,
             msn: self.msn,
+            credits: self.tell(ctx),
         };
         match self.answers.back_mut() {
             Some(last) if last.body == Body::Ack(Syndrome::Ack) && last.next <= psn => {
@@ -379,7 +390,24 @@ impl Responder {
         }
     }
 
+    /// Returns the code of end-to-end credits.
+    fn tell(&mut self, ctx: &RecvCtx<'_>) -> u8 {
+        if ctx.credits {
+            self.credits.tell(ctx.receives.len(), self.held.is_some())
+        } else {
+            NOT_TOLD
+        }
+    }
+
+    /// Acknowledges the last packet once more if the other end waits for credits. Source: IBA vol 1 §9.7.7.2.
+    fn posted(&mut self, ctx: &RecvCtx<'_>) {
+        if ctx.transport == Transport::Rc && ctx.credits && self.credits.is_awaited(self.held.is_some()) {
+            self.push_ack(ctx, self.expected - 1, Syndrome::Ack);
+        }
+    }
+
     fn push_read(&mut self, ctx: &RecvCtx<'_>, psn: u64, bytes: u32) {
+        let credits = self.tell(ctx);
         self.answers.push_back(Answer {
             body: Body::ReadResponse { last: false },
             next: psn,
@@ -387,10 +415,12 @@ impl Responder {
             bytes_left: bytes,
             ready_at: ctx.data_at,
             msn: self.msn,
+            credits,
         });
     }
 
     fn push_result(&mut self, ctx: &RecvCtx<'_>, psn: u64, value: u64) {
+        let credits = self.tell(ctx);
         self.answers.push_back(Answer {
             body: Body::AtomicAck(value),
             next: psn,
@@ -398,6 +428,7 @@ impl Responder {
             bytes_left: 0,
             ready_at: ctx.data_at,
             msn: self.msn,
+            credits,
         });
     }
 
@@ -482,9 +513,10 @@ impl Responder {
         self.counts
     }
 
-    /// Returns the number of completed messages, 24 bits, as the next answer shows it.
-    pub fn msn(&self) -> u32 {
-        self.answers.front().map_or(self.msn, |answer| answer.msn)
+    /// Returns the number of completed messages, 24 bits, and the code of credits, as the next answer shows them.
+    pub fn told(&self) -> (u32, u8) {
+        let of = |answer: &Answer| (answer.msn, answer.credits);
+        self.answers.front().map_or((self.msn, NOT_TOLD), of)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use selvedge_apm::Subnet;
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{EngineName, Lids, ServiceLevels, SlToVl};
 use selvedge_routing::{Capability, Engine, Listed, Note, Options, Routed};
@@ -49,6 +50,18 @@ pub(crate) struct InForce {
     pub(crate) hosts: Vec<u64>,
     /// Pairs of hosts that no tables can join any more.
     pub(crate) cuts: Cuts,
+}
+
+impl InForce {
+    /// Returns what paths depend on.
+    pub(crate) fn subnet(&self) -> Subnet<'_> {
+        Subnet {
+            fabric: &self.fabric,
+            lids: &self.lids,
+            tables: &self.routed.tables,
+            levels: &self.routed.service_levels,
+        }
+    }
 }
 
 impl Start {

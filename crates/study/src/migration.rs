@@ -7,8 +7,10 @@ mod repair;
 mod wakes;
 mod world;
 
+use std::collections::BTreeMap;
+
 use selvedge_api::{Migration, MigrationRun};
-use selvedge_apm::{Hosts, Index, Policy, Routes, Subnet};
+use selvedge_apm::{Hosts, Index, Policy, Routes};
 use selvedge_dataplane::{Network, PS_PER_NS, Ps, Settings};
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_routing::Note;
@@ -110,6 +112,8 @@ pub struct Program {
     pub in_flight: u32,
     /// Connections of each pair of hosts; they take turns.
     pub connections: u32,
+    /// Messages that a host sends in all; `None`: until the end.
+    pub messages: Option<u32>,
 }
 
 /// What do faults do to reliable connections?
@@ -194,6 +198,34 @@ impl Question {
         Ok(Answer { migration, notes })
     }
 
+    /// Returns the cables between switches that primary paths cross, there or back, by the end that [`cables`] gives,
+    /// with the number of pairs of hosts that cross each.
+    ///
+    /// # Errors
+    ///
+    /// The engine refuses the fabric, hosts cannot carry the traffic out, or a pair has no path.
+    pub fn crossed(&self, watch: &dyn Watch) -> Result<BTreeMap<PortRef, u64>, StudyError> {
+        let reporter = Reporter::new(watch, Stage::Routing(self.start.engine), 0);
+        let (force, _) = self.start.in_force(Threads::ONE, &reporter)?;
+        let subnet = force.subnet();
+        let index = Index::new(subnet);
+        let routes = Routes { subnet, index: &index };
+        let parties = Parties::new(self, &routes)?;
+        let is_switch = |at: PortRef| force.fabric.node(at.node).is_switch();
+        let between = |at: &PortRef| is_switch(*at) && force.fabric.peer(*at).is_some_and(is_switch);
+        let mut crossed = BTreeMap::new();
+        for pair in &parties.pairs {
+            let [a, b] = pair.map(|host| &parties.hosts.all()[host as usize]);
+            let primary = routes.primary((a, b), 0)?;
+            let way = routes.way(&primary).into_iter();
+            way.for_each(|way| {
+                let cables = routes.cables(&way).filter(between);
+                cables.for_each(|cable| *crossed.entry(cable).or_default() += 1);
+            });
+        }
+        Ok(crossed)
+    }
+
     fn has_faults(&self) -> bool {
         let Faults { drawn, trace, mtbf } = &self.faults;
         !(self.changes.is_empty() && drawn.is_empty() && trace.faults().is_empty()) || mtbf.is_some()
@@ -254,8 +286,9 @@ impl Question {
     }
 }
 
-/// Returns the time in which a run without faults carries the bytes that a run with faults lacks.
-fn lost_ns(run: &MigrationRun, whole: Option<&MigrationRun>, duration_ns: u64) -> u64 {
+/// Returns the time in which a run without faults carries the bytes that a run with faults lacks; 0 without the former.
+#[must_use]
+pub fn lost_ns(run: &MigrationRun, whole: Option<&MigrationRun>, duration_ns: u64) -> u64 {
     let Some(whole) = whole.filter(|whole| whole.bytes > 0) else {
         return 0;
     };
@@ -280,24 +313,41 @@ impl<'a> Lab<'a> {
             service_levels: &force.routed.service_levels,
             sl_to_vl: &force.sl_to_vl,
         };
-        let subnet = Subnet {
-            fabric: &force.fabric,
-            lids: &force.lids,
-            tables: &force.routed.tables,
-            levels: &force.routed.service_levels,
-        };
+        let subnet = force.subnet();
         let index = Index::new(subnet);
-        let hosts = Hosts::of(subnet, &index);
+        let routes = Routes { subnet, index: &index };
+        let Parties {
+            hosts,
+            receivers,
+            pairs,
+        } = Parties::new(question, &routes)?;
+        Ok(Self {
+            links: hosts::links(question, &routes, &hosts, &pairs)?,
+            network,
+            hosts,
+            receivers,
+        })
+    }
+}
+
+/// Hosts, and which of them send to which.
+struct Parties {
+    hosts: Hosts,
+    receivers: Receivers,
+    /// Indexes of hosts, the lower one first.
+    pairs: Vec<[u32; 2]>,
+}
+
+impl Parties {
+    fn new(question: &Question, routes: &Routes<'_>) -> Result<Self, StudyError> {
+        let hosts = Hosts::of(routes.subnet, routes.index);
         let count = hosts.all().len();
         if count < 2 {
             return Err(selvedge_dataplane::BuildError::TooFewHosts { hosts: count }.into());
         }
         let receivers = Receivers::new(&question.pattern, count as u32, question.seed)?;
-        let pairs = hosts::pairs(&question.pattern, &receivers, count as u32);
-        let routes = Routes { subnet, index: &index };
         Ok(Self {
-            links: hosts::links(question, &routes, &hosts, &pairs)?,
-            network,
+            pairs: hosts::pairs(&receivers, count as u32),
             hosts,
             receivers,
         })

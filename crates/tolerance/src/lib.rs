@@ -41,7 +41,7 @@ pub use objects::Objects;
 pub use process::{Module, Of, Peer, Process, Report};
 pub use rails::{RailSettings, Rails, attributes, path, ways};
 pub use rearm::Rearm;
-pub use rivals::{Apm, Carrier, Ends, Failover, FailoverSettings, Striping, StripingSettings, Way};
+pub use rivals::{Apm, Carrier, Ends, Failover, FailoverSettings, Progress, Striping, StripingSettings, Way};
 pub use shared::{Entry, Status};
 pub use thread::{ThreadCosts, ThreadCounts};
 pub use trace::{Fault, Mtbf, Place, Trace};

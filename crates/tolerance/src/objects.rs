@@ -27,6 +27,12 @@ impl Objects {
         Ok(Self { context, pd, cq, mr })
     }
 
+    /// Returns the same objects with another completion queue, which is created.
+    pub fn with_queue(&self, hca: &mut Hca, completions: u32) -> Result<Self, VerbsError> {
+        let cq = hca.create_cq(self.context, completions, None)?;
+        Ok(Self { cq, ..*self })
+    }
+
     /// Creates a queue pair with room for `requests` in each queue.
     pub fn create_qp(&self, hca: &mut Hca, transport: Transport, requests: u32) -> Result<Qp, VerbsError> {
         let init = QpInit {

@@ -1,8 +1,8 @@
 //! Ways to carry messages over paths that fail, behind one trait: path migration and its rivals, on the same traffic.
 //!
 //! A carrier brings messages from one host of a [`Cluster`] to another, in the order in which the application sent
-//! them, each once. It opens objects of its own at both, so that there may be several between the same hosts. It is
-//! given the ways from host to host: paths, each as both ends have it.
+//! them, each once. It has objects of its own at both, at least a completion queue, so that there may be several
+//! between the same hosts. It is given the ways from host to host: paths, each as both ends have it.
 
 mod apm;
 mod failover;
@@ -30,18 +30,92 @@ pub trait Carrier {
     /// Moves the messages that the application at the receiving host has got since the last call to the end of `out`,
     /// with times, in the order in which it got them.
     fn take_delivered(&mut self, out: &mut Vec<(u64, Ps)>);
-    /// Returns how many messages have arrived as far as the sender knows.
-    fn acknowledged(&self) -> u64;
-    /// Returns why no more messages are carried, if that is so.
-    fn failure(&self) -> Option<&ToleranceError>;
-    /// Returns how many messages, or parts of them, were sent again by software.
-    fn repeated(&self) -> u64;
+    /// Returns what the carrier has done.
+    fn done(&self) -> &Progress;
     /// Returns the hosts, and the objects on them: sender, then receiver.
     fn ends(&self) -> &Ends;
     /// Returns when all connections stand.
     fn ready_at(&self) -> Ps;
+
+    /// Returns how many messages have arrived as far as the sender knows.
+    fn acknowledged(&self) -> u64 {
+        self.done().acknowledged
+    }
+
+    /// Returns why no more messages are carried, if that is so.
+    fn failure(&self) -> Option<&ToleranceError> {
+        self.done().failure.as_ref()
+    }
+
+    /// Returns how many messages, or parts of them, were sent again by software.
+    fn repeated(&self) -> u64 {
+        self.done().repeated
+    }
+
     /// Returns how many connections of the carrier have failed.
-    fn connections_failed(&self) -> u32;
+    fn connections_failed(&self) -> u32 {
+        self.done().count_failed() as u32
+    }
+}
+
+/// What a carrier has done.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// Messages handed to it.
+    sent: u64,
+    inbox: Inbox,
+    acknowledged: u64,
+    repeated: u64,
+    /// By way: true if its connection has failed.
+    failed: Vec<bool>,
+    failure: Option<ToleranceError>,
+    /// The way that is next in turn.
+    turn: usize,
+}
+
+impl Progress {
+    fn new(ways: usize) -> Self {
+        Self {
+            failed: vec![false; ways],
+            ..Self::default()
+        }
+    }
+
+    /// Numbers a message.
+    const fn send(&mut self) -> u64 {
+        self.sent += 1;
+        self.sent - 1
+    }
+
+    fn count_failed(&self) -> usize {
+        self.failed.iter().filter(|failed| **failed).count()
+    }
+
+    /// Returns the next way in turn that has not failed, another one than `not` if there is one.
+    fn next_way(&mut self, not: Option<usize>) -> Option<usize> {
+        let count = self.failed.len();
+        let mut ways = (0..count).map(|step| (self.turn + step) % count);
+        let way = ways
+            .clone()
+            .find(|way| !self.failed[*way] && Some(*way) != not)
+            .or_else(|| ways.find(|way| !self.failed[*way]))?;
+        self.turn = way + 1;
+        Some(way)
+    }
+
+    /// Notes that a way has failed; false if it had before. The carrier has failed if no way is left, or if the fault
+    /// is not `bearable`.
+    fn fail(&mut self, way: usize, bearable: bool) -> bool {
+        if core::mem::replace(&mut self.failed[way], true) {
+            return false;
+        }
+        let (failed, paths) = (self.count_failed() - 1, self.failed.len());
+        if !bearable || failed + 1 == paths {
+            let path = way + 1;
+            self.failure = Some(ToleranceError::NoPathLeft { path, failed, paths });
+        }
+        true
+    }
 }
 
 /// Hands messages to the application in order, and each once.
@@ -101,7 +175,8 @@ pub struct Ends {
 const COMPLETIONS: u32 = 1 << 20;
 
 impl Ends {
-    fn open(cluster: &mut Cluster, hosts: [usize; 2]) -> Result<Self, VerbsError> {
+    /// Opens the adapters of both hosts: a context for this carrier alone.
+    pub fn open(cluster: &mut Cluster, hosts: [usize; 2]) -> Result<Self, VerbsError> {
         let [a, b] = hosts.map(|host| cluster.act(host, |hca, _| Objects::open(hca, COMPLETIONS)));
         Ok(Self {
             hosts,
@@ -109,16 +184,24 @@ impl Ends {
         })
     }
 
-    /// Opens both ends, and connects them by all ways.
-    fn connected(
+    /// Creates completion queues beside objects that the hosts have: an adapter has few contexts, and many queues. The
+    /// owner of the contexts handles their asynchronous events.
+    pub fn beside(cluster: &mut Cluster, hosts: [usize; 2], objects: [Objects; 2]) -> Result<Self, VerbsError> {
+        let mut queue = |end: usize| cluster.act(hosts[end], |hca, _| objects[end].with_queue(hca, COMPLETIONS));
+        Ok(Self {
+            hosts,
+            objects: [queue(0)?, queue(1)?],
+        })
+    }
+
+    /// Connects both ends by all ways.
+    fn connect_all(
+        &self,
         cluster: &mut Cluster,
-        hosts: [usize; 2],
         ways: &[Way],
         retries: Retries,
-    ) -> Result<(Self, Vec<Connection>), VerbsError> {
-        let ends = Self::open(cluster, hosts)?;
-        let connections: Result<Vec<_>, _> = ways.iter().map(|way| ends.connect(cluster, way, retries)).collect();
-        Ok((ends, connections?))
+    ) -> Result<Vec<Connection>, VerbsError> {
+        ways.iter().map(|way| self.connect(cluster, way, retries)).collect()
     }
 
     /// Connects both ends, with receives posted.

@@ -40,8 +40,13 @@ pub enum Pattern {
         /// Number of senders: the hosts after the receiver, cyclically; 0: all.
         from: u32,
     },
-    /// Every host sends to every other in turn; host `i` begins with `i + 1`.
-    AllToAll,
+    /// Every host sends to every other in turn; host `i` begins with `i + 1`. Other hosts than these send nothing.
+    AllToAll {
+        /// Number of hosts, which are drawn; 0: all.
+        hosts: u32,
+        /// Number of hosts to which each one sends, at distances that are spread over all of them; 0: all others.
+        partners: u32,
+    },
     /// Pairs of sender and receiver; each sender has one receiver.
     Pairs(Vec<(u32, u32)>),
 }
@@ -58,8 +63,9 @@ pub struct PatternError {
 
 /// The syntax of every pattern.
 const KNOWN: &str = "uniform[:senders=N], shift[:by=N], transpose, bit-complement, bisection, \
-                     hotspot[:to=N,share=5%], incast[:to=N,from=N], all-to-all, pairs:0>1,1>0,…; ring-all-reduce, \
-                     recursive-doubling, exchange, stencil-1d, stencil-2d, stencil-3d, each [:bytes=N,repeat=N]";
+                     hotspot[:to=N,share=5%], incast[:to=N,from=N], all-to-all[:hosts=N,partners=N], \
+                     pairs:0>1,1>0,…; ring-all-reduce, recursive-doubling, exchange, stencil-1d, stencil-2d, \
+                     stencil-3d, each [:bytes=N,repeat=N]";
 const NAMES: [&str; 15] = [
     "uniform",
     "shift",
@@ -94,7 +100,14 @@ impl fmt::Display for Pattern {
                 write!(f, "hotspot:to={to},share={}%", f64::from(*share_ppm) / 1e4)
             }
             Self::Incast { to, from } => write!(f, "incast:to={to},from={from}"),
-            Self::AllToAll => f.write_str("all-to-all"),
+            Self::AllToAll { hosts, partners } => {
+                let fields = [("hosts", hosts), ("partners", partners)];
+                f.write_str("all-to-all")?;
+                for (place, (key, value)) in fields.iter().filter(|(_, value)| **value > 0).enumerate() {
+                    write!(f, "{}{key}={value}", if place > 0 { "," } else { ":" })?;
+                }
+                Ok(())
+            }
             Self::Pairs(pairs) => {
                 f.write_str("pairs:")?;
                 for (place, (from, to)) in pairs.iter().enumerate() {
@@ -133,7 +146,10 @@ impl FromStr for Pattern {
                 let from = fields.number("from", 0)?;
                 Ok(Self::Incast { to, from })
             }),
-            "all-to-all" => Ok(Self::AllToAll),
+            "all-to-all" => fields.number("hosts", 0).and_then(|hosts| {
+                let partners = fields.number("partners", 0)?;
+                Ok(Self::AllToAll { hosts, partners })
+            }),
             _ => Err(format!("there is no '{name}'{}", nearest(name, &NAMES))),
         };
         let pattern = pattern.map_err(error)?;
@@ -280,6 +296,9 @@ mod tests {
         check("hotspot:share=0.015,to=7", "hotspot:to=7,share=1.5%");
         check("incast:from=3", "incast:to=0,from=3");
         check("pairs:0>1,5>2", "pairs:0>1,5>2");
+        check("all-to-all", "all-to-all");
+        check("all-to-all:partners=4", "all-to-all:partners=4");
+        check("all-to-all:partners=2,hosts=8", "all-to-all:hosts=8,partners=2");
     }
 
     #[test]

@@ -22,8 +22,54 @@ enum Kind {
     Fixed(Vec<Host>),
     /// One host receives with a given probability, otherwise any other host.
     Hot(Host, Ratio),
-    /// The other hosts receive in turn. The value is the current position of each sender.
-    Turn(Vec<u32>),
+    /// Other hosts receive in turn.
+    Turn(Turns),
+}
+
+/// Hosts that send to each other in turn.
+#[derive(Clone, Debug)]
+struct Turns {
+    /// The hosts, in order, and by host its place among them.
+    members: Vec<Host>,
+    places: Vec<Option<u32>>,
+    /// How many places further the receivers are.
+    distances: Vec<u32>,
+    /// By place: the next distance.
+    turns: Vec<u32>,
+}
+
+impl Turns {
+    fn new(hosts: u32, members: Vec<Host>, partners: u32) -> Self {
+        let mut places = vec![None; hosts as usize];
+        for (place, &host) in (0..).zip(&members) {
+            places[host as usize] = Some(place);
+        }
+        let others = members.len() as u64 - 1;
+        let partners = if partners == 0 { others } else { partners.into() };
+        Self {
+            turns: vec![0; members.len()],
+            distances: (0..partners)
+                .map(|turn| (1 + turn * others / partners) as u32)
+                .collect(),
+            members,
+            places,
+        }
+    }
+
+    fn place(&self, host: Host) -> Option<u32> {
+        self.places.get(host as usize).copied().flatten()
+    }
+
+    fn at(&self, place: u32, distance: u32) -> Host {
+        self.members[(place as usize + distance as usize) % self.members.len()]
+    }
+
+    fn next(&mut self, host: Host) -> Option<Host> {
+        let place = self.place(host)?;
+        let turn = self.turns[place as usize] as usize;
+        self.turns[place as usize] = ((turn + 1) % self.distances.len()) as u32;
+        Some(self.at(place, self.distances[turn]))
+    }
 }
 
 /// A pattern that the hosts cannot carry out.
@@ -51,6 +97,20 @@ pub enum ReceiversError {
     TwoPairs {
         /// Number of the host.
         host: u32,
+    },
+    /// SLV-WORKLOAD-0012: the hosts of an all-to-all, or the receivers of each, are too few or too many.
+    #[error("SLV-WORKLOAD-0012: all-to-all with {what}={asked}; want {least} to {most} on {hosts} hosts")]
+    AllToAll {
+        /// Hosts, or partners of each.
+        what: &'static str,
+        /// The number asked for.
+        asked: u32,
+        /// The smallest number.
+        least: u32,
+        /// The largest number.
+        most: u32,
+        /// Hosts.
+        hosts: u32,
     },
 }
 
@@ -87,7 +147,7 @@ impl Receivers {
                 let sends = |host: u32| behind(host) > 0 && (from == 0 || behind(host) <= from);
                 each(&|host| if sends(host) { to } else { host })
             }
-            Pattern::AllToAll => Kind::Turn(vec![0; hosts as usize]),
+            &Pattern::AllToAll { hosts: of, partners } => Kind::Turn(all_to_all(hosts, of, partners, seed)?),
             Pattern::Pairs(pairs) => Kind::Fixed(fixed(pairs, hosts, exists)?),
         };
         Ok(Self { hosts, kind })
@@ -109,14 +169,52 @@ impl Receivers {
                 true if *to != host => Some(*to),
                 _ => Some(other(rng)),
             },
+            Kind::Turn(turns) => turns.next(host),
+        }
+    }
+
+    /// Returns the hosts that a host may send to; `None`: any other host.
+    #[must_use]
+    pub fn of(&self, host: Host) -> Option<Vec<Host>> {
+        match &self.kind {
+            Kind::Any | Kind::Hot(..) => None,
+            &Kind::Split(senders) => Some(if host < senders { senders..self.hosts } else { 0..0 }.collect()),
+            Kind::Fixed(to) => Some(
+                to.get(host as usize)
+                    .copied()
+                    .filter(|&to| to != host)
+                    .into_iter()
+                    .collect(),
+            ),
             Kind::Turn(turns) => {
-                let turn = turns.get_mut(host as usize)?;
-                let to = (host + 1 + *turn) % hosts;
-                *turn = (*turn + 1) % (hosts - 1);
-                Some(to)
+                let of = |place| turns.distances.iter().map(move |&distance| turns.at(place, distance));
+                Some(turns.place(host).into_iter().flat_map(of).collect())
             }
         }
     }
+}
+
+fn all_to_all(hosts: u32, of: u32, partners: u32, seed: Seed) -> Result<Turns, ReceiversError> {
+    let members = if of == 0 { hosts } else { of };
+    let check = |what, asked: u32, least, most| match asked == 0 || (least..=most).contains(&asked) {
+        true => Ok(()),
+        false => Err(ReceiversError::AllToAll {
+            what,
+            asked,
+            least,
+            most,
+            hosts,
+        }),
+    };
+    check("hosts", of, 2, hosts)?;
+    check("partners", partners, 1, members - 1)?;
+    let mut all: Vec<Host> = (0..hosts).collect();
+    if members < hosts {
+        seed.child("all-to-all").rng().shuffle(&mut all);
+        all.truncate(members as usize);
+        all.sort_unstable();
+    }
+    Ok(Turns::new(hosts, all, partners))
 }
 
 fn bisection(hosts: u32, seed: Seed) -> Vec<Host> {
@@ -175,6 +273,61 @@ mod tests {
     }
 
     #[test]
+    fn an_all_to_all_of_few_hosts_or_partners() {
+        let sent = |pattern: &str, hosts: u32, seed: u64| {
+            let mut receivers = Receivers::new(&pattern.parse().unwrap(), hosts, Seed(seed)).unwrap();
+            let mut rng = Seed(2).rng();
+            let mut of = |host| -> Vec<Host> { (0..6).filter_map(|_| receivers.next(host, &mut rng)).collect() };
+            (0..hosts).map(&mut of).collect::<Vec<_>>()
+        };
+        let partners = sent("all-to-all:partners=3", 10, 1);
+        assert_eq!(partners[0], [1, 4, 7, 1, 4, 7]);
+        assert_eq!(partners[8], [9, 2, 5, 9, 2, 5]);
+        let few = sent("all-to-all:hosts=3", 10, 1);
+        let members: Vec<u32> = (0..10).filter(|host| !few[*host as usize].is_empty()).collect();
+        let [a, b, c] = members[..] else { panic!("{few:?}") };
+        assert_eq!(few[b as usize], [c, a, c, a, c, a]);
+        assert!(
+            (2..9).any(|seed| sent("all-to-all:hosts=3", 10, seed) != few),
+            "drawn by the seed"
+        );
+    }
+
+    #[test]
+    fn the_receivers_of_a_host_are_those_it_sends_to() {
+        let check = |pattern: &str| {
+            let mut receivers = Receivers::new(&pattern.parse().unwrap(), 7, Seed(1)).unwrap();
+            let mut rng = Seed(2).rng();
+            for host in 0..7 {
+                let of = receivers.of(host);
+                let mut of = of.unwrap_or_else(|| (0..7).filter(|to| *to != host).collect());
+                let mut sent: Vec<_> = (0..99).filter_map(|_| receivers.next(host, &mut rng)).collect();
+                of.sort_unstable();
+                sent.sort_unstable();
+                sent.dedup();
+                assert_eq!(of, sent, "{pattern} {host}");
+            }
+        };
+        for pattern in [
+            "uniform",
+            "uniform:senders=3",
+            "shift:by=2",
+            "incast:to=1,from=3",
+            "hotspot:to=2",
+        ] {
+            check(pattern);
+        }
+        for pattern in [
+            "all-to-all",
+            "all-to-all:partners=2",
+            "all-to-all:hosts=4,partners=2",
+            "bisection",
+        ] {
+            check(pattern);
+        }
+    }
+
+    #[test]
     fn a_bisection_goes_both_ways() {
         let to = receivers("bisection", 10);
         for (host, to_host) in (0..).zip(&to) {
@@ -212,6 +365,10 @@ mod tests {
         check("incast:to=0,from=4", "SLV-WORKLOAD-0003");
         check("incast:to=3,from=999", "SLV-WORKLOAD-0003");
         check("uniform:senders=4", "SLV-WORKLOAD-0003");
+        check("all-to-all:hosts=1", "SLV-WORKLOAD-0012");
+        check("all-to-all:hosts=5", "SLV-WORKLOAD-0012");
+        check("all-to-all:partners=4", "SLV-WORKLOAD-0012");
+        check("all-to-all:hosts=3,partners=3", "SLV-WORKLOAD-0012");
         check("pairs:0>1,0>2", "SLV-WORKLOAD-0004");
     }
 }

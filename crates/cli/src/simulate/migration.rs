@@ -252,6 +252,7 @@ impl SimulateArgs {
                 message_bytes: self.traffic.message.unwrap_or(u32::from(self.hardware.mtu)),
                 in_flight: args.in_flight,
                 connections: args.connections,
+                messages: None,
             },
             mode: args.mode(),
             rival: args.rival.map(|rival| match rival {

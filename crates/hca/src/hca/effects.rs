@@ -206,6 +206,7 @@ impl Hca {
             memory: &mut self.memory,
             receives,
             min_rnr_timer: qp.attr.min_rnr_timer,
+            credits: self.config.end_to_end_credits && qp.init.srq.is_none(),
             max_dest_rd_atomic: qp.attr.max_dest_rd_atomic,
             ack_at: ready_at + costs.ack_ps,
             data_at: ready_at + costs.ack_ps + costs.dma_read_ps,

@@ -6,6 +6,7 @@ use crate::error::{VerbsError, in_range};
 use crate::handle::{CompChannel, Cq, Qp, Srq};
 use crate::qp::{QueuePair, ready_at};
 use crate::requester;
+use crate::responder;
 use crate::time::Ps;
 use crate::work::{RecvWr, SendOp, SendWr, Wc, WcStatus};
 
@@ -138,8 +139,12 @@ impl Hca {
             });
         }
         found.receives.post(*wr, "receive queue")?;
+        let index = qp.index() as u32;
         if found.state == QpState::Err {
-            self.flush_receives(now, qp.index() as u32);
+            self.flush_receives(now, index);
+        } else if self.config.end_to_end_credits {
+            self.run_receiver(now, index, responder::In::Posted);
+            self.kick(now, index);
         }
         Ok(())
     }

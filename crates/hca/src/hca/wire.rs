@@ -6,6 +6,7 @@ use selvedge_types::PKey;
 
 use super::Hca;
 use crate::attr::{AhAttr, QpState, Transport};
+use crate::credits::NOT_TOLD;
 use crate::event::EventType;
 use crate::outgoing::{Next, Outgoing};
 use crate::packet::{Body, Deth, PSN_MASK, Packet};
@@ -156,6 +157,10 @@ impl Hca {
         let to = next.datagram.as_ref();
         let ah = self.address(qp, to);
         let port = &self.ports[usize::from(path.port) - 1];
+        let (msn, credits) = match half {
+            Half::Request => (0, NOT_TOLD),
+            Half::Answer => qp.responder.told(),
+        };
         Packet {
             slid: port.source(ah.src_path_bits),
             dlid: ah.dlid,
@@ -165,10 +170,8 @@ impl Hca {
             dest_qp: to.map_or(qp.attr.dest_qp_num, |to| to.remote_qpn),
             psn: (next.psn & PSN_MASK) as u32,
             mig_req: qp.path.mig_req(),
-            msn: match half {
-                Half::Request => 0,
-                Half::Answer => qp.responder.msn(),
-            },
+            msn,
+            credits,
             deth: to.map(|to| Deth {
                 // Bit 31 chooses the queue pair's own key. Source: IBA vol 1 §10.2.5.
                 qkey: if to.remote_qkey >> 31 == 1 {
@@ -261,8 +264,8 @@ impl Hca {
         match packet.body {
             Body::Request { .. } => self.run_receiver(now, index, responder::In::Request(packet)),
             body => {
-                let psn = packet.psn;
-                self.run_sender(now, index, requester::In::Answer { psn, body });
+                let (psn, told) = (packet.psn, (packet.msn, packet.credits));
+                self.run_sender(now, index, requester::In::Answer { psn, told, body });
             }
         }
     }

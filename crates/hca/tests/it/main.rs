@@ -4,6 +4,7 @@
 
 mod apm;
 mod costs;
+mod credits;
 mod datagram;
 mod loopback;
 mod net;

@@ -45,6 +45,7 @@ impl World {
             config.migrate_on_port_down = !seed.is_multiple_of(3);
             config.window_packets = 4 + (seed % 60) as u32;
             config.ack_every = 1 + (seed % 17) as u32;
+            config.end_to_end_credits = seed % 4 < 2;
         });
         let reads = 1 + rng.below(4) as u8;
         let qps = connect(&mut net, transport, |a| {

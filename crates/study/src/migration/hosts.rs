@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use selvedge_apm::{Hosts, Path, Routes};
 use selvedge_fabric::PortRef;
 use selvedge_hca::{AhAttr, Path as QpPath};
-use selvedge_sim::Seed;
 use selvedge_types::{Lid, Sl};
-use selvedge_workload::{Pattern, Receivers};
+use selvedge_workload::Receivers;
 
 use super::Question;
 use crate::error::StudyError;
@@ -23,19 +22,14 @@ pub(super) struct Link {
 }
 
 /// Returns the pairs that a pattern may need, the lower number first.
-pub(super) fn pairs(pattern: &Pattern, receivers: &Receivers, hosts: u32) -> Vec<[u32; 2]> {
-    let is_drawn = matches!(
-        pattern,
-        Pattern::Uniform { .. } | Pattern::HotSpot { .. } | Pattern::AllToAll
-    );
-    if is_drawn {
-        return (0..hosts).flat_map(|a| (a + 1..hosts).map(move |b| [a, b])).collect();
-    }
-    let mut receivers = receivers.clone();
-    let mut rng = Seed(0).rng();
-    let found: BTreeSet<[u32; 2]> = (0..hosts)
-        .filter_map(|host| receivers.next(host, &mut rng).map(|to| [host.min(to), host.max(to)]))
-        .collect();
+pub(super) fn pairs(receivers: &Receivers, hosts: u32) -> Vec<[u32; 2]> {
+    let sorted = |a: u32, b: u32| [a.min(b), a.max(b)];
+    let of = |host: u32| {
+        let all = || (0..hosts).filter(|to| *to != host).collect();
+        let to = receivers.of(host).unwrap_or_else(all);
+        to.into_iter().map(move |to| sorted(host, to))
+    };
+    let found: BTreeSet<[u32; 2]> = (0..hosts).flat_map(of).collect();
     found.into_iter().collect()
 }
 

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 /// 9 hosts with one port, 3 leaf switches, 3 above.
 const TREE: &str = "karytree:k=3,n=2";
+const ALL_TO_ALL: Pattern = Pattern::AllToAll { hosts: 0, partners: 0 };
 const MS: Ps = 1_000_000_000;
 const US: Ps = 1_000_000;
 
@@ -46,11 +47,12 @@ fn question(spec: &str, lmc: u8) -> Question {
             options: Options::default(),
         },
         settings,
-        pattern: Pattern::AllToAll,
+        pattern: ALL_TO_ALL,
         program: Program {
             message_bytes: 8_192,
             in_flight: 2,
             connections: 1,
+            messages: None,
         },
         mode: Mode::Off,
         rival: None,

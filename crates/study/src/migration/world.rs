@@ -76,6 +76,8 @@ struct Program {
     /// By peer: the connections, and the one with the next turn.
     by_peer: BTreeMap<u32, (Vec<u32>, usize)>,
     in_flight: u32,
+    /// Messages posted.
+    posted: u64,
     rng: Rng,
     /// The modules of path migration, when a connection is armed again, and what the manager has said of LIDs.
     process: Process,
@@ -324,7 +326,10 @@ impl World<'_> {
     /// Posts messages until as many are in flight as the program wants.
     fn feed(&mut self, host: usize) -> Result<(), StudyError> {
         let mut skipped = 0;
-        while self.programs[host].in_flight < self.question.program.in_flight && skipped < self.programs.len() {
+        let asked = self.question.program;
+        let most = asked.messages.map_or(u64::MAX, u64::from);
+        let wants = |program: &Program| program.in_flight < asked.in_flight && program.posted < most;
+        while wants(&self.programs[host]) && skipped < self.programs.len() {
             let program = &mut self.programs[host];
             let Some(peer) = self.receivers.next(host as u32, &mut program.rng) else {
                 return Ok(());
@@ -335,6 +340,7 @@ impl World<'_> {
             };
             if is_posted {
                 self.programs[host].in_flight += 1;
+                self.programs[host].posted += 1;
             } else {
                 skipped += 1;
             }

@@ -2,11 +2,10 @@
 
 use selvedge_hca::{Element, EventType, Path, Ps, SendOp, Transport, VerbsError, Wc, WcOpcode, WcStatus};
 
-use super::{Carrier, Connection, Ends, Inbox, Retries, Way};
+use super::{Carrier, Connection, Ends, Progress, Retries, Way};
 use selvedge_types::PortState;
 
 use crate::cluster::Cluster;
-use crate::error::ToleranceError;
 use crate::process::{Of, Process, Report};
 use crate::shared::Status;
 use crate::thread::ThreadCosts;
@@ -18,10 +17,7 @@ pub struct Apm {
     connection: Connection,
     processes: [Process; 2],
     ways: Vec<Way>,
-    sent: u64,
-    acknowledged: u64,
-    inbox: Inbox,
-    failure: Option<ToleranceError>,
+    done: Progress,
     /// True while an end waits for a path that it can load as the alternate one.
     unarmed: [bool; 2],
 }
@@ -31,12 +27,11 @@ impl Apm {
     /// the first messages. `timeout` is a code of the local ACK time-out.
     pub fn new(
         cluster: &mut Cluster,
-        hosts: [usize; 2],
+        ends: Ends,
         ways: &[Way],
         timeout: u8,
         retry_cnt: u8,
     ) -> Result<Self, VerbsError> {
-        let ends = Ends::open(cluster, hosts)?;
         let ways: Vec<Way> = ways
             .iter()
             .map(|way| way.map(|path| Path { timeout, ..path }))
@@ -53,10 +48,7 @@ impl Apm {
             connection,
             processes,
             ways,
-            sent: 0,
-            acknowledged: 0,
-            inbox: Inbox::default(),
-            failure: None,
+            done: Progress::new(1),
             unarmed: [true; 2],
         };
         made.load(cluster)?;
@@ -89,16 +81,11 @@ impl Apm {
 
     fn handle(&mut self, now: Ps, host: usize, wc: &Wc) {
         if wc.status != WcStatus::Success {
-            let failure = ToleranceError::NoPathLeft {
-                path: 1,
-                failed: 1,
-                paths: 2,
-            };
-            self.failure.get_or_insert(failure);
+            self.done.fail(0, true);
         } else if host == 1 && wc.opcode == WcOpcode::Recv {
-            self.inbox.arrived(now, wc.tag);
+            self.done.inbox.arrived(now, wc.tag);
         } else if host == 0 && wc.opcode == WcOpcode::Send {
-            self.acknowledged += 1;
+            self.done.acknowledged += 1;
         }
     }
 
@@ -113,8 +100,7 @@ impl Apm {
 
 impl Carrier for Apm {
     fn send(&mut self, cluster: &mut Cluster, bytes: u32) -> Result<(), VerbsError> {
-        let number = self.sent;
-        self.sent += 1;
+        let number = self.done.send();
         let op = SendOp::Send { immediate: None };
         self.ends.send(cluster, 0, self.connection.qps[0], op, number, bytes)
     }
@@ -158,11 +144,11 @@ impl Carrier for Apm {
     }
 
     fn take_delivered(&mut self, out: &mut Vec<(u64, Ps)>) {
-        out.append(&mut self.inbox.delivered);
+        out.append(&mut self.done.inbox.delivered);
     }
 
-    fn acknowledged(&self) -> u64 {
-        self.acknowledged
+    fn done(&self) -> &Progress {
+        &self.done
     }
 
     fn ends(&self) -> &Ends {
@@ -171,17 +157,5 @@ impl Carrier for Apm {
 
     fn ready_at(&self) -> Ps {
         self.connection.ready_at
-    }
-
-    fn connections_failed(&self) -> u32 {
-        u32::from(self.failure.is_some())
-    }
-
-    fn failure(&self) -> Option<&ToleranceError> {
-        self.failure.as_ref()
-    }
-
-    fn repeated(&self) -> u64 {
-        0
     }
 }

@@ -17,9 +17,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use selvedge_hca::{Ps, SendOp, VerbsError, Wc, WcOpcode, WcStatus};
 
-use super::{Carrier, Connection, Ends, Inbox, Retries, Way};
+use super::{Carrier, Connection, Ends, Progress, Retries, Way};
 use crate::cluster::Cluster;
-use crate::error::ToleranceError;
 
 /// Settings, with the names that NCCL's environment variables have after `NCCL_IB_`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,58 +64,38 @@ pub struct Failover {
     /// By way: queue pairs for data, and for probes once one was needed.
     data: Vec<Connection>,
     probes: Vec<Option<Connection>>,
-    failed: Vec<bool>,
     /// Requests that are not complete: bytes.
     open: BTreeMap<u64, u32>,
     /// Failed requests in order of the time at which their probe is due.
     waiting: VecDeque<(Ps, u64)>,
-    sent: u64,
-    turn: usize,
-    repeated: u64,
-    acknowledged: u64,
-    inbox: Inbox,
-    failure: Option<ToleranceError>,
+    done: Progress,
 }
 
 impl Failover {
     /// Connects by all ways, each of which stands for a port.
     pub fn new(
         cluster: &mut Cluster,
-        hosts: [usize; 2],
+        ends: Ends,
         ways: &[Way],
         settings: FailoverSettings,
     ) -> Result<Self, VerbsError> {
-        let (ends, data) = Ends::connected(cluster, hosts, ways, settings.retries())?;
+        let data = ends.connect_all(cluster, ways, settings.retries())?;
         Ok(Self {
             settings,
             ends,
             ways: ways.to_vec(),
             data,
             probes: vec![None; ways.len()],
-            failed: vec![false; ways.len()],
             open: BTreeMap::new(),
             waiting: VecDeque::new(),
-            sent: 0,
-            turn: 0,
-            repeated: 0,
-            acknowledged: 0,
-            inbox: Inbox::default(),
-            failure: None,
+            done: Progress::new(ways.len()),
         })
     }
 
-    /// The next working port in turn.
-    fn port(&mut self) -> Option<usize> {
-        let count = self.data.len();
-        let port = (0..count)
-            .map(|step| (self.turn + step) % count)
-            .find(|port| !self.failed[*port])?;
-        self.turn = port + 1;
-        Some(port)
-    }
-
     fn post(&mut self, cluster: &mut Cluster, message: u64, bytes: u32) -> Result<(), VerbsError> {
-        let Some(port) = self.port() else { return Ok(()) };
+        let Some(port) = self.done.next_way(None) else {
+            return Ok(());
+        };
         let op = SendOp::Write {
             addr: 0,
             rkey: self.ends.rkey(cluster)?,
@@ -127,7 +106,7 @@ impl Failover {
 
     /// Reads the receiver's record of a message.
     fn probe(&mut self, cluster: &mut Cluster, message: u64) -> Result<(), VerbsError> {
-        let Some(port) = self.failed.iter().position(|failed| !failed) else {
+        let Some(port) = self.done.failed.iter().position(|failed| !failed) else {
             return Ok(());
         };
         let connection = match self.probes[port] {
@@ -148,24 +127,14 @@ impl Failover {
     }
 
     fn port_failed(&mut self, port: usize, status: WcStatus) {
-        let others = self.failed.iter().filter(|failed| **failed).count();
-        if self.failed[port] {
-            return;
-        }
-        self.failed[port] = true;
-        let bearable = matches!(status, WcStatus::RetryExcErr | WcStatus::WrFlushErr);
-        if others > 0 || !bearable || self.failed.iter().all(|failed| *failed) {
-            self.failure = Some(ToleranceError::NoPathLeft {
-                path: port + 1,
-                failed: others,
-                paths: self.failed.len(),
-            });
-        }
+        let first = self.done.count_failed() == 0;
+        let bearable = first && matches!(status, WcStatus::RetryExcErr | WcStatus::WrFlushErr);
+        self.done.fail(port, bearable);
     }
 
     /// Counts a message that has arrived, once.
     fn arrived(&mut self, message: u64) {
-        self.acknowledged += u64::from(self.open.remove(&message).is_some());
+        self.done.acknowledged += u64::from(self.open.remove(&message).is_some());
     }
 
     fn sender(&mut self, cluster: &mut Cluster, wc: &Wc) -> Result<(), VerbsError> {
@@ -190,10 +159,10 @@ impl Failover {
         // What the READ has fetched is the record of now or of a moment before, so nothing counts as arrived that has
         // not.
         if let Some(&bytes) = self.open.get(&message) {
-            if self.inbox.has(message) {
+            if self.done.inbox.has(message) {
                 self.arrived(message);
             } else {
-                self.repeated += 1;
+                self.done.repeated += 1;
                 self.post(cluster, message, bytes)?;
             }
         }
@@ -203,10 +172,9 @@ impl Failover {
 
 impl Carrier for Failover {
     fn send(&mut self, cluster: &mut Cluster, bytes: u32) -> Result<(), VerbsError> {
-        let message = self.sent;
-        self.sent += 1;
+        let message = self.done.send();
         self.open.insert(message, bytes);
-        if self.failure.is_some() {
+        if self.done.failure.is_some() {
             return Ok(());
         }
         self.post(cluster, message, bytes)
@@ -215,7 +183,7 @@ impl Carrier for Failover {
     fn progress(&mut self, cluster: &mut Cluster) -> Result<(), VerbsError> {
         for wc in self.ends.poll(cluster, 1)? {
             if wc.status == WcStatus::Success && wc.opcode == WcOpcode::RecvRdmaWithImm {
-                self.inbox.arrived(cluster.now(), wc.tag);
+                self.done.inbox.arrived(cluster.now(), wc.tag);
                 if let Some(connection) = self.data.iter().find(|data| data.numbers[1] == wc.qp_num) {
                     self.ends.receive_again(cluster, 1, connection.qps[1])?;
                 }
@@ -225,7 +193,7 @@ impl Carrier for Failover {
             self.sender(cluster, &wc)?;
         }
         while let Some(&(at, message)) = self.waiting.front() {
-            if at > cluster.now() || self.failure.is_some() {
+            if at > cluster.now() || self.done.failure.is_some() {
                 break;
             }
             self.waiting.pop_front();
@@ -239,16 +207,16 @@ impl Carrier for Failover {
     }
 
     fn next_wake(&self) -> Option<Ps> {
-        let waits = self.failure.is_none();
+        let waits = self.done.failure.is_none();
         self.waiting.front().filter(|_| waits).map(|(at, _)| *at)
     }
 
     fn take_delivered(&mut self, out: &mut Vec<(u64, Ps)>) {
-        out.append(&mut self.inbox.delivered);
+        out.append(&mut self.done.inbox.delivered);
     }
 
-    fn acknowledged(&self) -> u64 {
-        self.acknowledged
+    fn done(&self) -> &Progress {
+        &self.done
     }
 
     fn ends(&self) -> &Ends {
@@ -257,17 +225,5 @@ impl Carrier for Failover {
 
     fn ready_at(&self) -> Ps {
         self.data.iter().map(|data| data.ready_at).max().unwrap_or(0)
-    }
-
-    fn connections_failed(&self) -> u32 {
-        self.failed.iter().filter(|failed| **failed).count() as u32
-    }
-
-    fn failure(&self) -> Option<&ToleranceError> {
-        self.failure.as_ref()
-    }
-
-    fn repeated(&self) -> u64 {
-        self.repeated
     }
 }

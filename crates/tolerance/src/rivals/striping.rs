@@ -14,9 +14,8 @@ use std::collections::BTreeMap;
 
 use selvedge_hca::{Ps, SendOp, VerbsError, Wc, WcOpcode, WcStatus};
 
-use super::{Carrier, Connection, Ends, Inbox, Retries, Way};
+use super::{Carrier, Connection, Ends, Inbox, Progress, Retries, Way};
 use crate::cluster::Cluster;
-use crate::error::ToleranceError;
 
 /// Settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +68,6 @@ pub struct Striping {
     settings: StripingSettings,
     ends: Ends,
     paths: Vec<Connection>,
-    failed: Vec<bool>,
     /// Fragments that are not acknowledged, by number.
     open: BTreeMap<u64, Fragment>,
     /// Messages that are not acknowledged as a whole.
@@ -77,20 +75,15 @@ pub struct Striping {
     /// Number of the first fragment of each of them, and of the message.
     firsts: BTreeMap<u64, u64>,
     fragments: u64,
-    sent: u64,
-    acknowledged: u64,
-    turn: usize,
-    repeated: u64,
     got: Inbox,
-    inbox: Inbox,
-    failure: Option<ToleranceError>,
+    done: Progress,
 }
 
 impl Striping {
     /// Connects by all ways.
     pub fn new(
         cluster: &mut Cluster,
-        hosts: [usize; 2],
+        ends: Ends,
         ways: &[Way],
         settings: StripingSettings,
     ) -> Result<Self, VerbsError> {
@@ -98,36 +91,18 @@ impl Striping {
             timeout: settings.timeout,
             retry_cnt: settings.retry_cnt,
         };
-        let (ends, paths) = Ends::connected(cluster, hosts, ways, retries)?;
+        let paths = ends.connect_all(cluster, ways, retries)?;
         Ok(Self {
             settings,
             ends,
             paths,
-            failed: vec![false; ways.len()],
             open: BTreeMap::new(),
             messages: BTreeMap::new(),
             firsts: BTreeMap::new(),
             fragments: 0,
-            sent: 0,
-            acknowledged: 0,
-            turn: 0,
-            repeated: 0,
             got: Inbox::default(),
-            inbox: Inbox::default(),
-            failure: None,
+            done: Progress::new(ways.len()),
         })
-    }
-
-    /// The next working path in turn, another one than `not` if there is one.
-    fn path(&mut self, not: Option<usize>) -> Option<usize> {
-        let count = self.paths.len();
-        let mut paths = (0..count).map(|step| (self.turn + step) % count);
-        let path = paths
-            .clone()
-            .find(|path| !self.failed[*path] && Some(*path) != not)
-            .or_else(|| paths.find(|path| !self.failed[*path]))?;
-        self.turn = path + 1;
-        Some(path)
     }
 
     fn post(&mut self, cluster: &mut Cluster, number: u64) -> Result<(), VerbsError> {
@@ -135,7 +110,9 @@ impl Striping {
             return Ok(());
         };
         let not = (tries > 0).then_some(path);
-        let Some(path) = self.path(not) else { return Ok(()) };
+        let Some(path) = self.done.next_way(not) else {
+            return Ok(());
+        };
         let due = cluster.now() + self.settings.resend_ps.saturating_mul(u64::from(tries) + 1);
         let fragment = Fragment {
             bytes,
@@ -144,7 +121,7 @@ impl Striping {
             due,
         };
         self.open.insert(number, fragment);
-        self.repeated += u64::from(tries > 0);
+        self.done.repeated += u64::from(tries > 0);
         self.put(cluster, 0, path, number, bytes)
     }
 
@@ -168,7 +145,11 @@ impl Striping {
             return Ok(());
         }
         // A second copy is acknowledged too: the first acknowledgement may be lost.
-        let back = if self.failed[path] { self.path(None) } else { Some(path) };
+        let back = if self.done.failed[path] {
+            self.done.next_way(None)
+        } else {
+            Some(path)
+        };
         if let Some(back) = back {
             self.put(cluster, 1, back, ACK | wc.tag, ACK_BYTES)?;
         }
@@ -177,7 +158,7 @@ impl Striping {
         if is_new && let Some((message, missing)) = self.message_of(wc.tag) {
             missing.at_receiver = missing.at_receiver.saturating_sub(1);
             if missing.at_receiver == 0 {
-                self.inbox.arrived(cluster.now(), message);
+                self.done.inbox.arrived(cluster.now(), message);
             }
         }
         Ok(())
@@ -200,23 +181,13 @@ impl Striping {
             let first = missing.first;
             self.messages.remove(&message);
             self.firsts.remove(&first);
-            self.acknowledged += 1;
+            self.done.acknowledged += 1;
         }
     }
 
     /// Sends everything again that was under way on a path, and uses the path no more.
     fn path_failed(&mut self, cluster: &mut Cluster, path: usize) -> Result<(), VerbsError> {
-        if self.failed[path] {
-            return Ok(());
-        }
-        self.failed[path] = true;
-        let failed = self.failed.iter().filter(|failed| **failed).count();
-        if failed == self.failed.len() {
-            self.failure = Some(ToleranceError::NoPathLeft {
-                path: path + 1,
-                failed: failed - 1,
-                paths: failed,
-            });
+        if !self.done.fail(path, true) || self.done.failure.is_some() {
             return Ok(());
         }
         let stranded = self.open.iter().filter(|(_, fragment)| fragment.path == path);
@@ -227,8 +198,7 @@ impl Striping {
 
 impl Carrier for Striping {
     fn send(&mut self, cluster: &mut Cluster, bytes: u32) -> Result<(), VerbsError> {
-        let message = self.sent;
-        self.sent += 1;
+        let message = self.done.send();
         let longest = self.settings.fragment_bytes.max(1);
         let count = bytes.div_ceil(longest).max(1);
         self.firsts.insert(self.fragments, message);
@@ -260,7 +230,7 @@ impl Carrier for Striping {
             }
             self.ends.announced(cluster, end);
         }
-        if self.failure.is_some() {
+        if self.done.failure.is_some() {
             return Ok(());
         }
         let late = self.open.iter().filter(|(_, fragment)| fragment.due <= cluster.now());
@@ -269,16 +239,16 @@ impl Carrier for Striping {
     }
 
     fn next_wake(&self) -> Option<Ps> {
-        let waits = self.failure.is_none();
+        let waits = self.done.failure.is_none();
         self.open.values().filter(|_| waits).map(|fragment| fragment.due).min()
     }
 
     fn take_delivered(&mut self, out: &mut Vec<(u64, Ps)>) {
-        out.append(&mut self.inbox.delivered);
+        out.append(&mut self.done.inbox.delivered);
     }
 
-    fn acknowledged(&self) -> u64 {
-        self.acknowledged
+    fn done(&self) -> &Progress {
+        &self.done
     }
 
     fn ends(&self) -> &Ends {
@@ -287,17 +257,5 @@ impl Carrier for Striping {
 
     fn ready_at(&self) -> Ps {
         self.paths.iter().map(|path| path.ready_at).max().unwrap_or(0)
-    }
-
-    fn connections_failed(&self) -> u32 {
-        self.failed.iter().filter(|failed| **failed).count() as u32
-    }
-
-    fn failure(&self) -> Option<&ToleranceError> {
-        self.failure.as_ref()
-    }
-
-    fn repeated(&self) -> u64 {
-        self.repeated
     }
 }

@@ -7,7 +7,7 @@ use selvedge_plan::{Lids, ServiceLevels, SlToVl};
 use selvedge_routing::{Engine, Options};
 use selvedge_sim::{Par, Seed};
 use selvedge_tolerance::{
-    Apm, Carrier, Cluster, Failover, FailoverSettings, Program, Striping, StripingSettings, ToleranceError, Way,
+    Apm, Carrier, Cluster, Ends, Failover, FailoverSettings, Program, Striping, StripingSettings, ToleranceError, Way,
 };
 use selvedge_topology::Spec;
 use selvedge_types::{Guid, Lid, LidRange};
@@ -129,11 +129,12 @@ fn a_cable_cut_on_a_fabric_loses_no_message_of_any_carrier() {
         let ways = |to: [usize; 2]| world.ways(to);
         let ways = [ways([0, 8]), ways([5, 0]), ways([0, 7]), ways([0, 4])];
         let on = &mut world.cluster;
+        let ends = [[0, 8], [5, 0], [0, 7], [0, 4]].map(|hosts| Ends::open(on, hosts).unwrap());
         let mut carriers: Vec<Box<dyn Carrier>> = vec![
-            Box::new(Apm::new(on, [0, 8], &ways[0], 6, 2).unwrap()),
-            Box::new(Apm::new(on, [5, 0], &ways[1], 6, 2).unwrap()),
-            Box::new(Failover::new(on, [0, 7], &ways[2], failover()).unwrap()),
-            Box::new(Striping::new(on, [0, 4], &ways[3], striping()).unwrap()),
+            Box::new(Apm::new(on, ends[0], &ways[0], 6, 2).unwrap()),
+            Box::new(Apm::new(on, ends[1], &ways[1], 6, 2).unwrap()),
+            Box::new(Failover::new(on, ends[2], &ways[2], failover()).unwrap()),
+            Box::new(Striping::new(on, ends[3], &ways[3], striping()).unwrap()),
         ];
         let begin = on.now();
         let mut messages = Messages {

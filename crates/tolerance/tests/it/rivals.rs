@@ -3,8 +3,8 @@
 use selvedge_hca::{PS_PER_US, Ps, VerbsError};
 use selvedge_sim::Seed;
 use selvedge_tolerance::{
-    Apm, Carrier, Cluster, Failover, FailoverSettings, Place, Program, RailSettings, Rails, Striping, StripingSettings,
-    Trace, ways,
+    Apm, Carrier, Cluster, Ends, Failover, FailoverSettings, Objects, Place, Program, RailSettings, Rails, Striping,
+    StripingSettings, Trace, ways,
 };
 
 use crate::duo::MS;
@@ -99,16 +99,18 @@ fn carriers() -> Vec<(&'static str, Box<dyn Carrier>, Rails)> {
         ..StripingSettings::default()
     };
     let mut all = [rails(), rails(), rails()];
+    let ends = |on: &mut Rails| Ends::open(&mut on.cluster, [0, 1]).unwrap();
+    let [apm, failing, striped] = all.each_mut().map(ends);
     let [a, b, c] = &mut all;
     let made: [(&'static str, Box<dyn Carrier>); 3] = [
-        ("apm", Box::new(Apm::new(&mut a.cluster, [0, 1], &ways, 8, 2).unwrap())),
+        ("apm", Box::new(Apm::new(&mut a.cluster, apm, &ways, 8, 2).unwrap())),
         (
             "failover",
-            Box::new(Failover::new(&mut b.cluster, [0, 1], &ways, failover).unwrap()),
+            Box::new(Failover::new(&mut b.cluster, failing, &ways, failover).unwrap()),
         ),
         (
             "striping",
-            Box::new(Striping::new(&mut c.cluster, [0, 1], &ways, striping).unwrap()),
+            Box::new(Striping::new(&mut c.cluster, striped, &ways, striping).unwrap()),
         ),
     ];
     made.into_iter()
@@ -263,12 +265,14 @@ fn carriers_between_the_same_hosts_do_not_take_each_others_messages() {
     };
     let (there, back) = (ways([0, 1], 2, 8), ways([1, 0], 2, 8));
     let on = &mut rails.cluster;
+    let all = [[0, 1], [1, 0], [0, 1], [1, 0], [2, 3]];
+    let ends = all.map(|hosts| Ends::open(on, hosts).unwrap());
     let carriers: Vec<Box<dyn Carrier>> = vec![
-        Box::new(Apm::new(on, [0, 1], &there, 8, 2).unwrap()),
-        Box::new(Apm::new(on, [1, 0], &back, 8, 2).unwrap()),
-        Box::new(Failover::new(on, [0, 1], &there, failover).unwrap()),
-        Box::new(Striping::new(on, [1, 0], &back, StripingSettings::default()).unwrap()),
-        Box::new(Apm::new(on, [2, 3], &ways([2, 3], 2, 8), 8, 2).unwrap()),
+        Box::new(Apm::new(on, ends[0], &there, 8, 2).unwrap()),
+        Box::new(Apm::new(on, ends[1], &back, 8, 2).unwrap()),
+        Box::new(Failover::new(on, ends[2], &there, failover).unwrap()),
+        Box::new(Striping::new(on, ends[3], &back, StripingSettings::default()).unwrap()),
+        Box::new(Apm::new(on, ends[4], &ways([2, 3], 2, 8), 8, 2).unwrap()),
     ];
     let mut many = Many {
         got: carriers.iter().map(|_| Vec::new()).collect(),
@@ -283,6 +287,30 @@ fn carriers_between_the_same_hosts_do_not_take_each_others_messages() {
         let numbers: Vec<u64> = got.iter().map(|(number, _)| *number).collect();
         assert_eq!(numbers, (0..EACH).collect::<Vec<_>>(), "carrier {at}");
     }
+}
+
+/// An adapter has 1,024 contexts, of which its carriers need one.
+#[test]
+fn carriers_share_the_context_of_a_host() {
+    let mut rails = rails();
+    let on = &mut rails.cluster;
+    let objects = [0, 1].map(|host| on.act(host, |hca, _| Objects::open(hca, 16)).unwrap());
+    let ways = ways([0, 1], 2, 8);
+    let mut carriers: Vec<Failover> = Vec::new();
+    for _ in 0..1_100 {
+        let ends = Ends::beside(on, [0, 1], objects).unwrap();
+        carriers.push(Failover::new(on, ends, &ways, FailoverSettings::default()).unwrap());
+    }
+    assert!(objects[0].cq != carriers[0].ends().objects[0].cq, "a queue of its own");
+    let last = carriers.last_mut().unwrap();
+    let mut traffic = Traffic {
+        messages: 5,
+        ..Traffic::over(last)
+    };
+    rails.cluster.drive(&mut traffic, 20_000 * MS).unwrap();
+    assert_eq!(traffic.got.len(), 5);
+    let alone = |on: &mut Cluster| (0..1_100).find_map(|_| Ends::open(on, [0, 1]).err());
+    assert!(alone(&mut rails.cluster).is_some(), "contexts are used up");
 }
 
 #[test]

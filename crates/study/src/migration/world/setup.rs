@@ -118,6 +118,7 @@ impl<'a> World<'a> {
                 by_qp: BTreeMap::new(),
                 by_peer: BTreeMap::new(),
                 in_flight: 0,
+                posted: 0,
                 rng: self.question.seed.child("host").child(&number.to_string()).rng(),
                 process: Process::new(objects.context, ThreadCosts::default()),
                 rearm: Rearm::default(),

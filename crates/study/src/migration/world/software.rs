@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use selvedge_hca::{Cq, VerbsError};
-use selvedge_tolerance::{Carrier, Cluster, Failover, FailoverSettings, Striping, StripingSettings};
+use selvedge_tolerance::{Carrier, Cluster, Ends, Failover, FailoverSettings, Striping, StripingSettings};
 
 use super::super::Rival;
 use super::super::hosts::Link;
@@ -54,7 +54,9 @@ impl World<'_> {
             let places = hosts.map(|host| self.programs[host as usize].place);
             let way = |paths: &[selvedge_hca::Path; 2]| [paths[sender], paths[1 - sender]];
             let ways: Vec<selvedge_tolerance::Way> = link.paths.iter().map(way).collect();
-            let carrier = self.open_carrier(rival, places, &ways)?;
+            let objects = hosts.map(|host| self.programs[host as usize].objects);
+            let ends = Ends::beside(&mut self.cluster, places, objects)?;
+            let carrier = self.open_carrier(rival, ends, &ways)?;
             let number = self.software.all.len() as u32;
             self.start = self.start.max(carrier.ready_at());
             for (end, place) in places.into_iter().enumerate() {
@@ -78,7 +80,7 @@ impl World<'_> {
     fn open_carrier(
         &mut self,
         rival: Rival,
-        hosts: [usize; 2],
+        ends: Ends,
         ways: &[selvedge_tolerance::Way],
     ) -> Result<Box<dyn Carrier>, VerbsError> {
         let qp = self.question.settings.qp;
@@ -91,7 +93,7 @@ impl World<'_> {
                     retry_cnt,
                     ..FailoverSettings::default()
                 };
-                Box::new(Failover::new(cluster, hosts, ways, settings)?)
+                Box::new(Failover::new(cluster, ends, ways, settings)?)
             }
             Rival::Striping => {
                 let settings = StripingSettings {
@@ -99,7 +101,7 @@ impl World<'_> {
                     retry_cnt,
                     ..StripingSettings::default()
                 };
-                Box::new(Striping::new(cluster, hosts, ways, settings)?)
+                Box::new(Striping::new(cluster, ends, ways, settings)?)
             }
         })
     }
