@@ -218,12 +218,13 @@ impl<H: Copy + Debug> Subnet<H> {
     /// Chooses a lane of an output out of those that are ready, at least one.
     #[inline]
     pub(crate) fn choose<const PLAIN: bool>(&mut self, out: usize, ready: u16) -> u8 {
+        let was_idle = self.ports[out].free_at < self.now;
         let arbiter = &mut self.arbiters[out];
         let tables = match arbiter.tables.checked_sub(1) {
             Some(own) if !PLAIN => &self.own_arbitration[own as usize],
             _ => &self.arbitration,
         };
-        tables.choose(arbiter, ready)
+        tables.choose(arbiter, ready, was_idle)
     }
 
     /// Records that the chosen lane of an output sends this many blocks.

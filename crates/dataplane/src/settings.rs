@@ -233,6 +233,14 @@ pub enum SettingsError {
         /// Longest allowed time.
         most: u64,
     },
+    /// SLV-DATA-0013: an arbitration table has more entries than a port can have.
+    #[error("SLV-DATA-0013: the {table}-priority arbitration table has {found} entries; a port has at most 64")]
+    ArbitrationLength {
+        /// `high` or `low`.
+        table: &'static str,
+        /// Entries given.
+        found: usize,
+    },
 }
 
 /// Default number of blocks private to a lane: enough to cover the round trip with small packets.
