@@ -335,6 +335,7 @@ impl<H: Copy + Debug> Subnet<H> {
         } else {
             self.now + self.layout.switch_head_delay
         };
+        let arrives = arrives + self.layout.extra_delay(out);
         let (ends, component) = (port.free_at, port.peer_component);
         if core::mem::take(&mut port.waits) {
             self.port_stats[out as usize].waited(self.now, self.counts_from);
