@@ -48,7 +48,7 @@ fn a_lane_has_its_private_blocks_and_what_it_may_take_of_the_pool() {
     check(0, None, [2, 50], 4);
     check(10, None, [50, 0], 12);
     check(10, Some(3), [50, 0], 5);
-    // The other lane finds a full pool, but has its own blocks; or the rest of the pool that its neighbour may not take.
+    // The other lane finds a full pool, but has its own blocks; or it gets what its neighbour may not take.
     check(10, None, [12, 50], 14);
     check(10, Some(3), [5, 50], 10);
     check(10, Some(7), [9, 50], 14);
