@@ -195,13 +195,15 @@ impl Compiled {
         }
     }
 
-    /// Chooses a lane out of `ready`, which has at least one bit. A lane in no table sends if no other lane can. True
-    /// for `was_idle`: the output had nothing to send just before.
+    /// Records that the output had nothing to send.
     #[inline]
-    pub fn choose(&self, arbiter: &mut Arbiter, ready: u16, was_idle: bool) -> u8 {
-        if was_idle {
-            arbiter.budget = self.limit;
-        }
+    pub const fn idle(&self, arbiter: &mut Arbiter) {
+        arbiter.budget = self.limit;
+    }
+
+    /// Chooses a lane out of `ready`, which has at least one bit. A lane in no table sends if no other lane can.
+    #[inline]
+    pub fn choose(&self, arbiter: &mut Arbiter, ready: u16) -> u8 {
         let (high, low) = (ready & self.high.lanes, ready & self.low.lanes);
         if low == 0 && high == 0 {
             return 15.min(ready.trailing_zeros() as u8);
@@ -247,7 +249,7 @@ mod tests {
         let mut arbiter = tables.arbiter(0);
         let mut sent = vec![0; usize::from(vls)];
         for _ in 0..packets {
-            let vl = tables.choose(&mut arbiter, (1 << vls) - 1, false);
+            let vl = tables.choose(&mut arbiter, (1 << vls) - 1);
             tables.sent(&mut arbiter, units);
             sent[usize::from(vl)] += units;
         }
@@ -302,7 +304,10 @@ mod tests {
             let mut arbiter = tables.arbiter(0);
             let order = [(0b10, false), (0b11, was_idle), (0b11, false)];
             order.map(|(ready, was_idle)| {
-                let vl = tables.choose(&mut arbiter, ready, was_idle);
+                if was_idle {
+                    tables.idle(&mut arbiter);
+                }
+                let vl = tables.choose(&mut arbiter, ready);
                 tables.sent(&mut arbiter, 40);
                 vl
             })
@@ -427,7 +432,10 @@ mod tests {
                     ready = 1 + rng.below(u64::from(all)) as u16;
                 }
                 let (was_idle, units) = (rng.below(9) == 0, 1 + rng.below(66) as u32);
-                let found = tables.choose(&mut arbiter, ready, was_idle);
+                if was_idle {
+                    tables.idle(&mut arbiter);
+                }
+                let found = tables.choose(&mut arbiter, ready);
                 assert_eq!(
                     Some(found),
                     literal.choose(ready, was_idle),
@@ -453,7 +461,7 @@ mod tests {
             // Packets of high priority since the last one of low priority, in units.
             let (mut run, mut longest) = (0, 0);
             for _ in 0..200_000 {
-                let vl = usize::from(tables.choose(&mut arbiter, (1 << vls) - 1, false));
+                let vl = usize::from(tables.choose(&mut arbiter, (1 << vls) - 1));
                 tables.sent(&mut arbiter, units);
                 sent[usize::from(!arbiter.from_high)][vl] += 1;
                 run = if arbiter.from_high { run + u64::from(units) } else { 0 };

@@ -224,7 +224,10 @@ impl<H: Copy + Debug> Subnet<H> {
             Some(own) if !PLAIN => &self.own_arbitration[own as usize],
             _ => &self.arbitration,
         };
-        tables.choose(arbiter, ready, was_idle)
+        if was_idle {
+            tables.idle(arbiter);
+        }
+        tables.choose(arbiter, ready)
     }
 
     /// Records that the chosen lane of an output sends this many blocks.
