@@ -45,7 +45,7 @@ pub enum MessagingError {
         hosts: usize,
     },
     /// SLV-MESSAGING-0006: a work request failed.
-    #[error("SLV-MESSAGING-0006: host {host}: a work request ended with {}; nothing is carried further", .status.name())]
+    #[error("SLV-MESSAGING-0006: host {host}: a work request ended with {}; nothing else is sent", .status.name())]
     Failed {
         /// The host.
         host: usize,

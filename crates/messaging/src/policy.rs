@@ -48,7 +48,7 @@ pub struct Policy {
     transport: Transport,
 }
 
-/// Whose turn is next.
+/// How many messages have taken their turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn(u32);
 

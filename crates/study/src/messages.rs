@@ -25,7 +25,7 @@ pub use kernel::{Kernel, Timing};
 pub use load::Load;
 use load::Loaders;
 
-/// Two clusters, hardware, and who loads the links between them.
+/// Two clusters, hardware, and what loads the links between them.
 #[derive(Clone, Debug)]
 pub struct Bed {
     /// The hardware: rate, lanes, arbitration, buffers.
