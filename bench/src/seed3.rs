@@ -11,6 +11,7 @@ use selvedge_tolerance::paper::{
 };
 use serde_json::{Map, Value as Json};
 
+use crate::claims::{Claim, csv, markdown, missed, percent};
 use crate::error::BenchError;
 
 /// The file, with the folder of its results beside it.
@@ -24,15 +25,6 @@ const MET: f64 = 0.1;
 /// Least overhead of latency that counts as significant, as the paper calls it without a number.
 const SIGNIFICANT: f64 = 0.2;
 const PS_PER_US: f64 = 1e6;
-
-/// A statement of the paper beside ours.
-struct Claim {
-    what: &'static str,
-    paper: String,
-    ours: String,
-    how: &'static str,
-    is_met: bool,
-}
 
 /// Runs the experiment. Returns its table, the paper's statements beside ours, and those that are missed.
 pub fn measure(text: &str, folder: &Path) -> Result<(String, Vec<String>), BenchError> {
@@ -68,9 +60,7 @@ pub fn measure(text: &str, folder: &Path) -> Result<(String, Vec<String>), Bench
         costs.path_state_ps as f64 / PS_PER_US,
         costs.migrate_ps as f64 / PS_PER_US,
     );
-    let missed = claims.iter().filter(|claim| !claim.is_met);
-    let missed = missed.map(|claim| format!("{}: paper {}, ours {}", claim.what, claim.paper, claim.ours));
-    Ok((fitted + &markdown(&claims), missed.collect()))
+    Ok((fitted + &markdown(&claims), missed(&claims)))
 }
 
 fn schema() -> Schema {
@@ -170,10 +160,6 @@ fn of(summary: &Summary, axis: &str, legend: &str, at: &str, figure: &str) -> f6
         .map_or(f64::NAN, |figure| figure.mean)
 }
 
-fn percent(share: f64) -> String {
-    format!("{:+.0} %", 100.0 * share)
-}
-
 fn near(found: f64, wanted: f64) -> bool {
     (found / wanted - 1.0).abs() <= MET
 }
@@ -186,8 +172,8 @@ fn bend(summary: &Summary, legend: &str, figure: &str) -> f64 {
 }
 
 fn claims(summary: &Summary) -> Vec<Claim> {
-    let share = |what, wanted: f64, found: f64, how| Claim {
-        what,
+    let share = |what: &str, wanted: f64, found: f64, how| Claim {
+        what: what.to_owned(),
         paper: percent(wanted),
         ours: percent(found),
         how,
@@ -217,10 +203,10 @@ fn claims(summary: &Summary) -> Vec<Claim> {
             "no cost fits it: predicted",
         ),
     ];
-    let linear = |what, legend: &str, figure: &str| {
+    let linear = |what: &str, legend: &str, figure: &str| {
         let bend = bend(summary, legend, figure);
         Claim {
-            what,
+            what: what.to_owned(),
             paper: "linear".to_owned(),
             ours: format!("a queue pair more costs {} at 2,048 beside 128", percent(bend)),
             how: "predicted",
@@ -235,7 +221,7 @@ fn claims(summary: &Summary) -> Vec<Claim> {
     claims.extend(latencies(summary));
     let lost = ["migrated-armed", "armed-migrated"].map(|legend| time(legend, MANY, "computation_us") / 1e3);
     claims.push(Claim {
-        what: "computation lost, 2,048 queue pairs",
+        what: "computation lost, 2,048 queue pairs".to_owned(),
         paper: format!("almost {COMPUTATION_MS:.0} ms"),
         ours: format!("{:.1} ms and {:.1} ms", lost[0], lost[1]),
         how: "predicted",
@@ -255,7 +241,7 @@ fn latencies(summary: &Summary) -> Vec<Claim> {
         let at = |legend: &str, bytes: &str| of(summary, "bytes", legend, bytes, "latency_by_size_us");
         let share = at(legend, "128") / at("original", "128") - 1.0;
         claims.push(Claim {
-            what,
+            what: what.to_owned(),
             paper: "significant overhead".to_owned(),
             ours: percent(share),
             how: "predicted",
@@ -273,7 +259,7 @@ fn latencies(summary: &Summary) -> Vec<Claim> {
         };
         let (short, long) = (over("4"), over("2048"));
         claims.push(Claim {
-            what,
+            what: what.to_owned(),
             paper: "almost the same".to_owned(),
             ours: format!("{short:.2} µs at 4 B, {long:.2} µs at 2,048 B"),
             how: "predicted",
@@ -281,33 +267,6 @@ fn latencies(summary: &Summary) -> Vec<Claim> {
         });
     }
     claims
-}
-
-fn verdict(claim: &Claim) -> &'static str {
-    if claim.is_met { "met" } else { "MISS" }
-}
-
-fn markdown(claims: &[Claim]) -> String {
-    let mut text = "| statement | paper | ours | how | |\n|---|---|---|---|---|\n".to_owned();
-    for claim in claims {
-        let Claim {
-            what, paper, ours, how, ..
-        } = claim;
-        text += &format!("| {what} | {paper} | {ours} | {how} | {} |\n", verdict(claim));
-    }
-    text
-}
-
-fn csv(claims: &[Claim]) -> String {
-    let mut text = "statement,paper,ours,how,verdict\n".to_owned();
-    for claim in claims {
-        let Claim {
-            what, paper, ours, how, ..
-        } = claim;
-        let cells = [*what, paper, ours, how, verdict(claim)].map(|cell| format!("\"{cell}\""));
-        text += &(cells.join(",") + "\n");
-    }
-    text
 }
 
 #[cfg(test)]

@@ -300,6 +300,7 @@ impl SimulateArgs {
         self.traffic.check()?;
         self.files.check()?;
         let fabric = self.fabric()?;
+        let settings = self.hardware.with_cables(settings, &fabric)?;
         let mut options = self.inputs.options(&fabric)?;
         let lids = lids(&fabric, &Policy::default(), &self.known_lids(&fabric, &options)?)?;
         let engine = self.engine(&options)?;

@@ -3,8 +3,11 @@
 //!
 //! Source: IBA vol 1 §7.6.9, interpreted as follows. The arbiter goes through a table entry by entry. An entry may send
 //! while some of its weight is left. A packet uses up its length in units of 64 bytes, rounded up, and may use more
-//! than is left. An entry without a packet that can be sent loses its turn. High priority goes first, until it has used
-//! up its limit. Then a low-priority packet may be sent, and the limit starts again.
+//! than is left. An entry without a packet that can be sent loses its turn, and what is left of its weight. High
+//! priority goes first, until it has used up its limit or has no packet that can be sent. Then the limit starts again,
+//! and a low-priority packet may be sent. So the limit starts again in an idle time, too.
+//!
+//! The tests compare choices with these sentences, followed one by one.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +31,9 @@ pub struct VlArb {
 /// 64-byte units in one unit of the limit. Source: IBA vol 1 §7.6.9.
 const LIMIT_UNITS: i32 = 4_096 / 64;
 
+/// Most entries of a table. Source: IBA vol 1 §7.6.9.
+const ENTRIES_MAX: usize = 64;
+
 impl VlArb {
     /// True if both tables are empty: then lanes take turns.
     #[must_use]
@@ -35,10 +41,16 @@ impl VlArb {
         self.high.is_empty() && self.low.is_empty()
     }
 
-    /// Fails if a table names a lane that is not in use, or if a lane is in no table.
+    /// Fails if a table is too long or names a lane that is not in use, or if a lane is in no table.
     pub fn check(&self, vls: u8) -> Result<(), SettingsError> {
         if self.is_default() {
             return Ok(());
+        }
+        for (table, entries) in [("high", &self.high), ("low", &self.low)] {
+            if entries.len() > ENTRIES_MAX {
+                let found = entries.len();
+                return Err(SettingsError::ArbitrationLength { table, found });
+            }
         }
         let all = || self.high.iter().chain(&self.low);
         if let Some(&(vl, _)) = all().find(|(vl, _)| *vl >= vls) {
@@ -60,11 +72,13 @@ impl VlArb {
         tables
     }
 
-    /// Returns the tables in the form that an arbiter uses.
+    /// Returns the tables in the form that an arbiter uses: the first 64 entries of each, without those of lanes that
+    /// are not in use.
     #[must_use]
     pub fn compiled(&self, vls: u8) -> Compiled {
         let mut tables = self.filled(vls);
         for table in [&mut tables.high, &mut tables.low] {
+            table.truncate(ENTRIES_MAX);
             table.retain(|(vl, _)| *vl < vls);
         }
         let limit = match self.high_limit {
@@ -181,7 +195,13 @@ impl Compiled {
         }
     }
 
-    /// Chooses a lane out of `ready`, which has at least one bit; each of its lanes is in a table.
+    /// Records that the output had nothing to send.
+    #[inline]
+    pub const fn idle(&self, arbiter: &mut Arbiter) {
+        arbiter.budget = self.limit;
+    }
+
+    /// Chooses a lane out of `ready`, which has at least one bit. A lane in no table sends if no other lane can.
     #[inline]
     pub fn choose(&self, arbiter: &mut Arbiter, ready: u16) -> u8 {
         let (high, low) = (ready & self.high.lanes, ready & self.low.lanes);
@@ -219,6 +239,8 @@ impl Compiled {
 
 #[cfg(test)]
 mod tests {
+    use selvedge_sim::{Rng, Seed};
+
     use super::*;
 
     /// Returns the units that each lane sends in `packets` packets of `units` each, if all lanes always have packets.
@@ -267,5 +289,226 @@ mod tests {
         // 4,096 bytes are two packets of 32 units: two high, one low.
         check(1, 32, 300, &[3_200, 6_400]);
         check(2, 32, 500, &[3_200, 12_800]);
+    }
+
+    #[test]
+    fn the_limit_starts_again_in_an_idle_time() {
+        let arb = VlArb {
+            high: vec![(1, 255)],
+            low: vec![(0, 255)],
+            high_limit: 1,
+        };
+        let tables = arb.compiled(2);
+        // Of 64 units high priority has used 40; with 40 more they are used up.
+        let next = |was_idle| {
+            let mut arbiter = tables.arbiter(0);
+            let order = [(0b10, false), (0b11, was_idle), (0b11, false)];
+            order.map(|(ready, was_idle)| {
+                if was_idle {
+                    tables.idle(&mut arbiter);
+                }
+                let vl = tables.choose(&mut arbiter, ready);
+                tables.sent(&mut arbiter, 40);
+                vl
+            })
+        };
+        assert_eq!(next(false), [1, 1, 0]);
+        assert_eq!(next(true), [1, 1, 1]);
+    }
+
+    /// The sentences at the top of this file, one after the other, on the tables as they were written.
+    struct Literal {
+        tables: [Vec<(u8, u8)>; 2],
+        limit: Option<i64>,
+        counter: i64,
+        /// Of each table: the entry that has the turn, and what is left of its weight.
+        turns: [(usize, i64); 2],
+        from: usize,
+    }
+
+    impl Literal {
+        fn new(arb: &VlArb) -> Self {
+            let limit = match arb.high_limit {
+                255 => None,
+                0 => Some(1),
+                limit => Some(i64::from(limit) * 4_096 / 64),
+            };
+            Self {
+                tables: [arb.high.clone(), arb.low.clone()],
+                limit,
+                counter: limit.unwrap_or(1),
+                turns: [arb.high.len(), arb.low.len()].map(|entries| (entries.max(1) - 1, 0)),
+                from: 0,
+            }
+        }
+
+        /// Goes through a table. `None`: no entry has a packet that can be sent.
+        fn go_through(&mut self, table: usize, ready: u16) -> Option<u8> {
+            let entries = &self.tables[table];
+            let (entry, left) = &mut self.turns[table];
+            let (vl, _) = *entries.get(*entry)?;
+            if *left > 0 && ready >> vl & 1 == 1 {
+                return Some(vl);
+            }
+            for _ in 0..entries.len() {
+                *entry = (*entry + 1) % entries.len();
+                let (vl, weight) = entries[*entry];
+                if weight > 0 && ready >> vl & 1 == 1 {
+                    *left = i64::from(weight);
+                    return Some(vl);
+                }
+            }
+            None
+        }
+
+        fn choose(&mut self, ready: u16, was_idle: bool) -> Option<u8> {
+            if was_idle {
+                self.counter = self.limit.unwrap_or(1);
+            }
+            for _ in 0..2 {
+                if self.counter > 0
+                    && let Some(vl) = self.look(0, ready)
+                {
+                    return Some(vl);
+                }
+                self.counter = self.limit.unwrap_or(1);
+                if let Some(vl) = self.look(1, ready) {
+                    return Some(vl);
+                }
+            }
+            None
+        }
+
+        /// Looks for a packet in a table, which keeps its turn if there is none.
+        fn look(&mut self, table: usize, ready: u16) -> Option<u8> {
+            let before = self.turns[table];
+            let found = self.go_through(table, ready);
+            match found {
+                Some(_) => self.from = table,
+                None => self.turns[table] = before,
+            }
+            found
+        }
+
+        fn sent(&mut self, units: u32) {
+            self.turns[self.from].1 -= i64::from(units);
+            if self.from == 0 && self.limit.is_some() {
+                self.counter -= i64::from(units);
+            }
+        }
+    }
+
+    /// Random tables for lanes 0 to `vls - 1`; each lane is in one of them.
+    fn random(rng: &mut Rng, vls: u8) -> VlArb {
+        let mut entries = |most: u64| -> Vec<(u8, u8)> {
+            let weights = [0, 1, 3, 33, 64, 255, 7, 100];
+            let entry = |rng: &mut Rng| (rng.below(u64::from(vls)) as u8, weights[rng.below(8) as usize]);
+            (0..rng.below(most)).map(|_| entry(rng)).collect()
+        };
+        let (high, mut low) = (entries(9), entries(64));
+        let is_served = |vl: u8| high.iter().chain(&low).any(|&(of, weight)| of == vl && weight > 0);
+        let missing: Vec<(u8, u8)> = (0..vls).filter(|vl| !is_served(*vl)).map(|vl| (vl, 20)).collect();
+        low.truncate(64 - missing.len());
+        low.extend(missing);
+        let high_limit = [0, 0, 1, 2, 10, 254, 255][rng.below(7) as usize];
+        VlArb { high, low, high_limit }
+    }
+
+    #[test]
+    fn choices_follow_the_standard_word_for_word() {
+        for seed in 0..2_000 {
+            let mut rng = Seed(seed).rng();
+            let vls = 1 + rng.below(15) as u8;
+            let arb = random(&mut rng, vls);
+            if arb.check(vls).is_err() {
+                continue;
+            }
+            let tables = arb.compiled(vls);
+            let (mut arbiter, mut literal) = (tables.arbiter(0), Literal::new(&arb));
+            let all = (1 << vls) - 1;
+            let mut ready = all;
+            for step in 0..300 {
+                if rng.below(3) == 0 {
+                    ready = 1 + rng.below(u64::from(all)) as u16;
+                }
+                let (was_idle, units) = (rng.below(9) == 0, 1 + rng.below(66) as u32);
+                if was_idle {
+                    tables.idle(&mut arbiter);
+                }
+                let found = tables.choose(&mut arbiter, ready);
+                assert_eq!(
+                    Some(found),
+                    literal.choose(ready, was_idle),
+                    "seed {seed}, step {step}: {arb:?}"
+                );
+                tables.sent(&mut arbiter, units);
+                literal.sent(units);
+            }
+        }
+    }
+
+    /// What holds for the lanes of a table if all lanes always have packets, whatever the tables are.
+    #[test]
+    fn backlogged_lanes_get_the_shares_of_their_weights() {
+        for seed in 0..500 {
+            let mut rng = Seed(seed).rng();
+            let vls = 1 + rng.below(15) as u8;
+            let arb = random(&mut rng, vls);
+            let units = 1 + rng.below(66) as u32;
+            let tables = arb.compiled(vls);
+            let mut arbiter = tables.arbiter(0);
+            let mut sent = [[0_u64; 16]; 2];
+            // Packets of high priority since the last one of low priority, in units.
+            let (mut run, mut longest) = (0, 0);
+            for _ in 0..200_000 {
+                let vl = usize::from(tables.choose(&mut arbiter, (1 << vls) - 1));
+                tables.sent(&mut arbiter, units);
+                sent[usize::from(!arbiter.from_high)][vl] += 1;
+                run = if arbiter.from_high { run + u64::from(units) } else { 0 };
+                longest = longest.max(run);
+            }
+            let has = |table: &[(u8, u8)]| table.iter().any(|(_, weight)| *weight > 0);
+            if has(&arb.high) && has(&arb.low) && arb.high_limit < 255 {
+                let limit = (u64::from(arb.high_limit) * 64).max(1);
+                assert!(longest < limit + u64::from(units), "seed {seed}: {longest} of {limit}");
+                assert!(longest >= limit, "seed {seed}: high priority may use up its limit");
+            }
+            for (of, table) in sent.iter().zip([&arb.high, &arb.low]) {
+                // An entry sends packets until its weight is used up.
+                let packets = |weight: u8| u64::from(u32::from(weight).div_ceil(units));
+                let round: u64 = table.iter().map(|&(_, weight)| packets(weight)).sum();
+                let all: u64 = of.iter().sum();
+                for lane in 0..vls {
+                    let own = table.iter().filter(|(vl, _)| *vl == lane);
+                    let own: u64 = own.map(|&(_, weight)| packets(weight)).sum();
+                    // A table may stop in the middle of a round.
+                    let fair = own * all / round.max(1);
+                    let found = of[usize::from(lane)];
+                    assert!(
+                        found.abs_diff(fair) <= own + 1,
+                        "seed {seed}, lane {lane}: {found} of {fair}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_has_64_entries_at_most() {
+        let long = VlArb {
+            low: (0..65).map(|at| (at % 2, 1)).collect(),
+            ..VlArb::default()
+        };
+        let error = long.check(2).unwrap_err().to_string();
+        assert!(error.starts_with("SLV-DATA-0013"), "{error}");
+        let first = VlArb {
+            low: vec![(0, 1); 64].into_iter().chain([(1, 200)]).collect(),
+            ..VlArb::default()
+        };
+        assert_eq!(
+            shares(&first, 2, 1, 100),
+            [100, 0],
+            "entries beyond the table are not there"
+        );
     }
 }

@@ -196,7 +196,7 @@ impl<H: Copy + Debug> Subnet<H> {
         for (index, lane) in self.lanes.iter().enumerate() {
             let (found, most) = (
                 u32::from(lane.all_credits(&self.far[index])),
-                self.settings.lane_blocks(),
+                self.layout.lane_blocks(index / vls, &self.settings),
             );
             if found > most {
                 let name = self.lane_name(index);
@@ -210,13 +210,32 @@ impl<H: Copy + Debug> Subnet<H> {
                 ));
             }
         }
+        self.check_pools(vls)?;
         for (number, switch) in self.layout.switches.iter().enumerate() {
             for port in 1..=switch.ports {
                 let port = switch.first_port as usize + usize::from(port);
                 let queued: u32 = self.queued_at(number, port, vls);
-                if queued != u32::from(self.ports[port].queued) {
+                if queued != self.ports[port].queued {
                     return Err(format!("{} has lost count of its packets", self.lane_name(port * vls)));
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the pools that lanes share: nothing is lost, and no lane holds more than it may.
+    fn check_pools(&self, vls: usize) -> Result<(), String> {
+        let buffers = &self.settings.buffers;
+        let pools = self.pools.iter().enumerate();
+        let pools = pools.map(|(port, pool)| (port, pool, buffers.shared_blocks));
+        let most = buffers.shared_per_vl_blocks.unwrap_or(0);
+        let shares = self.pool_shares.iter().enumerate();
+        let shares = shares.map(|(lane, share)| (lane / vls, share, most));
+        for (port, pool, most) in pools.chain(shares) {
+            let found = pool.all();
+            if found > most || found < most && self.packets.live() == 0 {
+                let name = self.lane_name(port * vls);
+                return Err(format!("a pool at {name} has {found} free blocks of {most}"));
             }
         }
         Ok(())

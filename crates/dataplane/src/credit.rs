@@ -76,7 +76,8 @@ impl<H: Copy + Debug> Subnet<H> {
     pub(crate) fn give_back(&mut self, port: u32, vl: u8, blocks: u8, freed_at: Ps) {
         let sender = self.ports[port as usize].peer;
         if sender != NO_PORT {
-            self.credit(sender, vl, blocks, freed_at + self.layout.credit_delay);
+            let at = freed_at + self.layout.credit_delay + self.layout.extra_delay(sender);
+            self.credit(sender, vl, blocks, at);
         }
     }
 
@@ -92,29 +93,65 @@ impl<H: Copy + Debug> Subnet<H> {
         }
     }
 
-    /// Returns the blocks of an output's lane that are neither credits nor in transit.
-    pub(crate) fn blocks_out(&self, lane: usize) -> u32 {
-        self.settings.lane_blocks() - u32::from(self.lanes[lane].all_credits(&self.far[lane]))
+    /// Returns the credits of an output's lane, including those in transit.
+    pub(crate) fn credits_of(&self, lane: usize) -> u32 {
+        u32::from(self.lanes[lane].all_credits(&self.far[lane]))
     }
 
-    /// Takes blocks of the buffer that all lanes of an input share, if it has enough.
+    /// Takes blocks of the buffer that all lanes of an input share, if it has enough, and the lane may have them.
     #[inline]
-    pub(crate) fn take_shared(&mut self, port: u32, blocks: u8) -> bool {
+    pub(crate) fn take_shared(&mut self, port: u32, vl: u8, blocks: u8) -> bool {
+        let lane = port as usize * usize::from(self.settings.vls) + usize::from(vl);
         let Some(pool) = self.pools.get_mut(port as usize) else {
             return false;
         };
-        pool.free += collect(&mut pool.returns, self.now);
-        let fits = pool.free >= u32::from(blocks);
+        let mut share = self.pool_shares.get_mut(lane);
+        let fits = pool.has(blocks, self.now) && share.as_mut().is_none_or(|share| share.has(blocks, self.now));
         if fits {
             pool.free -= u32::from(blocks);
+            if let Some(share) = share {
+                share.free -= u32::from(blocks);
+            }
         }
         fits
     }
 
     /// Returns blocks to the buffer that all lanes of an input share.
-    pub(crate) fn free_shared(&mut self, port: u32, blocks: u8, at: Ps) {
-        if let Some(pool) = self.pools.get_mut(port as usize) {
+    pub(crate) fn free_shared(&mut self, port: u32, vl: u8, blocks: u8, at: Ps) {
+        let lane = port as usize * usize::from(self.settings.vls) + usize::from(vl);
+        let share = self.pool_shares.get_mut(lane);
+        for pool in self.pools.get_mut(port as usize).into_iter().chain(share) {
             insert(&mut pool.returns, at, u16::from(blocks));
         }
+    }
+}
+
+/// Blocks that lanes share, or the part of them that one lane may have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pool {
+    free: u32,
+    /// Blocks that become free: (time, number), by time.
+    returns: VecDeque<(Ps, u16)>,
+}
+
+impl Pool {
+    pub const fn new(free: u32) -> Self {
+        Self {
+            free,
+            returns: VecDeque::new(),
+        }
+    }
+
+    /// True if so many blocks are free.
+    #[inline]
+    fn has(&mut self, blocks: u8, now: Ps) -> bool {
+        self.free += collect(&mut self.returns, now);
+        self.free >= u32::from(blocks)
+    }
+
+    /// Returns the blocks that are free or will be, because their packets are leaving.
+    pub fn all(&self) -> u32 {
+        let returns: u32 = self.returns.iter().map(|&(_, blocks)| u32::from(blocks)).sum();
+        self.free + returns
     }
 }

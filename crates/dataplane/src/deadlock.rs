@@ -146,7 +146,7 @@ impl<H: Copy + Debug> Subnet<H> {
         let packet = self.packets.get(head);
         let out = self.layout.switches[switch].first_port as usize + usize::from(packet.output);
         let lane = out * usize::from(self.settings.vls) + usize::from(packet.output_vl);
-        let free = self.settings.lane_blocks() - self.blocks_out(lane);
+        let free = self.credits_of(lane);
         let waits = free < u32::from(packet.blocks) && self.ports[out].up;
         Some(if waits { lane } else { 0 })
     }

@@ -88,6 +88,12 @@ pub enum BuildError {
         /// One end of the link.
         port: String,
     },
+    /// SLV-DATA-0014: there is no cable where the settings have a long one.
+    #[error("SLV-DATA-0014: no cable is at {port}, which is to be the end of a long one; name a port with a cable")]
+    NoLongCable {
+        /// The port.
+        port: String,
+    },
 }
 
 /// The first multicast LID. Source: IBA vol 1 §4.1.3.
@@ -113,7 +119,7 @@ pub(crate) struct Port {
     /// Bit mask of lanes on which some input wants to send through this output.
     pub wanted: u16,
     /// Number of packets in the input buffer.
-    pub queued: u16,
+    pub queued: u32,
     /// Number of packets received during the measurement.
     pub received: u64,
     /// Number of bytes in these packets.
@@ -187,8 +193,19 @@ pub(crate) struct Layout {
     pub host_head_delay: Ps,
     /// Time from the release of a block to the arrival of its credit at the sender.
     pub credit_delay: Ps,
+    /// What is special about each port's cable; empty if no cable is long.
+    pub long: Vec<Long>,
     /// True if links have different rates.
     pub mixed: bool,
+}
+
+/// A port's cable, where some cable is long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Long {
+    /// Delay beyond that of other cables, in one direction.
+    pub extra: Ps,
+    /// Blocks private to a lane.
+    pub blocks: u32,
 }
 
 /// Component numbers: 0 handles timed changes, then come switches, then hosts.
@@ -235,6 +252,7 @@ pub(crate) fn build(
         switch_head_delay: (settings.cable_delay_ns + settings.switch_delay_ns) * PS_PER_NS,
         host_head_delay: settings.cable_delay_ns * PS_PER_NS,
         credit_delay: (settings.cable_delay_ns + settings.credit_delay_ns) * PS_PER_NS,
+        long: Vec::new(),
         mixed: false,
     };
     for (idx, &node) in fabric.switches().iter_enumerated() {
@@ -255,7 +273,36 @@ pub(crate) fn build(
     let ports = layout.ports(fabric, settings, extent);
     let rate = ports.iter().find(|p| p.peer != NO_PORT).map(|p| p.byte_time);
     layout.mixed = ports.iter().any(|p| p.peer != NO_PORT && Some(p.byte_time) != rate);
+    layout.long = long(&layout, fabric, settings, &ports)?;
     Ok((layout, ports))
+}
+
+/// Returns what is special about each port's cable.
+fn long(layout: &Layout, fabric: &Fabric, settings: &Settings, ports: &[Port]) -> Result<Vec<Long>, BuildError> {
+    if settings.long_haul.is_empty() {
+        return Ok(Vec::new());
+    }
+    let plain = Long {
+        extra: 0,
+        blocks: settings.lane_blocks(),
+    };
+    let mut found = vec![plain; ports.len()];
+    for long in &settings.long_haul {
+        let port = layout.find(long.at).map(|port| port as usize);
+        let cable = port
+            .map(|port| (port, ports[port].peer))
+            .filter(|(_, peer)| *peer != NO_PORT);
+        let (port, peer) = cable.ok_or_else(|| BuildError::NoLongCable {
+            port: fabric.port_name(long.at),
+        })?;
+        for end in [port, peer as usize] {
+            found[end] = Long {
+                extra: long.delay_ns.saturating_sub(settings.cable_delay_ns) * PS_PER_NS,
+                blocks: long.per_vl_blocks,
+            };
+        }
+    }
+    Ok(found)
 }
 
 /// Fails if tables, end ports and links do not go together.
@@ -416,6 +463,18 @@ impl Layout {
         let sl = Sl::new(sl % 16).unwrap_or_default();
         let switch = SwitchIdx(switch);
         self.sl_to_vl.vl(switch, num(input), num(output), sl).get()
+    }
+
+    /// Returns the blocks private to a lane of a port.
+    pub fn lane_blocks(&self, port: usize, settings: &Settings) -> u32 {
+        let long = self.long.get(port).map(|long| long.blocks);
+        long.unwrap_or_else(|| settings.lane_blocks())
+    }
+
+    /// Returns the delay of a port's cable beyond that of other cables.
+    #[inline]
+    pub fn extra_delay(&self, port: u32) -> Ps {
+        self.long.get(port as usize).map_or(0, |long| long.extra)
     }
 
     /// Returns the component of the first host.

@@ -92,7 +92,8 @@ pub use layout::{BuildError, Network};
 pub use log::EventLog;
 pub use packet::Packet;
 pub use settings::{
-    Buffers, Operation, QpSettings, Queueing, Settings, SettingsError, SlChoice, Transport, ack_timeout, lifetime,
+    Buffers, LongHaul, Operation, QpSettings, Queueing, Settings, SettingsError, SlChoice, Transport, ack_timeout,
+    lifetime,
 };
 pub use state::Simulation;
 pub use stats::{DropReason, Drops, Histogram};

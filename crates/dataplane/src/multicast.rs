@@ -36,7 +36,7 @@ impl<H: Copy + Debug> Subnet<H> {
             self.free_copies.push(copies);
         }
         if spot.shared {
-            self.free_shared(into, spot.blocks, free_at);
+            self.free_shared(into, spot.vl, spot.blocks, free_at);
         } else {
             self.give_back(into, spot.vl, spot.blocks, free_at);
         }
@@ -110,7 +110,7 @@ impl<E: Endpoint> Simulation<E> {
             }
             return self.drop_arrived(index, input, DropReason::NoEntry);
         }
-        let shared = subnet.take_shared(input, packet.blocks);
+        let shared = subnet.take_shared(input, packet.vl, packet.blocks);
         if shared {
             subnet.give_back(input, packet.vl, packet.blocks, subnet.now);
         }
@@ -118,7 +118,7 @@ impl<E: Endpoint> Simulation<E> {
         (copy.arrived, copy.shared, copy.held, copy.next) = (subnet.now, shared, false, NIL);
         copy.copies = subnet.share_buffer(outputs.len() as u32);
         subnet.sent += outputs.len() as u64 - 1;
-        subnet.ports[input as usize].queued += outputs.len() as u16;
+        subnet.ports[input as usize].queued += outputs.len() as u32;
         let mut indexes = Vec::with_capacity(outputs.len());
         for (number, &(output, vl)) in outputs.iter().enumerate() {
             (copy.output, copy.output_vl) = (output, vl);

@@ -218,11 +218,15 @@ impl<H: Copy + Debug> Subnet<H> {
     /// Chooses a lane of an output out of those that are ready, at least one.
     #[inline]
     pub(crate) fn choose<const PLAIN: bool>(&mut self, out: usize, ready: u16) -> u8 {
+        let was_idle = self.ports[out].free_at < self.now;
         let arbiter = &mut self.arbiters[out];
         let tables = match arbiter.tables.checked_sub(1) {
             Some(own) if !PLAIN => &self.own_arbitration[own as usize],
             _ => &self.arbitration,
         };
+        if was_idle {
+            tables.idle(arbiter);
+        }
         tables.choose(arbiter, ready)
     }
 
@@ -334,6 +338,7 @@ impl<H: Copy + Debug> Subnet<H> {
         } else {
             self.now + self.layout.switch_head_delay
         };
+        let arrives = arrives + self.layout.extra_delay(out);
         let (ends, component) = (port.free_at, port.peer_component);
         if core::mem::take(&mut port.waits) {
             self.port_stats[out as usize].waited(self.now, self.counts_from);

@@ -1,5 +1,6 @@
 //! Parameters of the simulated hardware, each with unit and default.
 
+use selvedge_fabric::PortRef;
 use selvedge_types::Mtu;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +59,11 @@ pub enum Operation {
 }
 
 /// Input buffers, in blocks of 64 bytes.
+///
+/// Credits are those of a lane, and a lane never has more of them than private blocks are free: this is what the
+/// receiver's flow-control limit (FCCL) of the lane says. A packet that finds room in the shared pool is stored there,
+/// so that the lane's private blocks are free again, and their credits return at once. So a lane can always store its
+/// private blocks, whatever other lanes have stored, and beyond them what it may take of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Buffers {
     /// Blocks private to each lane of each input; at most 2,048. `None`: 128 (8 KiB), or as many as four packets of the
@@ -66,6 +72,24 @@ pub struct Buffers {
     /// Blocks of each input that all its lanes share. A packet stored there returns its lane's credits at once. Default
     /// 0.
     pub shared_blocks: u32,
+    /// Most of these blocks that one lane may hold. `None` (default): all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_per_vl_blocks: Option<u32>,
+}
+
+/// A cable of kilometres, with a buffer of its own at both ends, as range extenders have: they end the flow control of
+/// the subnet, so that the buffer is not limited to 2,048 blocks.
+///
+/// A lane fills the link if its buffer holds what is sent in a round trip: delay × 2 × rate. With a smaller one its
+/// throughput is buffer ÷ round trip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LongHaul {
+    /// One end of the cable.
+    pub at: PortRef,
+    /// Delay in one direction, in ns; light in a fibre takes 5 µs for a kilometre.
+    pub delay_ns: u64,
+    /// Blocks private to each lane at each end, at most 65,535.
+    pub per_vl_blocks: u32,
 }
 
 /// Delays and limits of queue pairs.
@@ -117,6 +141,9 @@ pub struct Settings {
     pub speedup: u8,
     /// Delay of a cable in one direction, in ns. Default 25 (5 m).
     pub cable_delay_ns: u64,
+    /// Cables that are longer. Default: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub long_haul: Vec<LongHaul>,
     /// Time from the first byte of a packet at an input to its first byte at an idle output, in ns. Default 100.
     pub switch_delay_ns: u64,
     /// Time from the end of a packet in a buffer to the sending of its credits, in ns. Default 0.
@@ -152,10 +179,12 @@ impl Default for Settings {
             buffers: Buffers {
                 per_vl_blocks: None,
                 shared_blocks: 0,
+                shared_per_vl_blocks: None,
             },
             queueing: Queueing::Fifo,
             speedup: 1,
             cable_delay_ns: 25,
+            long_haul: Vec::new(),
             switch_delay_ns: 100,
             credit_delay_ns: 0,
             vl_arb: VlArb::default(),
@@ -233,10 +262,21 @@ pub enum SettingsError {
         /// Longest allowed time.
         most: u64,
     },
+    /// SLV-DATA-0013: an arbitration table has more entries than a port can have.
+    #[error("SLV-DATA-0013: the {table}-priority arbitration table has {found} entries; a port has at most 64")]
+    ArbitrationLength {
+        /// `high` or `low`.
+        table: &'static str,
+        /// Entries given.
+        found: usize,
+    },
 }
 
 /// Default number of blocks private to a lane: enough to cover the round trip with small packets.
 const LANE_BLOCKS: u32 = 128;
+
+/// Most blocks of a lane of a [`LongHaul`]: 4 MiB.
+const LONG_BLOCKS_MAX: u32 = u16::MAX as u32;
 
 /// Longest time in a setting, in ns: one hour.
 const TIME_MAX_NS: u64 = 3_600_000_000_000;
@@ -327,6 +367,17 @@ impl Settings {
         if self.duration_ns == 0 {
             return Err(SettingsError::Duration);
         }
+        let long = self.long_haul.iter().map(|long| long.per_vl_blocks);
+        if let Some(found) = long
+            .into_iter()
+            .find(|found| !(least..=LONG_BLOCKS_MAX).contains(found))
+        {
+            return Err(SettingsError::Buffer {
+                blocks: found,
+                least,
+                most: LONG_BLOCKS_MAX,
+            });
+        }
         let times = [
             self.duration_ns,
             self.warmup_ns,
@@ -335,7 +386,8 @@ impl Settings {
             self.credit_delay_ns,
             self.qp.ack_delay_ns,
         ];
-        if times.iter().any(|&ns| ns > TIME_MAX_NS) {
+        let long = self.long_haul.iter().map(|long| long.delay_ns);
+        if times.into_iter().chain(long).any(|ns| ns > TIME_MAX_NS) {
             return Err(SettingsError::TooLong { most: TIME_MAX_NS });
         }
         self.vl_arb.check(self.vls)
@@ -345,6 +397,18 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const fn long(delay_ns: u64, per_vl_blocks: u32) -> LongHaul {
+        let at = PortRef {
+            node: selvedge_fabric::NodeIdx(0),
+            port: selvedge_types::PortNum::MANAGEMENT,
+        };
+        LongHaul {
+            at,
+            delay_ns,
+            per_vl_blocks,
+        }
+    }
 
     #[test]
     fn contradictions_are_refused() {
@@ -373,6 +437,10 @@ mod tests {
             "SLV-DATA-0007",
         );
         check(|s| s.duration_ns = u64::MAX, "SLV-DATA-0008");
+        check(|s| s.long_haul.push(long(1, 65_535)), "");
+        check(|s| s.long_haul.push(long(1, 65_536)), "SLV-DATA-0003");
+        check(|s| s.long_haul.push(long(1, 32)), "SLV-DATA-0003");
+        check(|s| s.long_haul.push(long(u64::MAX, 100)), "SLV-DATA-0008");
     }
 
     #[test]

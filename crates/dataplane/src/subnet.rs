@@ -1,13 +1,13 @@
 //! The subnet: ports, lanes, packets under way, and the clock. What sits on its end ports stands outside.
 
 use core::fmt::Debug;
-use std::collections::VecDeque;
 
 use selvedge_fabric::{Fabric, PortRef};
 
 use crate::arbitration::{Arbiter, Compiled};
 use crate::calendar::{Calendar, Event};
 use crate::change::{Change, Changes};
+use crate::credit::Pool;
 use crate::deadlock::Deadlock;
 use crate::endpoint::{EndPort, EndPortInfo};
 use crate::lane::{Age, Far, Lane, Queue};
@@ -38,23 +38,6 @@ pub(crate) mod kind {
     pub const LOOK: u32 = 7;
     /// Number of the lower bits, which name the event's subject.
     pub const SHIFT: u32 = 29;
-}
-
-/// The buffer of an input that its lanes share.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Pool {
-    pub free: u32,
-    /// Blocks that become free: (time, number), by time.
-    pub returns: VecDeque<(Ps, u16)>,
-}
-
-impl Pool {
-    const fn new(free: u32) -> Self {
-        Self {
-            free,
-            returns: VecDeque::new(),
-        }
-    }
 }
 
 /// Everything between the end ports of a simulation: links, switches, the packets on them, and the clock.
@@ -90,7 +73,10 @@ pub struct Subnet<H> {
     pub(crate) idle_inputs: Vec<u64>,
     /// By input: bit mask of outputs with packets in its virtual output queues.
     pub(crate) voq_outputs: Vec<u64>,
+    /// By input: the blocks that its lanes share; empty if there are none.
     pub(crate) pools: Vec<Pool>,
+    /// By input, then lane: the part of these that the lane may have; empty if it may have all.
+    pub(crate) pool_shares: Vec<Pool>,
     /// Packets with copies: how many copies are still in the buffer, and when the last one that left has left it.
     pub(crate) copies: Vec<(u32, Ps)>,
     pub(crate) free_copies: Vec<u32>,
@@ -122,8 +108,9 @@ impl<H: Copy + Debug> Subnet<H> {
         let is_voq = settings.queueing == Queueing::Voq;
         let voqs = only_if(is_voq, layout.voqs as usize * vls);
         let arbitration = settings.vl_arb.compiled(settings.vls);
-        let lane = Lane::new(settings.lane_blocks() as u16);
-        let pool = Pool::new(settings.buffers.shared_blocks);
+        let lane = |index: usize| Lane::new(layout.lane_blocks(index / vls, settings) as u16);
+        let shared = settings.buffers.shared_blocks;
+        let share = settings.buffers.shared_per_vl_blocks.filter(|_| shared > 0);
         let end = ends.then(|| settings.end());
         // Limits beyond the end of the simulation need no checks.
         let within = |limit: Option<Ps>| limit.filter(|&limit| limit < end.unwrap_or(NEVER));
@@ -133,7 +120,7 @@ impl<H: Copy + Debug> Subnet<H> {
         );
         Ok(Self {
             calendar: Calendar::new(SLOT_BITS),
-            lanes: vec![lane; ports.len() * vls],
+            lanes: (0..ports.len() * vls).map(lane).collect(),
             far: vec![Far::new(); ports.len() * vls],
             arbiters: vec![arbitration.arbiter(0); ports.len()],
             voqs: vec![Queue::EMPTY; voqs],
@@ -141,7 +128,8 @@ impl<H: Copy + Debug> Subnet<H> {
             more_requests: vec![0; ports.len() * vls * (layout.words - 1)],
             idle_inputs: vec![u64::MAX; layout.switches.len() * layout.words],
             voq_outputs: vec![0; only_if(is_voq, ports.len() * layout.words)],
-            pools: vec![pool; only_if(settings.buffers.shared_blocks > 0, ports.len())],
+            pools: vec![Pool::new(shared); only_if(shared > 0, ports.len())],
+            pool_shares: vec![Pool::new(share.unwrap_or(0)); only_if(share.is_some(), ports.len() * vls)],
             wakes: vec![NOT_SET; layout.hosts.len()],
             port_stats: vec![PortStats::default(); ports.len()],
             fabric: network.fabric.clone(),

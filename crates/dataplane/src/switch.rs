@@ -60,7 +60,7 @@ impl<E: Endpoint> Simulation<E> {
         if !PLAIN && self.subnet.layout.mixed && !held && self.subnet.holds_back(switch, index, input, out) {
             return;
         }
-        let shared = !PLAIN && !self.subnet.pools.is_empty() && self.subnet.take_shared(input, spot.blocks);
+        let shared = !PLAIN && !self.subnet.pools.is_empty() && self.subnet.take_shared(input, spot.vl, spot.blocks);
         if shared {
             self.subnet.give_back(input, spot.vl, spot.blocks, self.subnet.now);
         }

@@ -3,11 +3,13 @@
 use selvedge_apm::ApmError;
 use selvedge_dataplane::BuildError;
 use selvedge_hca::VerbsError;
+use selvedge_messaging::MessagingError;
 use selvedge_model::NoSeat;
+use selvedge_plan::LidConflict;
 use selvedge_planner::lid::OutOfLids;
 use selvedge_routing::{EngineError, Note};
 use selvedge_tolerance::{ToleranceError, TraceError};
-use selvedge_topology::DamageError;
+use selvedge_topology::{DamageError, SpecError};
 use selvedge_workload::{JobError, ReceiversError, TooManyOps};
 
 /// The reasons for which a study has no answer.
@@ -67,6 +69,23 @@ pub enum StudyError {
         /// What is 0.
         what: &'static str,
     },
+    /// SLV-STUDY-0009: what was measured does not end.
+    #[error(
+        "SLV-STUDY-0009: {what} has not ended after 10 s of simulated time; look for a deadlock, or lower the load"
+    )]
+    Stalled {
+        /// What was measured.
+        what: &'static str,
+    },
+    /// A policy that cannot be, or messages that are not carried.
+    #[error(transparent)]
+    Messages(#[from] MessagingError),
+    /// A fabric that cannot be generated.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// LIDs that overlap.
+    #[error(transparent)]
+    Ranges(#[from] LidConflict),
     /// A verb was refused.
     #[error(transparent)]
     Verbs(#[from] VerbsError),

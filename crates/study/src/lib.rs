@@ -14,6 +14,7 @@
 //! | [`transition`] | In which steps and with which waits would tables be changed under traffic? |
 //! | [`found`] | Which engine made the tables that switches hold, and what would an own engine make? |
 //! | [`simulate`] | What would this traffic do, packet by packet? |
+//! | [`messages`] | What does quality of service do to messages of two clusters under load? |
 //! | [`migration`] | What do faults do to reliable connections, with the repair, with path migration, with both? |
 //! | [`model`] | What would bring-up and faults cost, ours and OpenSM's? |
 //! | [`published`] | Where does the published model differ from its own tables? |
@@ -34,6 +35,7 @@ pub mod failures;
 pub mod found;
 mod in_force;
 pub mod measure;
+pub mod messages;
 mod meter;
 pub mod migration;
 pub mod model;

@@ -73,6 +73,13 @@ pub enum Shape {
         /// Number of hosts.
         hosts: u32,
     },
+    /// Two switches with hosts, joined by cables, as two clusters at two sites are.
+    Clusters {
+        /// Hosts of each cluster.
+        hosts: u32,
+        /// Cables between the two.
+        links: u32,
+    },
 }
 
 /// Options for every shape.
@@ -173,6 +180,7 @@ impl Recipe {
                 hosts,
             } => random::plane(self, *switches, *degree, *hosts)?,
             Shape::Single { ports, hosts } => plane::single(self, *ports, *hosts)?,
+            Shape::Clusters { hosts, links } => plane::clusters(self, *hosts, *links)?,
         };
         assemble::fabric(self, &plane)
     }

@@ -122,6 +122,7 @@ const GENERATORS: &[Generator] = &[
         "random:switches=128,degree=4,hosts=2,seed=1",
     ),
     Generator::new("ring", &["switches", "hosts"], "ring:switches=8,hosts=1"),
+    Generator::new("clusters", &["hosts", "links"], "clusters:hosts=8,links=1"),
     Generator::new("single", &["ports", "hosts"], "single:ports=36,hosts=36"),
 ];
 
@@ -286,6 +287,10 @@ impl<'a> Given<'a> {
                 switches: self.required("switches")?,
                 degree: self.required("degree")?,
                 hosts: self.or("hosts", 1)?,
+            },
+            "clusters" => Shape::Clusters {
+                hosts: self.required("hosts")?,
+                links: self.or("links", 1)?,
             },
             // The only other generator in the table is "single".
             _ => {
@@ -506,6 +511,7 @@ mod tests {
         check("karytree:k=3,k=4,n=2", &["each key once"]);
         check("karytree:3,n=2", &["key=value"]);
         check("mport:m=7,n=2", &["even"]);
+        check("clusters:links=2", &["0004", "needs hosts"]);
         check("torus", &["0004", "dimensions", "torus:4x4x4"]);
         check("torus:4x0", &["0003", "at least 1"]);
         check("pgft:h=3,m=4;4,w=1;4", &["pgft: m=4x4: want", "each of the 3 levels"]);

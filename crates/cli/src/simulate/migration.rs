@@ -222,6 +222,7 @@ impl SimulateArgs {
         settings.check().map_err(selvedge_dataplane::BuildError::from)?;
         self.files.check()?;
         let fabric = load::fabric(&self.fabric)?;
+        let settings = self.hardware.with_cables(settings, &fabric)?;
         let mut options = self.inputs.options(&fabric)?;
         let engine = self.engine(&options)?;
         if self.hardware.vls > 1 || engine.lanes().by_default() > 1 {

@@ -1,11 +1,14 @@
 //! Flags of `selvedge simulate` for the hardware.
 
 use clap::{Args, ValueEnum};
-use selvedge_dataplane::{Buffers, LinkRate, Operation, QpSettings, Queueing, Settings, SlChoice, Transport, VlArb};
+use selvedge_dataplane::{
+    Buffers, BuildError, LinkRate, LongHaul, Operation, QpSettings, Queueing, Settings, SlChoice, Transport, VlArb,
+};
+use selvedge_fabric::Fabric;
 use selvedge_types::Mtu;
 
 use crate::exit::CliError;
-use crate::simulate::time_ns;
+use crate::simulate::{change, time_ns};
 
 /// What the hardware is like.
 #[derive(Args, Debug)]
@@ -34,9 +37,16 @@ pub struct HardwareArgs {
     /// Blocks of 64 bytes in the pool that all lanes of an input share
     #[arg(long, value_name = "BLOCKS", default_value_t = 0)]
     shared_buffer: u32,
+    /// Most blocks of this pool that one lane may hold; default: all
+    #[arg(long, value_name = "BLOCKS", requires = "shared_buffer")]
+    shared_buffer_per_vl: Option<u32>,
     /// Time of a packet in a cable, one way
     #[arg(long, value_name = "TIME", default_value = "25ns", value_parser = time_ns)]
     cable_delay: u64,
+    /// A cable of kilometres, as `"S-A"[9] 50us 16384`: one end, delay one way (5us a kilometre), and the blocks of 64
+    /// bytes that each lane has at each end, at most 65535
+    #[arg(long, value_name = "PORT TIME BLOCKS")]
+    long_haul: Vec<String>,
     /// Delay of an idle switch, from first byte in to first byte out
     #[arg(long, value_name = "TIME", default_value = "100ns", value_parser = time_ns)]
     switch_delay: u64,
@@ -164,6 +174,7 @@ impl HardwareArgs {
             buffers: Buffers {
                 per_vl_blocks: self.buffer,
                 shared_blocks: self.shared_buffer,
+                shared_per_vl_blocks: self.shared_buffer_per_vl,
             },
             queueing: match self.queue {
                 QueueArg::Fifo => Queueing::Fifo,
@@ -190,6 +201,35 @@ impl HardwareArgs {
             ..Settings::default()
         })
     }
+}
+
+impl HardwareArgs {
+    /// Adds the long cables of a fabric, and checks the settings.
+    pub fn with_cables(&self, settings: Settings, fabric: &Fabric) -> Result<Settings, CliError> {
+        let cables: Result<Vec<_>, _> = self.long_haul.iter().map(|text| long_haul(text, fabric)).collect();
+        let settings = Settings {
+            long_haul: cables?,
+            ..settings
+        };
+        settings.check().map_err(BuildError::from)?;
+        Ok(settings)
+    }
+}
+
+/// Reads a long cable: `"S-A"[9] 50us 16384`.
+fn long_haul(text: &str, fabric: &Fabric) -> Result<LongHaul, CliError> {
+    let wrong = |what: &str| CliError::Usage {
+        what: format!("--long-haul '{text}': {what}; want a port, a delay and blocks, as \"S-A\"[9] 50us 16384"),
+    };
+    let mut words = text.trim().rsplitn(3, ' ');
+    let (Some(blocks), Some(delay), Some(name)) = (words.next(), words.next(), words.next()) else {
+        return Err(wrong("a part is missing"));
+    };
+    Ok(LongHaul {
+        at: change::port(name.trim(), fabric).ok_or_else(|| wrong("there is no such port"))?,
+        delay_ns: time_ns(delay).map_err(|what| wrong(&what))?,
+        per_vl_blocks: blocks.parse().map_err(|_| wrong("the blocks are no number"))?,
+    })
 }
 
 impl TransportArgs {

@@ -1,7 +1,7 @@
 //! Random packets, unicast and multicast, over tables that change at random while they move: every packet has an end,
 //! every credit comes back, and steps of any length lead to the same.
 
-use selvedge_dataplane::{Buffers, Change, EndPort, LinkRate, Ps, Queueing, Simulation, Speed, VlArb};
+use selvedge_dataplane::{Buffers, Change, EndPort, LinkRate, LongHaul, Ps, Queueing, Simulation, Speed, VlArb};
 use selvedge_fabric::{PortRef, SwitchIdx};
 use selvedge_plan::multicast::PortMask;
 use selvedge_sim::{Rng, Seed};
@@ -34,7 +34,17 @@ fn lab(rng: &mut Rng) -> Lab {
     settings.buffers = Buffers {
         per_vl_blocks: Some(settings.packet_blocks() + rng.below(100) as u32),
         shared_blocks: one(rng, &[0, 0, 100]),
+        shared_per_vl_blocks: one(rng, &[None, Some(50)]),
     };
+    let between = |link: &selvedge_fabric::Link| lab.fabric.switch_index(link.b.node).is_some();
+    let cables: Vec<_> = lab.fabric.links().filter(between).collect();
+    if let Some(cable) = cables.first().filter(|_| rng.below(2) == 0) {
+        settings.long_haul.push(LongHaul {
+            at: cable.a,
+            delay_ns: 1_000,
+            per_vl_blocks: settings.packet_blocks() + rng.below(2_000) as u32,
+        });
+    }
     lab
 }
 

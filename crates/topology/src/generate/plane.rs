@@ -86,3 +86,23 @@ pub fn single(recipe: &Recipe, ports: u8, hosts: u32) -> Result<Plane, SpecError
     plane.add("0".to_owned(), hosts);
     Ok(plane)
 }
+
+/// Returns two switches with hosts, called A and B, and cables between them.
+pub fn clusters(recipe: &Recipe, hosts: u32, links: u32) -> Result<Plane, SpecError> {
+    if links == 0 {
+        return Err(recipe.bad("links", "0", "at least 1"));
+    }
+    let size = Size {
+        switches: 2,
+        hosts: 2 * u128::from(hosts),
+        ports: u128::from(hosts) * u128::from(recipe.ports_per_plane()) + u128::from(links),
+    };
+    let mut plane = Plane::new(recipe, size)?;
+    for name in ["A", "B"] {
+        plane.add(name.to_owned(), hosts);
+    }
+    for _ in 0..links {
+        plane.cable(0, 1);
+    }
+    Ok(plane)
+}

@@ -142,6 +142,7 @@ fn random_graphs_are_regular_simple_and_connected() {
 
 #[test]
 fn one_switch() {
+    check("clusters:hosts=3,links=2", [2, 6, 2, 6]);
     check("single", [1, 36, 0, 36]);
     check("single:ports=254,hosts=0", [1, 0, 0, 0]);
     check("single:ports=36,hosts=18,ports-per-host=2", [1, 18, 0, 36]);
@@ -241,6 +242,8 @@ fn what_cannot_be_is_refused() {
     check("karytree:k=128,n=2", &["0005", "256 ports on a switch", "254"]);
     check("torus:2x2,hosts=251", &["ports on a switch"]);
     check("torus:1000000x1000000", &["nodes"]);
+    check("clusters:hosts=3,links=0", &["0003", "at least 1"]);
+    check("clusters:hosts=254", &["0005", "255 ports on a switch"]);
     check("single:ports=254,hosts=255", &["0003", "255 ports"]);
     check("single:ports=255", &["0005", "255 ports on a switch"]);
     check("single:ports=0,hosts=0", &["0003"]);

@@ -85,6 +85,7 @@ fn settings(rng: &mut Rng) -> Settings {
     settings.buffers = Buffers {
         per_vl_blocks: (rng.below(3) > 0).then_some(least + rng.below(200) as u32),
         shared_blocks: if rng.below(2) == 0 { 0 } else { rng.below(300) as u32 },
+        shared_per_vl_blocks: (rng.below(2) == 0).then_some(100),
     };
     if rng.below(3) == 0 {
         let mut entry = |vl| (vl, 1 + rng.below(254) as u8);

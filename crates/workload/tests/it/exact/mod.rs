@@ -3,6 +3,7 @@
 mod arbitration;
 mod deadlock;
 mod faults;
+mod intents;
 mod programs;
 mod qps;
 mod rates;
