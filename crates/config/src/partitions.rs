@@ -10,7 +10,7 @@ use std::net::Ipv6Addr;
 use std::path::Path;
 
 use selvedge_plan::partition::{Partition, Partitions, PresetGroup, Rule, Who};
-use selvedge_types::{Guid, NodeKind, PKey};
+use selvedge_types::{Guid, NodeKind, PKey, Sl};
 
 use crate::ConfigError;
 use crate::guid_list::read_text;
@@ -184,9 +184,12 @@ impl Reader {
         let fresh = || Partition {
             name: name.to_owned(),
             key: open.key,
+            sl: Sl::default(),
             rules: Vec::new(),
         };
-        self.partitions.partitions.entry(open.key).or_insert_with(fresh);
+        let partition = self.partitions.partitions.entry(open.key).or_insert_with(fresh);
+        // Of several definitions the last one counts. Source: OpenSM (`osm_prtn_config.c`).
+        partition.sl = Sl::new(open.flags.sl).unwrap_or_default();
         if is_ipoib {
             let broadcast = PresetGroup::broadcast(open.key);
             self.add_groups(broadcast.mgid, &open, open.flags, PresetGroup::IPOIB_Q_KEY);

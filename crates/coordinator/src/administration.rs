@@ -248,7 +248,7 @@ impl Administration {
         let partitions = committed.policy.partitions_told();
         if self.presets.as_ref() != Some(&partitions) {
             self.presets = Some(Arc::clone(&partitions));
-            self.administer(now, Input::Presets(partitions), out);
+            self.administer(now, Input::Presets(Arc::clone(&partitions)), out);
         }
         let listed = &committed.policy.out_of_service;
         if self.listed != *listed {
@@ -276,6 +276,7 @@ impl Administration {
             agents: Arc::new(Read(inventory)),
             lanes,
             unasked,
+            partitions,
         }));
     }
 

@@ -81,6 +81,7 @@ mod tests {
         let partition = Partition {
             name: "one".to_owned(),
             key: 1,
+            sl: selvedge_types::Sl::default(),
             rules: rules.collect(),
         };
         let shown = of(&fabric, &partition, manager.unwrap().1.guid);

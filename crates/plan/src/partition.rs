@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_types::{Guid, NodeKind, PKey, PortNum};
+use selvedge_types::{Guid, NodeKind, PKey, PortNum, Sl};
 
 /// P_Keys per block of a P_KeyTable, which one SMP reads or writes. Source: IBA vol 1 §14.2.5.7.
 pub const BLOCK_PKEYS: usize = 32;
@@ -137,6 +137,8 @@ pub struct Partition {
     pub name: String,
     /// P_Key of the partition without the membership bit; never 0.
     pub key: u16,
+    /// Service level of paths of the partition, if quality of service leaves the choice to it.
+    pub sl: Sl,
     /// Rules of the partition. If several apply to a port, the last one is used.
     pub rules: Vec<Rule>,
 }
@@ -214,6 +216,7 @@ impl Partitions {
         let partition = Partition {
             name: "Default".to_owned(),
             key: Self::DEFAULT,
+            sl: Sl::default(),
             rules: rules.to_vec(),
         };
         Self {
@@ -346,6 +349,7 @@ mod tests {
             let partition = Partition {
                 name: String::new(),
                 key: *key,
+                sl: Sl::default(),
                 rules: rules.to_vec(),
             };
             partitions.partitions.insert(*key, partition);
@@ -358,6 +362,7 @@ mod tests {
         let of_job = |key| Partition {
             name: format!("job {key}"),
             key,
+            sl: Sl::default(),
             rules: vec![rule(Who::Port(Guid(1)), true, false)],
         };
         let file = with(&[(5, &[])]);

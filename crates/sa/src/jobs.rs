@@ -136,6 +136,11 @@ impl JobBook {
             .map(String::as_str)
     }
 
+    /// Returns the class of a running job, if the job named one.
+    pub(crate) fn class_of(&self, id: &str) -> Option<&str> {
+        self.jobs.grant(id)?.job.class.as_deref()
+    }
+
     fn request(
         &mut self,
         request: JobRequest,
@@ -179,6 +184,7 @@ fn partitions(jobs: &Jobs) -> Vec<Partition> {
     let partitions = isolated.map(|(grant, pkey)| Partition {
         name: format!("job {}", grant.job.id),
         key: pkey.0 & 0x7FFF,
+        sl: grant.sls.first().copied().unwrap_or_default(),
         rules: (grant.ports.iter())
             .map(|guid| Rule {
                 who: Who::Port(*guid),

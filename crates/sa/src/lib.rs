@@ -31,6 +31,7 @@ mod out_of_service;
 mod path;
 mod pieces;
 mod proxy;
+mod quality;
 pub mod query;
 mod question;
 mod rate;

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use selvedge_apm::rank;
+use selvedge_qos::path::Limits;
 use selvedge_types::{Guid, Lid, PKey, Sl};
 use selvedge_wire::Gid;
 use selvedge_wire::sa::{Field, SaData, records};
 
 use crate::alias::Aliases;
-use crate::query::Step;
+use crate::quality::{Given, QosWishes, Question};
+use crate::query::{Registered, Step};
 use crate::rate::{self, Selector, StaticRate, Wish};
 use crate::refusal::Refusal;
 use crate::snapshot::{EndPort, Quality, Snapshot};
@@ -26,6 +28,8 @@ pub struct Wishes {
     pub pkey: Option<PKey>,
     /// Service level.
     pub sl: Option<Sl>,
+    /// What else decides about quality of service.
+    pub quality: QosWishes,
     /// True if the reverse path must have the same properties on the same service level.
     pub reversible: bool,
 }
@@ -37,6 +41,9 @@ struct Fields {
     life: (Field, Field),
     pkey: Field,
     sl: Field,
+    service_id: (Field, Field),
+    qos_class: Field,
+    traffic_class: Field,
     reversible: Field,
     numb_path: Field,
 }
@@ -49,6 +56,9 @@ const PATH: Fields = {
         life: (f::LIFE_SELECTOR, f::LIFE),
         pkey: f::PKEY,
         sl: f::SL,
+        service_id: (f::SERVICE_ID_MSB, f::SERVICE_ID_LSB),
+        qos_class: f::QOS_CLASS,
+        traffic_class: f::TRAFFIC_CLASS,
         reversible: f::REVERSIBLE,
         numb_path: f::NUMB_PATH,
     }
@@ -62,6 +72,9 @@ const MULTI_PATH: Fields = {
         life: (f::LIFE_SELECTOR, f::LIFE),
         pkey: f::PKEY,
         sl: f::SL,
+        service_id: (f::SERVICE_ID_MSB, f::SERVICE_ID_LSB),
+        qos_class: f::QOS_CLASS,
+        traffic_class: f::TRAFFIC_CLASS,
         reversible: f::REVERSIBLE,
         numb_path: f::NUMB_PATH,
     }
@@ -82,6 +95,13 @@ impl Fields {
             life: wish(self.life, mask, data),
             pkey: given(self.pkey).map(|key| PKey(key as u16)),
             sl: given(self.sl).and_then(|sl| Sl::new(sl as u8)),
+            quality: QosWishes {
+                service_id: given(self.service_id.0)
+                    .zip(given(self.service_id.1))
+                    .map(|(high, low)| high << 56 | low),
+                class: given(self.qos_class).map(|class| class as u16),
+                traffic_class: given(self.traffic_class).map(|class| class as u8),
+            },
             reversible: given(self.reversible) == Some(1),
         }
     }
@@ -262,12 +282,13 @@ impl Paths {
     }
 
     /// Returns the next path, or moves to the next pair.
-    pub fn next(&mut self, snapshot: &Snapshot, row: &mut SaData) -> Step {
+    pub fn next(&mut self, ground: (&Snapshot, &Registered), row: &mut SaData) -> Step {
+        let (snapshot, _) = ground;
         if self.joint.is_none() && (self.source, self.target) == (0, 0) && self.lids.is_none() {
             self.joint = self.jointly(snapshot);
         }
         if self.joint.is_some() {
-            return self.next_of_joint(snapshot, row);
+            return self.next_of_joint(ground, row);
         }
         let Some((source, sguid)) = self.sources.get(snapshot, self.source) else {
             return Step::End;
@@ -295,7 +316,7 @@ impl Paths {
             target: (target, to, dlid),
             named: (sguid, dguid),
         };
-        match path.answer(snapshot, &self.wishes) {
+        match path.answer(ground, &self.wishes) {
             Some(answer) => {
                 path.write(snapshot, &answer, preference, row);
                 self.of_pair += 1;
@@ -344,7 +365,8 @@ impl Paths {
     }
 
     /// Returns the next path of several pairs, or moves on.
-    fn next_of_joint(&mut self, snapshot: &Snapshot, row: &mut SaData) -> Step {
+    fn next_of_joint(&mut self, ground: (&Snapshot, &Registered), row: &mut SaData) -> Step {
+        let (snapshot, _) = ground;
         let next = self.joint.as_mut().and_then(|joint| joint.left.pop());
         let Some((pair, (slid, dlid))) = next else {
             return Step::End;
@@ -366,7 +388,7 @@ impl Paths {
         };
         let most = self.most_of_pair.min(u32::from(to.lids.lmc.lids()));
         let wanted = may_see && *count < most;
-        let Some(answer) = wanted.then(|| path.answer(snapshot, &self.wishes)).flatten() else {
+        let Some(answer) = wanted.then(|| path.answer(ground, &self.wishes)).flatten() else {
             return Step::Nothing;
         };
         path.write(snapshot, &answer, u8::try_from(joint.paths).unwrap_or(u8::MAX), row);
@@ -448,6 +470,16 @@ struct Path<'a> {
     named: (Guid, Guid),
 }
 
+/// Returns the properties of a path within the limits of its QoS level.
+fn within(have: Quality, limits: &Limits) -> Quality {
+    let mtu = limits.mtu.map_or(have.mtu, |limit| limit.code().min(have.mtu));
+    let limit = limits.rate.and_then(StaticRate::from_code);
+    Quality {
+        mtu,
+        rate: limit.map_or(have.rate, |limit| limit.min(have.rate)),
+    }
+}
+
 /// The values of the answer.
 struct Answer {
     mtu: u8,
@@ -460,22 +492,27 @@ struct Answer {
 
 impl Path<'_> {
     /// Returns the answer for a path; `None` if the path does not match.
-    fn answer(&self, snapshot: &Snapshot, wishes: &Wishes) -> Option<Answer> {
+    fn answer(&self, (snapshot, registered): (&Snapshot, &Registered), wishes: &Wishes) -> Option<Answer> {
         let ((source, from, slid), (target, to, dlid)) = (self.source, self.target);
-        let pkey = snapshot.shared_key(from, to, wishes.pkey)?;
+        let question = Question {
+            snapshot,
+            registered,
+            from,
+            to: (target, to),
+            dlid,
+            wishes,
+        };
+        let Given { sl, pkey, limits } = question.answer()?;
+        let quality = |have: Quality| {
+            let have = within(have, &limits);
+            Some((rate::mtu(wishes.mtu, have.mtu)?, rate::rate(wishes.rate, have.rate)?))
+        };
+        let (mtu, rate) = quality(snapshot.walk(from, target, dlid)?)?;
+        // A response on the reversed path uses the same service level. This is what was judged if routes rely on the
+        // same level for both directions, or if their proof is valid for any level.
         let plan = snapshot.plan();
-        let (levels, takes_any) = (plan.told_levels(), plan.takes_any_level());
-        let told = levels.to(dlid);
-        let sl = wishes.sl.filter(|_| takes_any).unwrap_or(told);
-        if wishes.sl.is_some_and(|wanted| wanted != sl) {
-            return None;
-        }
-        let there = snapshot.walk(from, target, dlid)?;
-        let quality = |have: Quality| Some((rate::mtu(wishes.mtu, have.mtu)?, rate::rate(wishes.rate, have.rate)?));
-        let (mtu, rate) = quality(there)?;
-        // A response on the reversed path uses the same service level. This is what was judged if the plan has the same
-        // level for both directions, or if its proof is valid for any level.
-        let back = (takes_any || levels.to(slid) == sl)
+        let levels = plan.told_levels();
+        let back = (plan.takes_any_level() || levels.to(slid) == levels.to(dlid))
             .then(|| snapshot.walk(to, source, slid))
             .flatten();
         let reversible = back.and_then(quality).is_some_and(|(m, r)| m >= mtu && r >= rate);
@@ -483,7 +520,8 @@ impl Path<'_> {
             return None;
         }
         // Source: IBA vol 1 §15.2.5.16: 0 for a path to the port itself.
-        let life = rate::life(wishes.life, if from.at == to.at { 0 } else { snapshot.life() })?;
+        let life = limits.packet_life.unwrap_or_else(|| snapshot.life());
+        let life = rate::life(wishes.life, if from.at == to.at { 0 } else { life })?;
         Some(Answer {
             mtu,
             rate,

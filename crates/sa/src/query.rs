@@ -141,7 +141,7 @@ impl Query {
             let step = match &mut self.source {
                 Source::Table { cursor, end, .. } if cursor.outer >= *end => Step::End,
                 Source::Table { advance, cursor, .. } => advance(&ground, cursor, row),
-                Source::Paths(paths) => paths.next(&self.snapshot, row),
+                Source::Paths(paths) => paths.next((&self.snapshot, registered), row),
                 Source::Ready(ready) => match ready.take() {
                     Some(only) => {
                         *row = *only;

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use selvedge_apm::{Index, Routes, Subnet};
 use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef, SwitchIdx};
+use selvedge_plan::partition::Partitions;
 use selvedge_plan::{Generation, HeldLanes, Plan, Tables};
 use selvedge_types::{Guid, Lid, LidRange, PKey, PortNum, PortState, Sl, Vl};
 use selvedge_wire::{CapabilityMask, Gid, PortInfo, SmInfo, SwitchInfo};
@@ -36,6 +37,8 @@ pub struct Sources {
     pub unasked: Arc<BTreeSet<Guid>>,
     /// The end port that the manager runs on, and its SMInfo. The SM_Key is never shown.
     pub manager: (PortRef, SmInfo),
+    /// The partitions of the policy.
+    pub partitions: Arc<Partitions>,
 }
 
 /// The lane of each service level.
@@ -432,6 +435,46 @@ impl Snapshot {
             switch = hop.to;
         }
         None
+    }
+
+    /// Returns the rows of the SLtoVLMappingTables on the path from an end port to a LID of another, as planned; none of
+    /// hops without a planned row.
+    #[must_use]
+    pub(crate) fn rows_along(&self, from: &EndPort, to: u32, dlid: Lid) -> Vec<LaneRow> {
+        let plan = self.plan();
+        let mut rows = Vec::new();
+        let mut push = |egress: PortRef, ingress: PortNum| rows.extend(plan.row(egress, ingress));
+        let mut ingress = PortNum::MANAGEMENT;
+        if !from.is_switch {
+            push(from.at, ingress);
+            let peer = self.fabric().peer(from.at);
+            ingress = peer.map_or(PortNum::MANAGEMENT, |peer| peer.port);
+        }
+        let (mut switch, target) = (from.switch, self.end(to));
+        for _ in 0..HOPS_MAX {
+            let is_there = |target: &EndPort| target.at == from.at || target.is_switch && target.switch == switch;
+            if target.is_none_or(is_there) || from.beside == to {
+                break;
+            }
+            let node = self.fabric().switches().get(SwitchIdx(switch)).copied();
+            let egress = PortNum::new(self.tables().get(SwitchIdx(switch), dlid));
+            let Some((node, port)) = node.zip(egress) else { break };
+            let at = PortRef { node, port };
+            push(at, ingress);
+            let Some(peer) = self.fabric().peer(at) else { break };
+            match self.fabric().switch_index(peer.node) {
+                Some(next) => (switch, ingress) = (next.0, peer.port),
+                None => break,
+            }
+        }
+        rows
+    }
+
+    /// Returns the service level of a partition; 0 if there is no partition with this P_Key.
+    #[must_use]
+    pub(crate) fn sl_of_partition(&self, pkey: PKey) -> Sl {
+        let partition = self.sources.partitions.partitions.get(&(pkey.0 & 0x7FFF));
+        partition.map_or_else(Sl::default, |partition| partition.sl)
     }
 
     /// Returns the P_Keys of an end port.

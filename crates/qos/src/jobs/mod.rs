@@ -110,6 +110,12 @@ impl Jobs {
         self.running.values()
     }
 
+    /// Returns a running job.
+    #[must_use]
+    pub fn grant(&self, id: &str) -> Option<&Grant> {
+        self.running.get(id)
+    }
+
     /// Returns the waiting jobs, in order of arrival.
     #[must_use]
     pub fn waiting(&self) -> &[Job] {
@@ -134,7 +140,7 @@ impl Jobs {
         let sum = self.sum(policy, class) + part(&job);
         let before = self.waiting_of(policy, class);
         let fits = before == 0 && sum <= u32::from(share);
-        match self.grant(policy, pkeys, &job, &ports_of) {
+        match self.granted(policy, pkeys, &job, &ports_of) {
             Ok(grant) if fits => {
                 self.running.insert(job.id, grant.clone());
                 Ok(Started::Granted(grant))
@@ -194,7 +200,7 @@ impl Jobs {
             let room = class
                 .filter(|class| !blocked.contains(class))
                 .is_some_and(|class| self.sum(policy, class) + part(&job) <= u32::from(share_of(policy, class)));
-            match self.grant(policy, pkeys, &job, &ports_of) {
+            match self.granted(policy, pkeys, &job, &ports_of) {
                 Ok(grant) if room => {
                     self.running.insert(job.id, grant.clone());
                     granted.push(grant);
@@ -250,7 +256,7 @@ impl Jobs {
         small_of(policy, job).map(drop)
     }
 
-    fn grant(
+    fn granted(
         &self,
         policy: &Compiled,
         pkeys: PKeys<'_>,

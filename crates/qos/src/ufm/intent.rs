@@ -112,7 +112,11 @@ impl Bandwidths {
         }));
         let default = "rest".to_owned();
         Ok(Import {
-            intent: Intent { classes, default },
+            intent: Intent {
+                classes,
+                default,
+                ..Intent::default()
+            },
             notes,
         })
     }

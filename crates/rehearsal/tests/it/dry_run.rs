@@ -309,6 +309,7 @@ fn what_a_change_of_the_policy_sends_is_listed() {
         let partition = Partition {
             name: "storage".to_owned(),
             key: 0x11,
+            sl: selvedge_types::Sl::default(),
             rules: rules.collect(),
         };
         Arc::make_mut(&mut policy.partitions)

@@ -47,6 +47,7 @@ fn policy(keys: &[u16]) -> Policy {
         let partition = Partition {
             name: String::new(),
             key,
+            sl: selvedge_types::Sl::default(),
             rules: vec![everybody],
         };
         partitions.partitions.insert(key, partition);

@@ -1,30 +1,32 @@
 //! Jobs: started and ended by an operator, kept over a restart, and copied by a standby.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::support::two::{TREE, Two};
 use crate::support::{Bench, Wish};
 use selvedge_plan::partition::Who;
-use selvedge_plan::qos::{Class, Hardware, Intent, PathRules, PlannedQos};
+use selvedge_plan::qos::{Class, Hardware, Intent, Match, PathRules, PlannedQos};
 use selvedge_plan::{LaneTables, ServiceLevels};
 use selvedge_qos::intent::compile;
 use selvedge_qos::jobs::{Job, JobError, Started};
 use selvedge_sa::{Config, Input, JobAnswer, JobRequest, Registrations, Sa};
-use selvedge_types::Mtu;
+use selvedge_types::{Guid, Mtu};
 use selvedge_wire::Method;
 use selvedge_wire::sa::{SaStatus, records};
 
-/// A plan with a class of 60 % for MPI, and one for the rest.
-fn wish(generation: u64) -> Wish {
-    let class = |name: &str, share| Class {
-        name: name.to_owned(),
-        share,
+/// A plan with these classes, the first of which is the default one.
+pub fn wish_with(classes: &[(&str, Vec<Match>)], groups: BTreeMap<String, BTreeSet<Guid>>, layers: u8) -> Wish {
+    let class = |(name, matches): &(&str, Vec<Match>)| Class {
+        name: (*name).to_owned(),
+        share: (*name == "mpi").then_some(60),
+        matches: matches.clone(),
         ..Class::default()
     };
     let intent = Intent {
-        classes: vec![class("rest", None), class("mpi", Some(60))],
-        default: "rest".to_owned(),
+        classes: classes.iter().map(class).collect(),
+        default: classes[0].0.to_owned(),
+        groups,
     };
     let hardware = Hardware {
         lanes: 4,
@@ -34,7 +36,7 @@ fn wish(generation: u64) -> Wish {
     };
     let qos = PlannedQos {
         ports: BTreeMap::new(),
-        rules: PathRules::Classes(Arc::new(compile(&intent, &hardware, 1).unwrap())),
+        rules: PathRules::Classes(Arc::new(compile(&intent, &hardware, layers).unwrap())),
         promises: Vec::new(),
     };
     Wish {
@@ -44,8 +46,16 @@ fn wish(generation: u64) -> Wish {
             levels: ServiceLevels::default(),
             qos: Some(Arc::new(qos)),
         }),
-        generation,
         ..Wish::new(TREE)
+    }
+}
+
+/// A plan with a class of 60 % for MPI, and one for the rest.
+fn wish(generation: u64) -> Wish {
+    let classes = [("rest", Vec::new()), ("mpi", Vec::new())];
+    Wish {
+        generation,
+        ..wish_with(&classes, BTreeMap::new(), 1)
     }
 }
 

@@ -12,6 +12,7 @@ mod kept;
 mod model;
 mod paths;
 mod proxy;
+mod quality;
 mod records;
 mod registered;
 mod reports;

@@ -435,7 +435,15 @@ fn partitions() -> Partitions {
     for (key, name, members) in [(2, "Two", &[0x11, 0x21][..]), (5, "Five", &[0x31])] {
         let rules = members.iter().map(|guid| rule(Who::Port(Guid(*guid)), true)).collect();
         let name = name.to_owned();
-        partitions.partitions.insert(key, Partition { name, key, rules });
+        partitions.partitions.insert(
+            key,
+            Partition {
+                name,
+                key,
+                sl: Sl::default(),
+                rules,
+            },
+        );
     }
     partitions
 }

@@ -234,6 +234,7 @@ impl Wish {
                 ports: infos,
                 switches: switch_infos,
             }),
+            partitions: Arc::default(),
             manager: (
                 manager,
                 SmInfo {
