@@ -1,6 +1,8 @@
 //! Classes of traffic with promises: as the operator asks for them, and as they are planned.
 
-use selvedge_types::{Mtu, Sl};
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_types::{Guid, Mtu, Sl};
 
 /// How long packets of a class may wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,6 +86,8 @@ pub struct Intent {
     pub classes: Vec<Class>,
     /// The class of traffic that no class matches.
     pub default: String,
+    /// Port groups: GUIDs of ports.
+    pub groups: BTreeMap<String, BTreeSet<Guid>>,
 }
 
 /// What links can do, as most of them are.
@@ -124,4 +128,6 @@ pub struct Compiled {
     pub classes: Vec<ClassPlan>,
     /// The class of traffic that no class matches, by index.
     pub default: usize,
+    /// Port groups: GUIDs of ports.
+    pub groups: BTreeMap<String, BTreeSet<Guid>>,
 }

@@ -66,6 +66,7 @@ mod tests {
         let intent = Intent {
             classes: lists.enumerate().map(class).collect(),
             default: "c0".to_owned(),
+            ..Intent::default()
         };
         let hardware = Hardware {
             lanes: 15,

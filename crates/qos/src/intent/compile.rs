@@ -76,7 +76,7 @@ pub(super) fn plan(intent: &Intent, hardware: &Hardware, layers: u8, default: us
             mtu: hardware.mtu.bytes(),
         })?,
     };
-    let sl = |class: usize, layer: u8| Sl::new(class as u8 * layers + layer).unwrap_or_default();
+    let sl = |class: usize, layer: u8| Sl::new(place_of(class, default) as u8 * layers + layer).unwrap_or_default();
     let plans = classes
         .iter()
         .zip(mtus)
@@ -92,7 +92,18 @@ pub(super) fn plan(intent: &Intent, hardware: &Hardware, layers: u8, default: us
         layers,
         classes: plans.collect(),
         default,
+        groups: intent.groups.clone(),
     })
+}
+
+/// Returns the place of a class in the order of service levels. The default class is first: hosts that ask nobody send
+/// with SL 0.
+pub(super) const fn place_of(class: usize, default: usize) -> usize {
+    match class {
+        _ if class == default => 0,
+        _ if class < default => class + 1,
+        _ => class,
+    }
 }
 
 /// Returns the room in the low-priority table of links of this hardware.

@@ -51,6 +51,36 @@ pub enum IntentError {
         /// Data lanes.
         lanes: u8,
     },
+    /// SLV-QOS-0036: a line of classes cannot be read.
+    #[error("SLV-QOS-0036: QoS classes, line {line}: '{found}'; want {want}")]
+    Line {
+        /// The line, counted from 1.
+        line: usize,
+        /// The text, at most 60 characters.
+        found: String,
+        /// What is expected.
+        want: &'static str,
+    },
+    /// SLV-QOS-0037: a class has an unknown word.
+    #[error("SLV-QOS-0037: class {class} has no word '{word}'{meant}")]
+    UnknownWord {
+        /// The class.
+        class: String,
+        /// The word, at most 40 characters.
+        word: String,
+        /// `; did you mean '…'?`, or empty.
+        meant: String,
+    },
+    /// SLV-QOS-0038: a class matches a group that has no line.
+    #[error("SLV-QOS-0038: class {class}: no group is called '{name}'{meant}")]
+    UnknownGroup {
+        /// The class.
+        class: String,
+        /// The name.
+        name: String,
+        /// `; did you mean '…'?`, or empty.
+        meant: String,
+    },
     /// The hardware cannot keep the promises.
     #[error("{0}")]
     Refused(Box<Refused>),

@@ -3,6 +3,7 @@
 use selvedge_fabric::PortCapability;
 use selvedge_types::{Sl, Vl};
 
+use super::compile::place_of;
 use super::quota::{Room, packets_of_entry, units};
 use super::{ClassPlan, Compiled, Latency};
 
@@ -84,11 +85,9 @@ impl Fit<'_> {
         let lane = |class: usize, layer: u8| group_of(class).unwrap_or(0) as u8 * layers + layer % layers;
         let row = std::array::from_fn(|sl| {
             let (class, layer) = (sl / usize::from(self.of.layers), sl as u8 % self.of.layers);
-            let class = if class < self.of.classes.len() {
-                class
-            } else {
-                self.of.default
-            };
+            let mut classes = 0..self.of.classes.len();
+            let class = classes.find(|at| place_of(*at, self.of.default) == class);
+            let class = class.unwrap_or(self.of.default);
             Vl::new(lane(class, layer)).unwrap_or_default()
         });
         let used = groups.len() as u8 * layers;

@@ -19,12 +19,14 @@ mod error;
 mod link;
 mod offer;
 mod quota;
+mod text;
 
 pub use classify::{Context, class_of};
 pub use compile::{compile, most_of};
 pub use error::{IntentError, Refused, Why};
 pub use link::{Lanes, LinkTables, tables_on};
 pub use offer::{Distance, Offer};
+pub use text::{lines, parse};
 
 pub(crate) use selvedge_plan::qos::{Class, ClassPlan, Compiled, Hardware, Intent, Latency, Match, Ulp};
 

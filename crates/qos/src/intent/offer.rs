@@ -96,7 +96,12 @@ pub(super) fn offer(intent: &Intent, hardware: &Hardware, asked_layers: u8) -> O
         distance,
         ..
     } = work;
-    let intent = Intent { classes, default };
+    let groups = intent.groups.clone();
+    let intent = Intent {
+        classes,
+        default,
+        groups,
+    };
     Offer {
         intent,
         layers,
@@ -250,6 +255,7 @@ impl Work<'_> {
                 })
                 .collect(),
             default: self.default.clone(),
+            ..Intent::default()
         };
         let planned = plan(&without_shares, self.hardware, self.layers, default.unwrap_or(0));
         let mtus = match planned {

@@ -34,6 +34,7 @@ fn intent(classes: &[Class]) -> Intent {
     Intent {
         classes: classes.to_vec(),
         default: classes.first().map(|class| class.name.clone()).unwrap_or_default(),
+        ..Intent::default()
     }
 }
 

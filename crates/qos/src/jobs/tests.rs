@@ -27,6 +27,7 @@ fn policy(layers: u8) -> Compiled {
             class("control", None, Latency::Low),
         ],
         default: "rest".to_owned(),
+        ..Intent::default()
     };
     let hardware = Hardware {
         lanes: 8,

@@ -4,7 +4,7 @@
 //! about a value, or reads part of it, there is an error here, because the tables would differ from the file unnoticed.
 
 mod finding;
-mod number;
+pub(crate) mod number;
 pub mod policy;
 mod settings;
 mod subnet;

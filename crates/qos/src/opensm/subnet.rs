@@ -1,7 +1,9 @@
 //! The tables of every port of a fabric, from settings and from the policy's section qos-setup.
 
-use selvedge_fabric::{Fabric, Node, PortRef};
-use selvedge_plan::qos::{Resolved, Settings, Target};
+use std::collections::BTreeMap;
+
+use selvedge_fabric::{Fabric, Node, PortRef, PortSettings};
+use selvedge_plan::qos::{PortLanes, Resolved, Settings, Target};
 use selvedge_types::{NodeKind, PortNum, Sl, Vl};
 
 use super::policy::tables_in_scope;
@@ -15,8 +17,10 @@ pub struct SubnetTables<'a> {
     pub settings: &'a Settings,
     /// The policy. Its section qos-setup replaces settings for the ports in its scopes.
     pub policy: Option<&'a Resolved>,
-    /// The fabric, with PortInfo.OperationalVLs of each port.
+    /// The fabric.
     pub fabric: &'a Fabric,
+    /// Planned settings, with PortInfo.OperationalVLs. A port without planned settings has those of the fabric.
+    pub ports: &'a BTreeMap<PortRef, PortSettings>,
 }
 
 impl SubnetTables<'_> {
@@ -27,13 +31,39 @@ impl SubnetTables<'_> {
     pub fn of(&self, egress: PortRef, ingress: PortNum) -> Option<PortTables> {
         let node = self.fabric.nodes().get(egress.node)?;
         let port = node.port(egress.port).filter(|_| self.has_tables(node, egress))?;
-        let facts = PortFacts::of(node, egress.port, port);
+        let mut facts = PortFacts::of(node, egress.port, port);
+        facts.oper_vls = self
+            .ports
+            .get(&egress)
+            .map_or(facts.oper_vls, |planned| planned.oper_vls);
         let mut template = Template::new(self.settings, target(node.kind, egress.port));
         template.row = self.settings.sl2vl(row_target(node.kind, egress.port, ingress));
         if let Some(policy) = self.policy {
             tables_in_scope(policy, self.fabric, egress, ingress).apply(&mut template);
         }
         Some(PortTables::new(&template, &facts))
+    }
+
+    /// Returns all tables of a port. `None`: it gets no tables, as for [`Self::of`].
+    #[must_use]
+    pub fn port(&self, egress: PortRef) -> Option<PortLanes> {
+        let node = self.fabric.nodes().get(egress.node)?;
+        let tables = self.of(egress, PortNum::MANAGEMENT)?;
+        let mut lanes = PortLanes {
+            row: tables.row,
+            rows: BTreeMap::new(),
+            blocks: tables.blocks,
+            high_limit: tables.high_limit,
+        };
+        // Rows depend on the ingress port only in scopes, and towards port 0.
+        let differs = self.policy.is_some_and(|policy| !policy.policy.rows.is_empty());
+        if differs || egress.port == PortNum::MANAGEMENT {
+            for ingress in ingresses(node) {
+                let row = self.row(egress, ingress).filter(|row| Some(*row) != lanes.row);
+                lanes.rows.extend(row.map(|row| (ingress, row)));
+            }
+        }
+        Some(lanes)
     }
 
     /// Returns the row of a port for packets that arrived by `ingress`; `None`: nothing is written.
@@ -173,6 +203,7 @@ mod tests {
             settings: &settings,
             policy: None,
             fabric: &fabric,
+            ports: &BTreeMap::new(),
         };
         let first = |at: PortRef, ingress: u8| {
             let tables = tables.of(at, num(ingress))?;
@@ -199,6 +230,7 @@ mod tests {
             settings: &settings,
             policy: None,
             fabric: &fabric,
+            ports: &BTreeMap::new(),
         };
         let dropped = |ingress| {
             let row = tables.row(at(&fabric, 1, 0), num(ingress)).unwrap();
@@ -224,6 +256,7 @@ mod tests {
             settings: &settings,
             policy: Some(&resolved),
             fabric: &fabric,
+            ports: &BTreeMap::new(),
         };
         let there = [(at(&fabric, 0x11, 1), num(0)), (at(&fabric, 1, 2), num(1))];
         assert_eq!(levels(tables.valid(there)), [0, 1, 2, 4, 5, 6]);
