@@ -263,7 +263,7 @@ mod tests {
             "SLV-QOS-0037: class MPI has no word 'shere'; did you mean 'share'?",
         );
         check(
-            &["MPI: group=storrage", "group storage: 0x1"],
+            &["MPI: default, group=storrage", "group storage: 0x1"],
             "SLV-QOS-0038: class MPI: no group is called 'storrage'; did you mean 'storage'?",
         );
         check(&["MPI: ulp=ipiob"], &ulp("ipiob").unwrap_err().to_string());
