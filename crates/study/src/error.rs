@@ -7,6 +7,7 @@ use selvedge_messaging::MessagingError;
 use selvedge_model::NoSeat;
 use selvedge_plan::LidConflict;
 use selvedge_planner::lid::OutOfLids;
+use selvedge_qos::intent::IntentError;
 use selvedge_routing::{EngineError, Note};
 use selvedge_tolerance::{ToleranceError, TraceError};
 use selvedge_topology::{DamageError, SpecError};
@@ -77,6 +78,17 @@ pub enum StudyError {
         /// What was measured.
         what: &'static str,
     },
+    /// SLV-STUDY-0010: the fabric is too small for the jobs.
+    #[error("SLV-STUDY-0010: {found} hosts; want at least {least}, so that jobs have hosts of their own")]
+    FewHosts {
+        /// Hosts of the fabric.
+        found: u32,
+        /// Fewest hosts.
+        least: u32,
+    },
+    /// An intent that gives no tables.
+    #[error(transparent)]
+    Intent(#[from] IntentError),
     /// A policy that cannot be, or messages that are not carried.
     #[error(transparent)]
     Messages(#[from] MessagingError),

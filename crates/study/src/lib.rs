@@ -15,6 +15,7 @@
 //! | [`found`] | Which engine made the tables that switches hold, and what would an own engine make? |
 //! | [`simulate`] | What would this traffic do, packet by packet? |
 //! | [`messages`] | What does quality of service do to messages of two clusters under load? |
+//! | [`storm`] | Do classes get what they were promised while a job storms? |
 //! | [`migration`] | What do faults do to reliable connections, with the repair, with path migration, with both? |
 //! | [`model`] | What would bring-up and faults cost, ours and OpenSM's? |
 //! | [`published`] | Where does the published model differ from its own tables? |
@@ -42,6 +43,7 @@ pub mod model;
 mod parts;
 pub mod published;
 pub mod simulate;
+pub mod storm;
 #[cfg(test)]
 mod testing;
 mod threads;
