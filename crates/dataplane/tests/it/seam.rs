@@ -55,6 +55,29 @@ fn a_packet_may_wait_for_its_time() {
     assert!(simulation.endpoint().seen.contains(&(600_000, 2, Seen::Timer(99))));
 }
 
+/// At one instant a port handles timers and packets in the order in which they were scheduled: a timer that was set before
+/// the packet left the switch comes first, and one that was set later comes after the packet. So an endpoint that sets
+/// timers at other times, or keeps stale ones, may see another order.
+#[test]
+fn a_timer_and_a_packet_of_one_instant_come_in_the_order_of_their_scheduling() {
+    let run = |set_at: Ps| {
+        let lab = Lab::new(SINGLE, 0);
+        let mut simulation = lab.start();
+        let sent = packet(&simulation, 7, 0, 2);
+        send(&mut simulation, 0, sent);
+        simulation.run_until(set_at);
+        simulation.parts_mut().1.set_timer(2, ONE_HOP, 99);
+        drain(&mut simulation);
+        let seen = simulation.endpoint().seen.iter();
+        let kinds: Vec<bool> = seen
+            .map(|(at, _, seen)| (*at == ONE_HOP) && matches!(seen, Seen::Timer(99)))
+            .collect();
+        kinds
+    };
+    assert_eq!(run(0), [true, false]);
+    assert_eq!(run(ONE_HOP - 1), [false, true]);
+}
+
 #[test]
 fn an_answer_is_sent_in_the_event_of_the_packet() {
     let lab = Lab::new(SINGLE, 0);
