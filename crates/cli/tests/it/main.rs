@@ -10,6 +10,7 @@ mod backups;
 mod changes;
 mod edges;
 mod health;
+mod job;
 mod lists;
 mod maintenance;
 mod manage;

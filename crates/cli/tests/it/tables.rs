@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::support::{Lab, Process, repeat_answers, wait_for};
 
 /// Commands that print neither table nor figures: text for a shell, a file format, prose, or nothing.
-const WITHOUT_TABLE: [&str; 19] = [
+const WITHOUT_TABLE: [&str; 22] = [
     "bench",
     "completions",
     "config check",
@@ -19,6 +19,9 @@ const WITHOUT_TABLE: [&str; 19] = [
     "forget",
     "health",
     "isolate",
+    "job end",
+    "job explain",
+    "job start",
     "man",
     "replay",
     "sweep",
@@ -123,6 +126,7 @@ impl World {
             ("experiment", "--settings"),
             ("model", "--fabric karytree:k=8,n=3"),
             ("model", "--paper paper"),
+            ("job list", ""),
             ("rebalance", "--dry-run"),
             ("reload", "--dry-run"),
             ("route", "--fabric sx6536 --pairings 20"),
