@@ -7,9 +7,11 @@ use clap::{Args, Subcommand};
 use selvedge_api as api;
 use selvedge_config::{Against, Key, Settings, SettingsFile, Sources, Value, admit, print_defaults};
 use selvedge_http::Client;
+use selvedge_qos::intent;
+use selvedge_qos::ufm::Bandwidths;
 
 use crate::exit::{CliError, Exit};
-use crate::out::{Format, JsonArg, Out};
+use crate::out::{Format, JsonArg, Out, note};
 use crate::{admission, load};
 
 /// Print or check configuration files.
@@ -32,6 +34,14 @@ enum Command {
         against: Option<PathBuf>,
         #[command(flatten)]
         format: JsonArg,
+    },
+    /// Print QoS classes for the bandwidths of a UFM file (enhanced_qos_policy_file), and what they do not keep
+    FromUfm {
+        /// The file
+        file: PathBuf,
+        /// Data rate of links between switches
+        #[arg(long, value_name = "MBPS", value_parser = clap::value_parser!(u32).range(1..))]
+        link_rate: u32,
     },
 }
 
@@ -62,6 +72,7 @@ pub fn run(args: &ConfigArgs) -> Result<Exit, CliError> {
     let mut out = Out::new(Format::default());
     match &args.command {
         Command::Defaults => out.write(&print_defaults())?,
+        Command::FromUfm { file, link_rate } => from_ufm(&mut out, file, *link_rate)?,
         Command::Check { file, against, format } => {
             let format = Format::from(*format);
             return match against {
@@ -78,6 +89,24 @@ pub fn run(args: &ConfigArgs) -> Result<Exit, CliError> {
     }
     out.flush()?;
     Ok(Exit::Good)
+}
+
+/// Prints the section of the configuration file, and notes about what is lost.
+fn from_ufm(out: &mut Out, file: &Path, link_rate: u32) -> Result<(), CliError> {
+    let bytes = load::text_bytes(file)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let import = Bandwidths::parse(&text).and_then(|read| read.intent(link_rate));
+    let import = import.map_err(|cause| CliError::Ufm {
+        path: file.to_owned(),
+        cause,
+    })?;
+    import.notes.iter().for_each(|lost| note(lost.to_string()));
+    out.line("[qos]")?;
+    out.line("classes = [")?;
+    for line in intent::lines(&import.intent) {
+        out.line(format!("    \"{line}\","))?;
+    }
+    out.line("]")
 }
 
 /// Asks a running manager whether a reload would accept a file. This process reads the file itself; the manager reads

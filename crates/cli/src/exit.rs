@@ -168,6 +168,14 @@ pub enum CliError {
     /// Bytes that are no MAD.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// A file of UFM's bandwidths is refused.
+    #[error("{}: {cause}", path.display())]
+    Ufm {
+        /// Path of the file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: selvedge_qos::ufm::UfmError,
+    },
     /// SLV-CLI-0062: no job has this name.
     #[error("SLV-CLI-0062: no job called '{id}' runs or waits; 'selvedge job list' shows all")]
     NoSuchJob {

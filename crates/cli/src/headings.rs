@@ -40,6 +40,7 @@ const HEADINGS: [(&str, &[&str]); 27] = [
             "jobs",
             "check",
             "settings",
+            "link-rate",
         ],
     ),
     (

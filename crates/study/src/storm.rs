@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use selvedge_dataplane::{Hosts, Network, PS_PER_NS, Ps, Settings, Simulation, VlArb};
 use selvedge_fabric::Fabric;
+use selvedge_plan::qos::{Class, Hardware, Intent, Latency};
 use selvedge_plan::{Lids, ServiceLevels, SlToVl};
-use selvedge_qos::intent::{Class, Compiled, Hardware, Intent, Lanes, Latency};
+use selvedge_qos::intent::{Lanes, compile, tables_on};
 use selvedge_routing::{Engine, Options};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::Sl;
@@ -129,13 +130,15 @@ fn tables(has_classes: bool) -> Result<(Settings, SlToVl, [Sl; 3]), StudyError> 
     let intent = Intent {
         classes: CLASSES.into_iter().zip(PROMISED).map(class).collect(),
         default: CLASSES[1].to_owned(),
+        ..Intent::default()
     };
-    let compiled = Compiled::new(&intent, &hardware, 1)?;
-    let link = compiled.on(&Lanes {
+    let compiled = compile(&intent, &hardware, 1)?;
+    let lanes = Lanes {
         lanes: hardware.lanes,
         vl_arb_high: hardware.vl_arb_high,
         vl_arb_low: hardware.vl_arb_low,
-    });
+    };
+    let link = tables_on(&compiled, &lanes);
     let entries = |table: &[(selvedge_types::Vl, u8)]| table.iter().map(|(vl, weight)| (vl.get(), *weight)).collect();
     let mut settings = Settings {
         vls: link.used,

@@ -556,6 +556,17 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
         ),
     ),
     (
+        "selvedge-config-from-ufm",
+        page(
+            &[NO_FILE],
+            &["selvedge-config(1)", "selvedge.toml(5)"],
+            &[(
+                "Classes for the bandwidths of a UFM site with HDR links:",
+                "selvedge config from-ufm /opt/ufm/files/conf/opensm/enhanced_qos_policy.conf --link-rate 200000",
+            )],
+        ),
+    ),
+    (
         "selvedge-config-check",
         page(
             CONFIGURATION,

@@ -6,11 +6,12 @@ use std::path::Path;
 use crate::support::{Lab, Process, repeat_answers, wait_for};
 
 /// Commands that print neither table nor figures: text for a shell, a file format, prose, or nothing.
-const WITHOUT_TABLE: [&str; 22] = [
+const WITHOUT_TABLE: [&str; 23] = [
     "bench",
     "completions",
     "config check",
     "config defaults",
+    "config from-ufm",
     "decode",
     "demo",
     "drain",

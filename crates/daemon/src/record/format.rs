@@ -7,6 +7,7 @@ use selvedge_config::Settings;
 use selvedge_health::{Known, LinkKey};
 use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::{Member, MulticastGroup};
+use selvedge_plan::partition::Partition;
 use selvedge_plan::{EngineName, Generation, OutOfService, Policy};
 use selvedge_planner::JobId;
 use selvedge_sim::Time;
@@ -19,6 +20,7 @@ use selvedge_types::{Guid, Lid, Mtu, PortNum, SecretKey, Sl};
 use selvedge_wire::{Datagram, LocalPort};
 
 use super::bytes::{Reader, put_datagram, put_text};
+use super::job_partitions;
 use super::settings_text::{settings_of, settings_text};
 
 /// The beginning of every record: name and version of the format.
@@ -88,6 +90,8 @@ pub enum RecordedInput {
     Told(ToldLevels),
     /// [`Command::OutOfService`].
     OutOfService(Arc<OutOfService>),
+    /// [`Command::JobPartitions`].
+    JobPartitions(Vec<Partition>),
     /// [`Command::Forget`].
     Forget(BTreeSet<Guid>, BTreeSet<LinkKey>),
     /// [`Command::Stop`].
@@ -124,6 +128,7 @@ impl std::fmt::Display for RecordedInput {
             Self::Rebalance(Asked { at_once: true }) => f.write_str("command rebalance at once"),
             Self::SetPolicy(_) => f.write_str("command set policy"),
             Self::OutOfService(list) => write!(f, "command list {} places out of service", list.len()),
+            Self::JobPartitions(list) => write!(f, "command partitions of {} jobs", list.len()),
             Self::SetSmKey(_) => f.write_str("command set SM_Key"),
             Self::Aliases(ports) => write!(f, "alias GUIDs of {} ports", ports.len()),
             Self::Groups(groups) => write!(f, "groups {}", groups.len()),
@@ -230,7 +235,7 @@ impl Header {
     }
 }
 
-fn put_guids(out: &mut Vec<u8>, ports: &BTreeSet<Guid>) {
+pub(super) fn put_guids(out: &mut Vec<u8>, ports: &BTreeSet<Guid>) {
     out.extend(length(ports.len()));
     ports.iter().for_each(|guid| out.extend(guid.0.to_le_bytes()));
 }
@@ -300,6 +305,10 @@ fn put_command(out: &mut Vec<u8>, time: Time, command: &Command) {
             begin(31);
             put_text(out, &list.to_text());
         }
+        Command::JobPartitions(list) => {
+            begin(32);
+            job_partitions::put(out, list);
+        }
         Command::SetSmKey(key) => {
             begin(30);
             out.extend(key.expose().to_le_bytes());
@@ -345,7 +354,7 @@ fn length(n: usize) -> [u8; 4] {
     u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes()
 }
 
-fn take_guids(reader: &mut Reader<'_>) -> Option<BTreeSet<Guid>> {
+pub(super) fn take_guids(reader: &mut Reader<'_>) -> Option<BTreeSet<Guid>> {
     (0..reader.u32()?).map(|_| reader.u64().map(Guid)).collect()
 }
 
@@ -486,6 +495,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Bad> 
         8 => Some(RecordedInput::Stop),
         26 => take_forget(reader),
         31 => take_list(reader)?,
+        32 => job_partitions::take(reader).map(RecordedInput::JobPartitions),
         30 => reader.u64().map(|key| RecordedInput::SetSmKey(SecretKey::new(key))),
         22 => take_aliases(reader).map(RecordedInput::Aliases),
         20 => take_groups(reader).map(RecordedInput::Groups),

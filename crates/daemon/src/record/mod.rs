@@ -8,6 +8,7 @@
 mod bytes;
 mod digest;
 mod format;
+mod job_partitions;
 mod replay;
 mod settings_text;
 mod writer;

@@ -171,6 +171,7 @@ fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<JobId, Job>) -> Option<In
         RecordedInput::Rebalance(asked) => Input::Command(Command::Rebalance(*asked)),
         RecordedInput::SetSmKey(key) => Input::Command(Command::SetSmKey(*key)),
         RecordedInput::OutOfService(list) => Input::Command(Command::OutOfService(Arc::clone(list))),
+        RecordedInput::JobPartitions(list) => Input::Command(Command::JobPartitions(list.clone())),
         RecordedInput::SetPolicy(policy) => Input::Command(Command::SetPolicy(Arc::clone(policy))),
         RecordedInput::Aliases(ports) => Input::Aliases(ports.clone()),
         RecordedInput::Groups(groups) => Input::Groups(groups.clone()),
