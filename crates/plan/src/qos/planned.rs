@@ -35,6 +35,20 @@ impl PortLanes {
     pub fn block(&self, block: u8) -> Option<ArbBlock> {
         *self.blocks.get(usize::from(block).checked_sub(1)?)?
     }
+
+    /// True if packets of a service level get a lane, whatever port they arrived by, and the arbiter serves that lane.
+    /// An arbiter without tables serves all lanes.
+    #[must_use]
+    pub fn serves(&self, sl: Sl) -> bool {
+        let has_tables = self.blocks.iter().any(Option::is_some);
+        let turns = || self.blocks.iter().flatten().flat_map(|block| &block.turns);
+        let mut rows = self.row.iter().chain(self.rows.values());
+        rows.all(|row| {
+            let lane = row[usize::from(sl.get())];
+            let has_turn = || turns().any(|(vl, weight)| *vl == lane && *weight > 0);
+            lane != Vl::MANAGEMENT && (!has_tables || has_turn())
+        })
+    }
 }
 
 /// What gives a path its service level.
