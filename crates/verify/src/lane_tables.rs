@@ -594,6 +594,7 @@ mod tests {
         let between = |lane: u8| {
             let port = *plan.ports.keys().find(|at| at.port != PortNum::MANAGEMENT).unwrap();
             let mut turns = plan.arbitration(&fabric, port, 1).unwrap();
+            turns.turns[1] = (Vl::new(1).unwrap(), 1);
             turns.turns[2] = (Vl::new(2).unwrap(), 1);
             turns.turns[3] = (Vl::new(3).unwrap(), 1);
             turns.turns[4] = (Vl::new(lane).unwrap(), 1);

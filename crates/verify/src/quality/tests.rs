@@ -199,7 +199,7 @@ fn a_lane_behind_unbounded_high_priority_starves() {
         unbounded(plan);
         let lanes = first(plan);
         lanes.blocks[2] = block(&[(3, 1)]);
-        lanes.blocks[0] = block(&[(0, 224), (1, 96), (2, 1)]);
+        lanes.row.as_mut().unwrap()[2] = vl(0);
         qos_of(plan).promises.pop();
     };
     check(unused, &[]);
