@@ -9,7 +9,8 @@ use selvedge_plan::partition::Partitions;
 use selvedge_types::{Mtu, SecretKey, Sl};
 
 use crate::{
-    Key, Settings, Value, alarm_keys, history_keys, parse_engines, routing_keys, telemetry_choices, telemetry_keys,
+    Key, Settings, Value, alarm_keys, history_keys, parse_engines, qos_keys, routing_keys, telemetry_choices,
+    telemetry_keys,
 };
 
 impl Key {
@@ -140,6 +141,7 @@ impl Key {
             "1 to 86400 seconds",
             "Pause between two steps of rebalancing."
         ),
+        qos_keys::CLASSES,
         Self {
             section: "fabric",
             name: "mtu_max_bytes",

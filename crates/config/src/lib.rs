@@ -19,6 +19,7 @@ mod parse;
 mod partitions;
 mod print;
 mod probe;
+mod qos_keys;
 mod routing_keys;
 mod secret;
 mod settings;

@@ -85,7 +85,9 @@ mod tests {
                     reassign_lids = true\nlid_layout = \"sequential\"\nlanes = 4\nused_lanes = 2\n\
                     assume_sl_aware = true\nmulticast_lane = \"own\"\nflap_downs = 5\nflap_window_s = 6\n\
                      flap_hold_s = 7\nrebalance = \"never\"\nrebalance_blocks = 8\nrebalance_quiet_s = 9\n\
-                     rebalance_pause_s = 10\n[fabric]\nmtu_max_bytes = 2048\npacket_life = 1\nhoq_life = 2\n\
+                     rebalance_pause_s = 10\n[qos]\n\
+                     classes = [\"A: share=70, default\", \"B: latency=low, sl=3\"]\n\
+                     [fabric]\nmtu_max_bytes = 2048\npacket_life = 1\nhoq_life = 2\n\
                     leaf_hoq_life = 3\nvl_stall_count = 4\nsubnet_timeout = 5\nlocal_phy_errors = 6\n\
                     overrun_errors = 7\nsubnet_prefix = \"0x0000000000000001\"\nsm_sl = 8\n\
                     partitions = [\"A=1: ALL;\"]\npart_enforce = \"in\"\nexpected = \"g\"\n[keys]\n\

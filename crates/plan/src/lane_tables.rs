@@ -149,7 +149,7 @@ impl LaneTables {
 }
 
 impl Plan {
-    /// Returns the planned row of the SLtoVLMappingTable towards `egress`, for packets that arrived by `ingress` (0: the
+    /// Returns the planned row of the SLtoVLMappingTable towards `egress` for packets that arrived by `ingress` (0: the
     /// node's own packets). `None`: no row is planned, because the port has no link or the plan writes no lane tables.
     #[must_use]
     pub fn row(&self, egress: PortRef, ingress: PortNum) -> Option<[Vl; Sl::COUNT]> {
@@ -337,8 +337,8 @@ pub fn tables_of<'a>(fabric: &'a Fabric, node: NodeIdx, ports: &'a LanePorts) ->
     })
 }
 
-/// Returns the row of a switch from port 0 to itself. It is read, because hosts query it. It is never written, except for
-/// an enhanced port 0 with OpenSM's quality of service.
+/// Returns the row of a switch from port 0 to itself. It is read, because hosts query it. It is never written, except
+/// for an enhanced port 0 with OpenSM's quality of service.
 #[must_use]
 pub fn own_row(fabric: &Fabric, node: NodeIdx) -> Option<LaneTable> {
     let n = fabric.node(node);

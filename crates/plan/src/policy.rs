@@ -284,8 +284,15 @@ impl Policy {
     pub fn link_lanes(&self) -> u8 {
         match self.qos.as_deref() {
             Some(QosPolicy::OpenSm(opensm)) => return opensm.lanes.clamp(1, 15),
-            // Classes use as many lanes as links have.
-            Some(QosPolicy::Classes(_)) => return 15,
+            Some(QosPolicy::Classes(intent)) => {
+                let layers = if self.assume_sl_aware {
+                    self.used_lanes.max(1)
+                } else {
+                    1
+                };
+                let lanes = intent.classes.len().saturating_mul(usize::from(layers)).min(15);
+                return self.lanes.max(lanes as u8).min(15);
+            }
             None => {}
         }
         let used = self.used_lanes + u8::from(self.copies_level().is_some());

@@ -39,7 +39,7 @@ keys!(
     used_lanes "routing.used_lanes",
     assume_sl_aware "routing.assume_sl_aware",
     multicast_lane "routing.multicast_lane",
-    qos "qos",
+    qos "qos.classes",
     flap_downs "routing.flap_downs",
     flap_window_s "routing.flap_window_s",
     flap_hold_s "routing.flap_hold_s",

@@ -121,6 +121,27 @@ pub enum PlanEvent {
         /// The first of these links, by both ends.
         first: String,
     },
+    /// The classes of quality of service that the policy asks for are refused, and others are planned.
+    QosRefused {
+        /// The reason, and the classes that are possible.
+        why: String,
+        /// What is planned instead.
+        instead: &'static str,
+    },
+    /// The promises of quality of service do not hold at some ports.
+    QosShort {
+        /// Number of ports.
+        ports: usize,
+        /// The first of these ports, and the class.
+        first: (String, String),
+    },
+    /// The QoS policy file names something that the fabric or the partitions do not have.
+    QosUnresolved {
+        /// Number of such names.
+        names: usize,
+        /// The first of them.
+        first: String,
+    },
     /// The service levels that senders use are unknown, so routes do not depend on them for now.
     LevelsUnknown,
     /// The judge refuses new multicast trees, so those in force stay.
@@ -151,6 +172,9 @@ impl PlanEvent {
             Self::LevelsUnknown => "SLV-SM-0047",
             Self::PlanStays { .. } => "SLV-SM-0104",
             Self::LinksNeeded { .. } => "SLV-SM-0112",
+            Self::QosRefused { .. } => "SLV-SM-0120",
+            Self::QosShort { .. } => "SLV-SM-0121",
+            Self::QosUnresolved { .. } => "SLV-SM-0122",
             Self::TreesRefused { .. } => "SLV-SM-0071",
         }
     }
@@ -172,6 +196,9 @@ impl PlanEvent {
             | Self::LidConflict { .. }
             | Self::PKeysFull { .. }
             | Self::LinksNeeded { .. }
+            | Self::QosRefused { .. }
+            | Self::QosShort { .. }
+            | Self::QosUnresolved { .. }
             | Self::LevelsUnknown => Severity::Warning,
             Self::NoPlan | Self::OutOfLids { .. } | Self::TreesRefused { .. } => Severity::Error,
         }
@@ -229,6 +256,22 @@ impl fmt::Display for PlanEvent {
             | Self::LanesShort { .. }
             | Self::LinksNeeded { .. }
             | Self::LevelsUnknown => self.of_ports(f),
+            Self::QosRefused { why, instead } => write!(f, "{why}; planned instead: {instead}"),
+            Self::QosShort {
+                ports,
+                first: (port, class),
+            } => write!(
+                f,
+                "{ports} ports cannot keep a promise of quality of service, the first is {port}, class {class}: it \
+                 shares a lane there with another class, or its share is smaller; use hardware with more lanes and \
+                 longer arbitration tables, or fewer classes"
+            ),
+            Self::QosUnresolved { names, first } => {
+                write!(
+                    f,
+                    "{names} names of the QoS policy file lead to nothing, the first: {first}"
+                )
+            }
         }
     }
 }

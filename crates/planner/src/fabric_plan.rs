@@ -25,6 +25,7 @@ use crate::engine::{choices, in_words, options};
 use crate::event::PlanEvent;
 use crate::held::{covering, gained_capacity, has_idle_link, previous_tables};
 use crate::ports::{self, DeclinedByGuid, Ports};
+use crate::qos::{self, Quality};
 use crate::told::Told;
 use crate::way::{self, WayOptions};
 use crate::{lanes, lid};
@@ -175,6 +176,7 @@ impl PlanFabric {
             );
             events.extend(self.full_tables(&ports));
             events.extend(lanes::short(fabric, &self.basis.policy, &ports.settings));
+            events.extend(ports.quality.event());
             events.extend(routed.iter().flat_map(choices));
             let made = (engine, routed.as_ref().ok());
             if let Some(outcome) = self.kept_instead(made, &lids, previous.as_deref(), par) {
@@ -230,6 +232,11 @@ impl PlanFabric {
             lft_blocks,
         });
         events.extend(self.way_in_words(&outcome));
+        events.extend(qos::events(
+            &self.basis.inventory.fabric,
+            &self.basis.policy,
+            &outcome.plan,
+        ));
         PlanResult {
             outcome: Some(Arc::new(outcome)),
             events,
@@ -349,13 +356,21 @@ impl PlanFabric {
         }
         let top = tables.top();
         let routes = (&routed.engine, routed.lanes, routed.service_levels);
-        let levels = lanes::of_routes(
+        let mut levels = lanes::of_routes(
             fabric,
             (&self.basis.policy, self.lane_use()),
             lids,
             &self.basis.installed.lanes,
             routes,
         );
+        let quality = Quality {
+            fabric,
+            policy: &self.basis.policy,
+            ports: &ports.settings,
+            layers: levels.lanes,
+            in_force: self.in_force.as_ref().map(|in_force| &*in_force.plan),
+        };
+        levels.add(quality.planned(&ports.quality));
         let copies = levels.tables.as_ref().and_then(|tables| tables.copies);
         let plan = Plan {
             generation: self.basis.generation,

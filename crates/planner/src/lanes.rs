@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortCapability, PortRef, PortSettings};
+use selvedge_plan::qos::{PlannedQos, QosPolicy};
 use selvedge_plan::{
     EngineName, HeldLanes, LanePorts, LaneTable, LaneTables, Lids, MulticastLane, Plan, Policy, ServiceLevels, SlToVl,
     has_sl_mapping, link_lanes, own_row, ports_in_use, tables_of,
@@ -14,6 +15,7 @@ use selvedge_types::{Lid, PortNum, PortState, Sl, Vl};
 
 use crate::damage::Returned;
 use crate::event::PlanEvent;
+use crate::qos::layers_beside;
 
 /// Returns service levels by destination. Hosts of one switch share most links, so they get different lanes. So do
 /// hosts at the same port of different switches, which share the other links in regular fabrics.
@@ -80,7 +82,8 @@ pub(crate) fn to_use(fabric: &Fabric, policy: &Policy, in_force: u8) -> Use {
         .flat_map(|link| [of_port(link.a), of_port(link.b)])
         .min()
         .unwrap_or(1);
-    let most = policy.used_lanes.min(fewest).clamp(1, 15);
+    let most = policy.used_lanes.min(fewest).min(layers_beside(policy, fabric));
+    let most = most.clamp(1, 15);
     if policy.copies_level().is_none() || most < 2 {
         return shared(most);
     }
@@ -128,6 +131,24 @@ pub(crate) struct Levels {
     pub relied_on: ServiceLevels,
     /// Planned lane tables of the ports. `None` if no lanes are used and no tables of earlier use are known.
     pub tables: Option<LaneTables>,
+}
+
+impl Levels {
+    /// Adds quality of service. Its tables say which lanes are used; hosts that ask get their service level from it and
+    /// from the layer of the destination if the proof depends on layers.
+    pub(crate) fn add(&mut self, planned: Option<PlannedQos>) {
+        let Some(planned) = planned else { return };
+        let levels = match self.lanes > 1 {
+            true => self.relied_on.clone(),
+            false => ServiceLevels::default(),
+        };
+        self.tables = Some(LaneTables {
+            lanes: self.lanes,
+            copies: None,
+            levels,
+            qos: Some(Arc::new(planned)),
+        });
+    }
 }
 
 /// Returns the lanes of routes that an engine made with these lanes and levels. If the engine uses lanes only to spread
@@ -180,12 +201,25 @@ pub(crate) fn map_in_force(fabric: &Fabric, plan: &Plan, held: &HeldLanes) -> Sl
                 continue;
             };
             let row = held.row(fabric.node(node).guid, port.port, ingress);
-            if let Some(row) = row.filter(|row| **row != map.default) {
+            if let Some(row) = row.filter(|row| **row != map.default && !has_same_layers(plan, row)) {
                 map.exceptions.insert((switch, ingress, port.port), *row);
             }
         }
     }
     map
+}
+
+/// True if a row of quality of service puts each service level on a lane of the layer that the plan was proved with:
+/// lanes of classes stand side by side, each with the layers in the same order.
+fn has_same_layers(plan: &Plan, row: &[Vl; Sl::COUNT]) -> bool {
+    let Some(qos) = plan.lane_tables.as_ref().and_then(|tables| tables.qos.as_ref()) else {
+        return false;
+    };
+    let mut levels = qos.promises.iter().flat_map(|promise| &promise.levels);
+    levels.all(|sl| {
+        let at = usize::from(sl.get());
+        row[at] != Vl::MANAGEMENT && row[at].get() % plan.lanes.max(1) == plan.sl_to_vl.default[at].get()
+    })
 }
 
 /// Returns the event that counts links with fewer lanes than planned, if there are any.
@@ -206,9 +240,13 @@ pub(crate) fn short(fabric: &Fabric, policy: &Policy, settings: &BTreeMap<PortRe
 /// nodes are written without reading.
 pub fn unread(fabric: &Fabric, policy: &Policy, held: &HeldLanes) -> Vec<LaneTable> {
     let mut todo = Vec::new();
-    if policy.used_lanes <= 1 {
+    if policy.used_lanes <= 1 && policy.qos.is_none() {
         return todo;
     }
+    let ports_of = match policy.qos.as_deref() {
+        Some(QosPolicy::OpenSm(_)) => LanePorts::as_opensm,
+        Some(QosPolicy::Classes(_)) | None => LanePorts::linked,
+    };
     for node in fabric.nodes().indices() {
         let n = fabric.node(node);
         let is_live = |port: &PortNum| {
@@ -219,8 +257,9 @@ pub fn unread(fabric: &Fabric, policy: &Policy, held: &HeldLanes) -> Vec<LaneTab
             LaneTable::SlToVl { port, ingress } => held.row(n.guid, port.port, *ingress).is_some(),
             LaneTable::Arbitration { port, block } => held.turns(n.guid, port.port, *block).is_some(),
         };
-        todo.extend(own_row(fabric, node).filter(|table| !is_known(table)));
+        let own = own_row(fabric, node).filter(|table| !is_known(table));
         if n.is_switch() && n.switch_settings.linear_top == 0 {
+            todo.extend(own);
             continue;
         }
         let up = n.external_ports().map(|(port, _)| port);
@@ -228,7 +267,8 @@ pub fn unread(fabric: &Fabric, policy: &Policy, held: &HeldLanes) -> Vec<LaneTab
             .filter(|&port| fabric.link_is_up(PortRef { node, port }))
             .filter(is_live)
             .collect();
-        let ports = LanePorts::linked(n, up);
+        let ports = ports_of(n, up);
+        todo.extend(own.filter(|own| !ports.egress.contains(&own.port().port)));
         todo.extend(tables_of(fabric, node, &ports).filter(|table| !is_known(table)));
     }
     // Consecutive requests go to different agents.

@@ -31,6 +31,7 @@ pub mod past;
 mod port_reason;
 mod ports;
 pub mod preview;
+mod qos;
 pub mod rebalance;
 mod rehang;
 mod repair;

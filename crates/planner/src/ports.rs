@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef, PortSettings, SwitchIdx, SwitchSettings};
+use selvedge_plan::qos::Resolved;
 use selvedge_plan::{EndPortPlan, Lids, PartEnforce, Policy};
 use selvedge_types::{Guid, IdxVec, Lid, NodeKind, PortNum, PortState};
 
 use crate::lanes::code_for;
+use crate::qos::{self, Meaning};
 
 /// Settings that an agent does not accept. If every sweep requested them again, the sweeps would never converge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,17 +31,22 @@ pub struct Ports {
     pub end_ports: BTreeMap<PortRef, EndPortPlan>,
     /// Ports without room for all P_Keys of their partitions.
     pub too_many: Vec<PortRef>,
+    /// The meaning of the policy's quality of service on the fabric.
+    pub(crate) quality: Meaning,
 }
 
 impl Ports {
     /// Returns the settings according to `policy`. `sm` is the manager's own port.
     pub(crate) fn plan(fabric: &Fabric, policy: &Policy, lids: &Lids, sm: PortRef, declined: &DeclinedByGuid) -> Self {
-        let settings = plan_ports(fabric, policy, lids, sm, declined);
+        let quality = Meaning::new(fabric, policy, sm);
+        let wanted = (policy, quality.resolved.as_deref());
+        let settings = plan_ports(fabric, wanted, lids, sm, declined);
         let (end_ports, too_many) = plan_end_ports(fabric, policy, sm, &settings);
         Self {
             settings,
             end_ports,
             too_many,
+            quality,
         }
     }
 }
@@ -47,7 +54,7 @@ impl Ports {
 /// Plans the settings of every port with a trained link and a known peer, and of every switch's port 0.
 fn plan_ports(
     fabric: &Fabric,
-    policy: &Policy,
+    wanted: (&Policy, Option<&Resolved>),
     lids: &Lids,
     sm: PortRef,
     declined: &DeclinedByGuid,
@@ -57,17 +64,18 @@ fn plan_ports(
     for (node, n) in fabric.nodes().iter_enumerated() {
         for (num, _) in n.all_ports() {
             let at = PortRef { node, port: num };
-            let settings = plan_port(fabric, policy, (lids, sm), declined, at);
+            let settings = plan_port(fabric, wanted, (lids, sm), declined, at);
             plan.extend(settings.map(|settings| (at, settings)));
         }
     }
     plan.into_iter().collect()
 }
 
-/// Returns the settings of one port; `None` if its link is not up, or it lacks LIDs that it needs.
+/// Returns the settings of one port; `None` if its link is not up, or it lacks LIDs that it needs. With the policy
+/// comes its QoS policy file, if it has one.
 pub(crate) fn plan_port(
     fabric: &Fabric,
-    policy: &Policy,
+    (policy, qos_file): (&Policy, Option<&Resolved>),
     (lids, sm): (&Lids, PortRef),
     declined: &DeclinedByGuid,
     at: PortRef,
@@ -85,6 +93,8 @@ pub(crate) fn plan_port(
     if at.port != PortNum::MANAGEMENT {
         link(&mut settings, (fabric, policy), (at, port), sm);
     }
+    let high_limit = qos::high_limit(fabric, policy, qos_file, at);
+    settings.vl_high_limit = high_limit.unwrap_or(settings.vl_high_limit);
     // Settings that the agent refused once are not requested again. The plan contains the settings that it has.
     let known = declined.get(&(node.guid, at.port));
     let futile = known.is_some_and(|d| d.wanted == settings && d.held == port.settings);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef};
+use selvedge_plan::qos::{PathRules, Resolved};
 use selvedge_plan::{ChangeSet, Installed, Lids, Op, Phase, Plan, Tables, UnderWay};
 use selvedge_routing::{Engine, Options, WeaveOptions};
 use selvedge_sim::{Par, Seed};
@@ -24,6 +25,7 @@ use crate::held::with_top;
 use crate::inventory::Inventory;
 use crate::judge::Accepted;
 use crate::ports::{self, DeclinedByGuid};
+use crate::qos::Quality;
 use crate::warm::{Spare, Warm, replaced};
 use crate::way::{self, WayOptions};
 use crate::{lanes, past};
@@ -363,6 +365,22 @@ impl Repair {
         Ok(with_columns_of(&plan.tables, routed.tables, &plan.lids, &away))
     }
 
+    /// Plans the lane tables of ports that came back, as the plan's quality of service gives them.
+    fn add_quality(&self, fabric: &Fabric, plan: &mut Plan) {
+        let returned = self.damage.returned.iter().flat_map(|back| [back.near.0, back.far.0]);
+        let Some(qos) = plan.lane_tables.as_mut().and_then(|tables| tables.qos.as_mut()) else {
+            return;
+        };
+        let quality = Quality {
+            fabric,
+            policy: &self.basis.policy,
+            ports: &plan.ports,
+            layers: plan.lanes,
+            in_force: None,
+        };
+        returned.for_each(|at| quality.add(Arc::make_mut(qos), at));
+    }
+
     fn judged(
         &self,
         inventory: &Arc<Inventory>,
@@ -380,10 +398,11 @@ impl Repair {
             plan.end_ports.remove(&at);
         }
         let (fabric, policy) = (&inventory.fabric, &self.basis.policy);
+        let qos_file = qos_file(&plan);
         for at in self.damage.returned.iter().flat_map(|back| [back.near.0, back.far.0]) {
             let end = ports::plan_port(
                 fabric,
-                policy,
+                (policy, qos_file.as_deref()),
                 (&plan.lids, inventory.local),
                 &DeclinedByGuid::new(),
                 at,
@@ -392,6 +411,7 @@ impl Repair {
             let pkeys = ports::plan_end_port(fabric, policy, inventory.local, at);
             plan.end_ports.extend(pkeys.map(|pkeys| (at, pkeys)));
         }
+        self.add_quality(fabric, &mut plan);
         let past = self.basis.under_way.as_deref();
         let under_way = past.map(|past| with_lost(past, &self.basis.inventory, inventory));
         let installed = Installed {
@@ -427,6 +447,14 @@ impl Repair {
         let accepted = accepted.map_err(|refusal| in_words(&refusal))?;
         let outcome = Outcome::in_place(Arc::clone(inventory), plan, accepted);
         Ok((outcome, judged))
+    }
+}
+
+/// Returns the QoS policy file of a plan, with the ports of its groups.
+fn qos_file(plan: &Plan) -> Option<Arc<Resolved>> {
+    match &plan.lane_tables.as_ref()?.qos.as_ref()?.rules {
+        PathRules::OpenSm(file) => file.clone(),
+        PathRules::Classes(_) => None,
     }
 }
 

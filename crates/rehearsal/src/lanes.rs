@@ -49,8 +49,8 @@ pub(crate) fn first_unplanned(
     })
 }
 
-/// Returns the first place of a node where tables are not those of the plan's quality of service. `known` is the node in
-/// the plan.
+/// Returns the first place of a node where tables are not those of the plan's quality of service. `known` is the node
+/// in the plan.
 fn unlike_qos(
     chassis: &Chassis,
     (node, known): (NodeIdx, NodeIdx),

@@ -128,6 +128,81 @@ pub enum LaneFault {
     NotProved,
     /// The lane is used before the link and the arbiter have it.
     Early,
+    /// The arbiter stops to serve the lane while packets may be on it.
+    Cut,
+}
+
+/// How the tables of a port do not give what the plan's quality of service promises.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QualityFault {
+    /// The port has no tables.
+    NoTables,
+    /// PortInfo.VLHighLimit is not that of the tables.
+    HighLimit {
+        /// Limit that the tables need.
+        tables: u8,
+        /// Planned limit of the port.
+        port: u8,
+    },
+    /// A service level that paths get is dropped.
+    Dropped {
+        /// The service level.
+        sl: Sl,
+    },
+    /// A service level is on a lane that the link does not have.
+    NoLane {
+        /// The service level.
+        sl: Sl,
+        /// The lane.
+        vl: Vl,
+    },
+    /// The arbiter never serves the lane of a service level.
+    NeverServed {
+        /// The service level.
+        sl: Sl,
+        /// The lane.
+        vl: Vl,
+    },
+    /// Two service levels of different layers of routing share a lane.
+    Mixed {
+        /// A service level.
+        sl: Sl,
+        /// The lane.
+        vl: Vl,
+        /// A service level of another layer.
+        other: Sl,
+    },
+    /// VLHighLimit 255 lets a lane of high priority take the whole link.
+    Starved {
+        /// A service level that may wait for ever.
+        sl: Sl,
+        /// Its lane, which has entries of low priority only.
+        vl: Vl,
+        /// A lane of high priority that packets use.
+        high: Vl,
+    },
+    /// A class shares a lane with another class.
+    Shared {
+        /// The class.
+        class: String,
+        /// A service level of another class.
+        other: Sl,
+    },
+    /// A class of low latency has no entry of high priority for one of its lanes.
+    NotFirst {
+        /// The class.
+        class: String,
+    },
+    /// A class gets a smaller share than promised.
+    Share {
+        /// The class.
+        class: String,
+        /// Promised share in percent.
+        promised: u8,
+        /// Share in percent by the weights, rounded down.
+        found: u8,
+    },
 }
 
 /// How the partitions that a switch port shall enforce are wrong.
@@ -347,6 +422,10 @@ pub enum Fault {
         vl: Vl,
         why: LaneFault,
     },
+    Quality {
+        port: Place,
+        why: QualityFault,
+    },
     Generation {
         plan: u64,
         changes: u64,
@@ -455,6 +534,7 @@ impl Fault {
             Self::EarlyActivation { .. } => Kind::EarlyActivation,
             Self::IllegalState { .. } => Kind::IllegalState,
             Self::Lane { .. } => Kind::Lane,
+            Self::Quality { .. } => Kind::Quality,
             Self::Generation { .. } => Kind::Generation,
             Self::UnsafeWay { .. } => Kind::UnsafeWay,
             Self::InheritedCycle { .. } => Kind::InheritedCycle,

@@ -114,6 +114,9 @@ kinds! {
     Lane, "SLV-JUDGE-0039", "lane";
     /// SLV-JUDGE-0048: packets of hosts cross a link that the operator has taken out of service.
     OutOfService, "SLV-JUDGE-0048", "out-of-service";
+    /// SLV-JUDGE-0049: tables of a port do not give a class of traffic what the plan promises it: a lane, a turn, its
+    /// share, its priority; or they mix layers of routing.
+    Quality, "SLV-JUDGE-0049", "quality";
     /// SLV-JUDGE-0050: a member of a multicast group does not receive packets of other members, or they do not receive
     /// its packets.
     MulticastMissed, "SLV-JUDGE-0050", "multicast-missed";
@@ -156,6 +159,7 @@ impl Kind {
                 | Self::IllegalState
                 | Self::Generation
                 | Self::Lane
+                | Self::Quality
                 | Self::OutOfService
                 | Self::TableShape
                 | Self::MulticastLoop

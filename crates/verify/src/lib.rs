@@ -53,6 +53,7 @@ mod multicast;
 mod out_of_service;
 mod parts;
 pub mod phases;
+mod quality;
 mod quick;
 mod reach;
 mod settings;
@@ -70,7 +71,8 @@ pub use aliases::{AliasFault, judge_aliases};
 pub use contention::{Bisection, Contention, ContentionOptions, ShiftFigures, Stretch, contention};
 pub use figures::{Figures, LaneFigures, Load, PairFigures};
 pub use finding::{
-    Attribute, Cause, Fault, Finding, Hop, LaneFault, Place, Severity, Sources, Step, Traffic, Unlike, Witness,
+    Attribute, Cause, Fault, Finding, Hop, LaneFault, Place, QualityFault, Severity, Sources, Step, Traffic, Unlike,
+    Witness,
 };
 pub use judged::{JudgeOptions, Judged, Refusal, Senders, judge, judge_made};
 pub use kind::{Kind, UnknownKind};

@@ -7,6 +7,7 @@ use crate::finding::{
     Attribute, Cause, Fault, Finding, Hop, LaneFault, Place, Severity, Sources, Step, Traffic, Unlike, Witness,
 };
 use crate::multicast::Stray;
+use crate::quality;
 
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,6 +139,7 @@ impl fmt::Display for Fault {
             | Self::EarlyEnforcement { .. }
             | Self::Lane { .. }
             | Self::UnsafeWay { .. }
+            | Self::Quality { .. }
             | Self::InheritedCycle { .. } => change_text(self, f),
             Self::MulticastMissed { .. }
             | Self::MulticastLoop { .. }
@@ -433,8 +435,13 @@ fn change_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 LaneFault::NeverServed => "a lane that its arbiter never serves",
                 LaneFault::NotProved => "another lane than the one that was proved",
                 LaneFault::Early => "a lane that its link or its arbiter gets only in a later step",
+                LaneFault::Cut => "a lane that its arbiter stops to serve while packets may be on it",
             };
             write!(f, "{port}: SL {} is put on VL {}, {why}", sl.get(), vl.get())
+        }
+        Fault::Quality { port, why } => {
+            write!(f, "{port}: ")?;
+            quality::text(why, f)
         }
         Fault::UnsafeWay { first } => write!(f, "the transition to the plan is not safe: {first}"),
         Fault::InheritedCycle { first } => {

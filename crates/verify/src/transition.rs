@@ -31,7 +31,7 @@ pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &C
         is_live: phases::is_live(fabric),
         last_wait: None,
         states: ByPort::filled(fabric, None),
-        lanes: LaneReplay::new(fabric, installed, plan),
+        lanes: LaneReplay::new(fabric, installed, plan, drain_ns(fabric, changes)),
         found: Vec::new(),
     };
     for (&at, settings) in &plan.ports {
@@ -47,9 +47,11 @@ pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &C
         if phase.wait_before_ns > 0 {
             replay.last_wait = Some(number);
         }
+        replay.lanes.begin(phase.wait_before_ns);
         for op in &phase.ops {
             replay.write(op, number);
         }
+        replay.lanes.end();
         replay.change_states(&phase.ops);
     }
     replay.missing(installed);
@@ -62,6 +64,13 @@ pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &C
     }
     replay.found.extend(enforcement::findings(fabric, plan, changes));
     replay.found
+}
+
+/// Returns the time for packets to leave a switch or to be dropped, in nanoseconds. If switches drop no packets, a
+/// second: OpenSM's lifetime.
+fn drain_ns(fabric: &Fabric, changes: &ChangeSet) -> u64 {
+    const SECOND_NS: u64 = 1_000_000_000;
+    phases::drain_bound_ns(phases::lifetimes(fabric, changes), 1).unwrap_or(SECOND_NS)
 }
 
 /// What a Set writes, other than forwarding tables.

@@ -36,8 +36,8 @@ impl PortLanes {
         *self.blocks.get(usize::from(block).checked_sub(1)?)?
     }
 
-    /// True if packets of a service level get a lane, whatever port they arrived by, and the arbiter serves that lane. An
-    /// arbiter without tables serves all lanes.
+    /// True if packets of a service level get a lane, whatever port they arrived by, and the arbiter serves that lane.
+    /// An arbiter without tables serves all lanes.
     #[must_use]
     pub fn serves(&self, sl: Sl) -> bool {
         let has_tables = self.blocks.iter().any(Option::is_some);

@@ -7,6 +7,7 @@
 //! 3. Otherwise the graph of all dependencies (`windows`) gives steps and waits. Entries are dropped first only if
 //!    nothing else helps.
 
+mod arbiters;
 mod clear;
 mod lanes;
 mod net;
@@ -97,8 +98,7 @@ struct Step {
     writes: Vec<Write>,
 }
 
-/// Largest number of changed entries that are sorted by use. With more, the order has no visible effect and takes too
-/// long to find.
+/// Largest number of changed entries that are sorted by use. With more, the order has no effect and takes too long.
 const SORTED_MAX: usize = 20_000;
 
 /// Returns the Sets that turn `fabric` with `installed` tables into `plan`, in steps that the judge should be able to
@@ -120,9 +120,10 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
         };
         patience::with_waits(set, (fabric, installed), plan, options)
     };
-    patience::choose(with(|way, lids| way.steps(lids)), || {
+    let chosen = patience::choose(with(|way, lids| way.steps(lids)), || {
         with(|way, lids| way.at_once(lids))
-    })
+    });
+    arbiters::keep_served(chosen, fabric, installed, plan)
 }
 
 /// A function that finds steps.

@@ -96,7 +96,7 @@ pub(super) fn plan(intent: &Intent, hardware: &Hardware, layers: u8, default: us
     })
 }
 
-/// Returns the place of a class in the order of service levels. The default class is first: hosts that ask nobody send
+/// Returns the place of a class in the order of service levels. The default class is first: hosts that do not ask send
 /// with SL 0.
 pub(super) const fn place_of(class: usize, default: usize) -> usize {
     match class {

@@ -7,8 +7,8 @@
 //! group storage: 0x0002c90300001234, 0x0002c90300001235
 //! ```
 //!
-//! A line gives a class with what it is promised and what belongs to it, or a group of port GUIDs. One class must be the
-//! default: it gets all traffic that no class matches, and hosts that do not ask.
+//! A line gives a class with what it is promised and what belongs to it, or a group of port GUIDs. One class must be
+//! the default: it gets all traffic that no class matches, and hosts that do not ask.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

@@ -18,6 +18,7 @@ mod multicast;
 mod no_slower;
 mod out_of_service;
 mod proof;
+mod quality;
 mod quick_succession;
 mod random_faults;
 mod sampling;
