@@ -252,3 +252,16 @@ pub(crate) const fn merged(old: &Path, new: &Path, mask: crate::attr::AttrMask) 
         timeout: if mask.has(M::TIMEOUT) { new.timeout } else { old.timeout },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The crate's documentation states 1.0 kB with empty queues.
+    #[test]
+    fn a_queue_pair_takes_the_memory_that_is_stated() {
+        let bytes = size_of::<QueuePair>();
+        assert!((950..1_050).contains(&bytes), "{bytes} bytes");
+        assert_eq!(crate::requester::WQE_BYTES, 144, "for each posted send");
+    }
+}

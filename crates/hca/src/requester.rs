@@ -113,6 +113,10 @@ struct Wqe {
     place: Place,
 }
 
+/// Memory of a posted send.
+#[cfg(test)]
+pub(crate) const WQE_BYTES: usize = size_of::<Wqe>();
+
 impl Wqe {
     const fn end(&self) -> u64 {
         self.first + self.count
