@@ -55,9 +55,9 @@ fn a_packet_may_wait_for_its_time() {
     assert!(simulation.endpoint().seen.contains(&(600_000, 2, Seen::Timer(99))));
 }
 
-/// At one instant a port handles timers and packets in the order in which they were scheduled: a timer that was set before
-/// the packet left the switch comes first, and one that was set later comes after the packet. So an endpoint that sets
-/// timers at other times, or keeps stale ones, may see another order.
+/// At one instant a port handles timers and packets in the order of their scheduling: a timer that was set before the
+/// packet left the switch comes first, one that was set later comes after it. So an endpoint that sets timers at
+/// other times, or keeps stale ones, may see another order.
 #[test]
 fn a_timer_and_a_packet_of_one_instant_come_in_the_order_of_their_scheduling() {
     let run = |set_at: Ps| {
