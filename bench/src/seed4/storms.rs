@@ -54,7 +54,7 @@ pub fn measure(spec: &str, jobs: u32, seeds: RangeInclusive<u64>) -> Result<Vec<
 
 /// Returns comma-separated values: a row for each seed and class.
 pub fn table(answers: &[(u64, Answer)]) -> String {
-    let mut text = "seed,class,promised_percent,share_percent,share_without_qos_percent,victims_messages,p50_us,\
+    let mut text = "seed,class,promised_percent,share_percent,victims_messages,p50_us,\
                     p50_without_qos_us,p99_us,p99_without_qos_us\n"
         .to_owned();
     for (seed, answer) in answers {
@@ -65,9 +65,8 @@ pub fn table(answers: &[(u64, Answer)]) -> String {
             // Writing to a text cannot fail.
             let _ = writeln!(
                 text,
-                "{seed},{class},{promised},{:.2},{:.2},{},{:.2},{:.2},{:.2},{:.2}",
-                with.share,
-                without.share,
+                "{seed},{class},{promised},{:.2},{},{:.2},{:.2},{:.2},{:.2}",
+                answer.shares[at],
                 with.messages,
                 us(with.p50),
                 us(without.p50),
@@ -83,11 +82,11 @@ pub fn table(answers: &[(u64, Answer)]) -> String {
 pub fn claims(answers: &[(u64, Answer)]) -> Vec<Claim> {
     let mut claims = Vec::new();
     for at in [1, 2] {
-        let missing = |answer: &Answer| f64::from(answer.promised[at].unwrap_or(0)) - answer.with[at].share;
+        let missing = |answer: &Answer| f64::from(answer.promised[at].unwrap_or(0)) - answer.shares[at];
         let promised = answers.first().and_then(|(_, answer)| answer.promised[at]).unwrap_or(0);
         let lowest = answers
             .iter()
-            .map(|(_, answer)| answer.with[at].share)
+            .map(|(_, answer)| answer.shares[at])
             .fold(f64::NAN, f64::min);
         claims.push(claim(
             &format!("{FABRIC}, {JOBS} + 2 jobs, a storm: share of class {}", CLASSES[at]),
@@ -124,8 +123,7 @@ mod tests {
     #[test]
     fn what_was_not_simulated_is_a_miss_and_broken_promises_are_seen() {
         assert!(claims(&[]).iter().all(|claim| !claim.is_met));
-        let outcome = |share, p99| Outcome {
-            share,
+        let outcome = |p99| Outcome {
             messages: 1,
             p50: 1,
             p99,
@@ -133,8 +131,9 @@ mod tests {
         };
         let answer = |mpi: f64, p99| Answer {
             promised: [None, Some(60), Some(40)],
-            with: [outcome(1.0, p99), outcome(mpi, p99), outcome(100.0 - mpi, 1)],
-            without: [outcome(1.0, 500), outcome(40.0, 500), outcome(60.0, 1)],
+            shares: [1.0, mpi, 100.0 - mpi],
+            with: [outcome(p99), outcome(p99), outcome(1)],
+            without: [outcome(500), outcome(500), outcome(1)],
         };
         let met = |answer| -> Vec<bool> { claims(&[(1, answer)]).iter().map(|claim| claim.is_met).collect() };
         assert_eq!(met(answer(60.5, 100)), [true, true, true, true]);
