@@ -49,8 +49,6 @@ pub struct Question {
 /// What a class got.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
-    /// Percent of what low latency leaves of the storm's link; of the link for low latency.
-    pub share: f64,
     /// Messages of victims that were posted while the storm lasted.
     pub messages: usize,
     /// Median of their latencies, in ps.
@@ -66,6 +64,9 @@ pub struct Outcome {
 pub struct Answer {
     /// Percent promised to each class.
     pub promised: [Option<u8>; 3],
+    /// What each class took of the link to the storm's receiver, with the tables of the intent: percent of what low
+    /// latency leaves; for low latency, percent of all.
+    pub shares: [f64; 3],
     /// With the tables of the intent.
     pub with: [Outcome; 3],
     /// With all traffic on one lane.
@@ -79,14 +80,18 @@ impl Question {
     ///
     /// The engine refuses the fabric, or there are too few hosts.
     pub fn answer(&self) -> Result<Answer, StudyError> {
+        let (with, shares) = self.run(true)?;
+        let (without, _) = self.run(false)?;
         Ok(Answer {
             promised: PROMISED,
-            with: self.run(true)?,
-            without: self.run(false)?,
+            shares,
+            with,
+            without,
         })
     }
 
-    fn run(&self, has_classes: bool) -> Result<[Outcome; 3], StudyError> {
+    /// Returns what became of victims, and what each class took of the storm's link.
+    fn run(&self, has_classes: bool) -> Result<([Outcome; 3], [f64; 3]), StudyError> {
         let options = Options::default();
         let routed = self
             .engine
@@ -108,8 +113,19 @@ impl Question {
         let jobs = Jobs::new(self, network.host_count(), byte_ps, levels)?;
         let mut simulation: Simulation<Hosts<Jobs>> =
             Simulation::new(&network, &settings, jobs, Vec::new(), self.seed)?;
+        simulation.run_until(STORM[0] + STORM[1]);
+        let sink = simulation.subnet().end_ports()[simulation.workload().sink() as usize].at;
+        let egress = self.fabric.peer(sink).map(|peer| self.fabric.port_name(peer));
+        let links = simulation.link_use();
+        let lanes = links.iter().find(|link| Some(&link.port) == egress.as_ref());
+        let lane = |sl: Sl| usize::from(sl_to_vl.default[usize::from(sl.get())].get());
+        let of = |sl: Sl| lanes.and_then(|link| link.lanes.get(lane(sl)).copied());
+        let [low, mpi, bulk] = levels.map(|sl| of(sl).unwrap_or(0.0));
+        let percent = |part: f64, all: f64| 100.0 * part / all;
+        let normal = mpi + bulk;
+        let shares = [percent(low, low + normal), percent(mpi, normal), percent(bulk, normal)];
         simulation.run_until(END);
-        Ok(simulation.workload().outcomes())
+        Ok((simulation.workload().outcomes(), shares))
     }
 }
 
@@ -146,8 +162,9 @@ fn tables(has_classes: bool) -> Result<(Settings, SlToVl, [Sl; 3]), StudyError> 
         source_queue: 1_000_000,
         hoq_life: 20,
         switch_life: 20,
-        warmup_ns: 0,
-        duration_ns: END / PS_PER_NS,
+        // What links carry is counted from the time on at which the storm has filled the queues.
+        warmup_ns: (STORM[0] + FILLING) / PS_PER_NS,
+        duration_ns: (END - STORM[0] - FILLING) / PS_PER_NS,
         ..Settings::default()
     };
     let mut sl_to_vl = SlToVl::modulo(link.used);
@@ -182,9 +199,9 @@ mod tests {
             seed: Seed(3),
         };
         let answer = question.answer().unwrap();
-        for (found, promised) in answer.with.iter().zip(answer.promised) {
+        for (found, promised) in answer.shares.iter().zip(answer.promised) {
             let promised = f64::from(promised.unwrap_or(0));
-            assert!(found.share > promised - 2.0, "{answer:?}");
+            assert!(*found > promised - 2.0, "{answer:?}");
         }
         for (with, without) in answer.with.iter().zip(&answer.without).take(2) {
             assert!(with.messages > 100 && with.messages == without.messages);

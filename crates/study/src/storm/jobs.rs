@@ -4,7 +4,7 @@ use selvedge_dataplane::{Arrival, Host, Message, Ps, Workload};
 use selvedge_sim::{Rng, Seed};
 use selvedge_types::Sl;
 
-use super::{END, FILLING, Outcome, Question, STORM};
+use super::{END, Outcome, Question, STORM};
 use crate::error::StudyError;
 
 /// Hosts of the storm, and of the job that sends to the same host.
@@ -13,7 +13,7 @@ const SENDERS: usize = 24;
 const RANKS: usize = 30;
 /// Fewest hosts: those of storm and rival, and as many others.
 const HOSTS_MIN: u32 = 100;
-/// Bytes of the messages of storm and rival: one packet, so that what has come to their receiver is counted exactly.
+/// Bytes of the messages of storm and rival: one packet.
 const PACKET: u32 = 2_048;
 /// Bytes of messages of victims, by class.
 const BYTES: [u32; 3] = [512, 8_192, 65_536];
@@ -55,8 +55,6 @@ pub(super) struct Jobs {
     rngs: Vec<Rng>,
     /// The receiver of the storm.
     sink: Host,
-    /// Bytes that came to it while shares are counted, by class.
-    brought: [u64; 3],
     /// Latencies of victims, by class.
     latencies: [Vec<Ps>; 3],
     /// Messages of victims posted while the storm lasts, by class.
@@ -115,7 +113,6 @@ impl Jobs {
             sources: vec![Vec::new(); hosts as usize],
             rngs: (0..hosts).map(|host| host_rng(question.seed, host)).collect(),
             sink,
-            brought: [0; 3],
             latencies: [const { Vec::new() }; 3],
             posted: [0; 3],
             jobs,
@@ -130,11 +127,14 @@ impl Jobs {
         Ok(all)
     }
 
+    /// Returns the receiver of the storm.
+    pub(super) const fn sink(&self) -> Host {
+        self.sink
+    }
+
     /// Returns what became of each class.
     pub(super) fn outcomes(&self) -> [Outcome; 3] {
-        let normal = self.brought[1] + self.brought[2];
         std::array::from_fn(|class| {
-            let of = if class == 0 { self.brought[0] + normal } else { normal };
             let mut times = self.latencies[class].clone();
             let late = self.posted[class].saturating_sub(times.len());
             // They took at least until the end.
@@ -147,7 +147,6 @@ impl Jobs {
                     .unwrap_or(0)
             };
             Outcome {
-                share: 100.0 * self.brought[class] as f64 / of.max(1) as f64,
                 messages: times.len(),
                 p50: at(50),
                 p99: at(99),
@@ -213,10 +212,6 @@ impl Workload for Jobs {
         let Some(job) = self.jobs.get(arrival.tag as usize) else {
             return;
         };
-        let counted = STORM[0] + FILLING..STORM[0] + STORM[1];
-        if arrival.to == self.sink && counted.contains(&now) {
-            self.brought[job.class] += u64::from(job.bytes);
-        }
         if job.is_victim && is_in_storm(arrival.posted) {
             self.latencies[job.class].push(now - arrival.posted);
         }
