@@ -1,6 +1,6 @@
 # The commands a newcomer needs. Each works on a fresh clone; the work itself is in `cargo xtask`.
 
-.PHONY: help demo test check bench soak packages packages-check setup
+.PHONY: help demo test check bench seed3 soak packages packages-check setup
 
 # rustup and the peers put their programs where non-login shells do not look.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
@@ -32,6 +32,17 @@ check:
 bench: setup
 	cargo build -q --release -p selvedge-cli -p selvedge-bench
 	$${CARGO_TARGET_DIR:-target}/release/selvedge-bench $(ARGS)
+
+# Every table and picture of experiments/seed3, the small fabrics first; about an hour of one core.
+SEED3 = $${CARGO_TARGET_DIR:-target}/release/selvedge-bench
+seed3: setup
+	cargo build -q --release -p selvedge-cli -p selvedge-bench
+	$(SEED3) seed3
+	$(SEED3) migration --fabric karytree:k=6,n=2
+	$(SEED3) migration --fabric karytree:k=3,n=2 --traffic all-to-all:hosts=4 --duration-ms 300 --ack-timeout 12 --single-faults 0
+	$(SEED3) migration --fabric karytree:k=18,n=3 --traffic all-to-all:hosts=162 --duration-ms 5 --ack-timeout 5 --single-faults 0
+	$(SEED3) migration --every-cable
+	$(SEED3) migration
 
 # Results in the folder: a line per thousand seeds, summary.md, failing schedules made small.
 SOAK ?= bench/runs/soak
