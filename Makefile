@@ -33,7 +33,7 @@ bench: setup
 	cargo build -q --release -p selvedge-cli -p selvedge-bench
 	$${CARGO_TARGET_DIR:-target}/release/selvedge-bench $(ARGS)
 
-# Every table and picture of experiments/seed3, the small fabrics first; about an hour of one core.
+# Every table and picture of experiments/seed3, the small fabrics first. The last two take longest.
 SEED3 = $${CARGO_TARGET_DIR:-target}/release/selvedge-bench
 seed3: setup
 	cargo build -q --release -p selvedge-cli -p selvedge-bench
