@@ -34,6 +34,7 @@ pub mod preview;
 pub mod rebalance;
 mod rehang;
 mod repair;
+mod room;
 pub mod service_preview;
 mod settle;
 pub mod told;
