@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::PortRef;
+use selvedge_plan::multicast::MulticastGroups;
 use selvedge_plan::{
     ChangeSet, EngineName, Lids, MulticastLane, Op, Phase, Plan, RebalanceWhen, ServiceLevels, SlToVl, Tables,
 };
@@ -21,14 +22,14 @@ use crate::aim::Aim;
 use crate::asks::{self, Asks};
 use crate::basis::{Basis, Outcome};
 use crate::copies::TakenApart;
-use crate::engine::{choices, in_words, options};
+use crate::engine::{in_words, options};
 use crate::event::PlanEvent;
-use crate::held::{covering, gained_capacity, has_idle_link, previous_tables};
+use crate::held::{covering, gained_capacity, has_idle_link};
+use crate::lanes;
 use crate::ports::{self, DeclinedByGuid, Ports};
 use crate::qos::{self, Quality};
 use crate::told::Told;
 use crate::way::{self, WayOptions};
-use crate::{lanes, lid};
 
 /// A task: plan the whole fabric.
 #[derive(Clone, Debug)]
@@ -86,14 +87,16 @@ pub struct PlanResult {
     pub stays: bool,
     /// The judge's verdict on the last refused plan, if no engine's plan was accepted.
     pub refused: Option<Arc<Verdict>>,
+    /// The multicast groups for which the plan leaves room, as far as any engine of the policy can.
+    pub groups: Arc<MulticastGroups>,
 }
 
 /// The reason for which a plan of an engine is not accepted.
 pub(crate) struct NotAccepted {
     /// The reason in words.
-    why: String,
+    pub(crate) why: String,
     /// The judge's verdict on the plan; `None` if the engine gave up.
-    verdict: Option<Arc<Verdict>>,
+    pub(crate) verdict: Option<Arc<Verdict>>,
 }
 
 impl From<String> for NotAccepted {
@@ -137,74 +140,14 @@ impl PlanFabric {
         let basis = &self.basis;
         PlanResult {
             copies_first: outcome.and_then(|made| basis.copies_first(made, &basis.installed)),
+            groups: Arc::clone(&basis.copies.groups),
             ..result
         }
     }
 
-    /// Makes the plan with the engines in the policy's order, until the judge accepts one.
-    fn plan(&self, par: Par) -> PlanResult {
-        let mut events = Vec::new();
-        let fabric = &self.basis.inventory.fabric;
-        let known = (&*self.claims.known, self.claims.spared.as_slice());
-        let lids = match lid::assign_sparing(fabric, &self.basis.policy, known, &self.claims.resting, &mut events) {
-            Ok(lids) => lids,
-            Err(error) => {
-                events.push(PlanEvent::OutOfLids { wanted: error.wanted });
-                return self.without_another(events, par);
-            }
-        };
-        events.extend(self.needed_links());
-        let ports = lid::short(fabric, &self.basis.policy, &lids).count();
-        events.extend((ports > 0).then_some(PlanEvent::LidsLater { ports }));
-        let is_afresh = self.balances_afresh();
-        if let Some(aimed) = (!is_afresh).then(|| self.aimed(&lids, par)).flatten() {
-            return self.aims(aimed, events);
-        }
-        let previous = match is_afresh {
-            true => None,
-            false => previous_tables(&self.basis.installed, fabric.switches().len(), lids.top()).map(Arc::new),
-        };
-        let mut refused = None;
-        for engine in &self.basis.policy.engines {
-            if let Some(outcome) = self.kept(engine, &lids, previous.as_deref(), par) {
-                return self.keeps(outcome, events);
-            }
-            // Port settings depend on no table, so they are planned in parallel.
-            let (ports, routed) = par.join(
-                || self.plan_ports(&lids),
-                || self.route(engine, &lids, previous.clone(), par),
-            );
-            events.extend(self.full_tables(&ports));
-            events.extend(lanes::short(fabric, &self.basis.policy, &ports.settings));
-            events.extend(ports.quality.event());
-            events.extend(routed.iter().flat_map(choices));
-            let made = (engine, routed.as_ref().ok());
-            if let Some(outcome) = self.kept_instead(made, &lids, previous.as_deref(), par) {
-                return self.keeps(outcome, events);
-            }
-            let attempted = routed.map_err(NotAccepted::from);
-            match attempted.and_then(|routed| self.attempt(routed, &lids, ports, par)) {
-                Ok(outcome) => return self.accepted(outcome, events),
-                Err(NotAccepted { why, verdict }) => {
-                    refused = verdict.or(refused);
-                    events.push(PlanEvent::Refused {
-                        engine: engine.0.clone(),
-                        why,
-                    });
-                    if let Some(outcome) = self.on_all_lanes(engine, &lids, previous.clone(), par) {
-                        return self.accepted(outcome, events);
-                    }
-                }
-            }
-        }
-        let mut result = self.without_levels(events, par);
-        result.refused = refused.filter(|_| result.outcome.is_none() || result.stays);
-        result
-    }
-
     /// Plans again with all lanes for routes, if the engine failed because one lane was reserved for multicast copies:
     /// routes have priority over copies.
-    fn on_all_lanes(
+    pub(crate) fn on_all_lanes(
         &self,
         engine: &EngineName,
         lids: &Lids,
@@ -223,14 +166,14 @@ impl PlanFabric {
         all.attempt(routed, lids, all.plan_ports(lids), par).ok()
     }
 
-    pub(crate) fn accepted(&self, outcome: Outcome, mut events: Vec<PlanEvent>) -> PlanResult {
+    pub(crate) fn accepted(&self, outcome: Outcome) -> PlanResult {
         let count = outcome.changes.value().count();
         let (sets, lft_blocks) = (count.total(), count.lft_blocks);
-        events.push(PlanEvent::Accepted {
+        let mut events = vec![PlanEvent::Accepted {
             engine: outcome.plan.engine.0.clone(),
             sets,
             lft_blocks,
-        });
+        }];
         events.extend(self.way_in_words(&outcome));
         events.extend(qos::events(
             &self.basis.inventory.fabric,
@@ -246,7 +189,7 @@ impl PlanFabric {
 
     /// True if the plan need not keep entries in force, because no packet uses them yet, or because the operator wants
     /// balanced tables at once.
-    fn balances_afresh(&self) -> bool {
+    pub(crate) fn balances_afresh(&self) -> bool {
         let fabric = &self.basis.inventory.fabric;
         let is_idle = || self.rebalances && has_idle_link(fabric, &self.basis.installed);
         match self.basis.policy.rebalance {
@@ -306,7 +249,7 @@ impl PlanFabric {
     }
 
     /// Returns an event about links that are out of service and carry packets all the same.
-    fn needed_links(&self) -> Option<PlanEvent> {
+    pub(crate) fn needed_links(&self) -> Option<PlanEvent> {
         let inventory = &self.basis.inventory;
         let needed = &inventory.withdrawn.needed;
         let first = *needed.first()?;
@@ -317,7 +260,7 @@ impl PlanFabric {
     }
 
     /// Returns an event about ports that are in more partitions than their P_Key tables have room for.
-    fn full_tables(&self, ports: &Ports) -> Option<PlanEvent> {
+    pub(crate) fn full_tables(&self, ports: &Ports) -> Option<PlanEvent> {
         let first = *ports.too_many.first()?;
         let fabric = &self.basis.inventory.fabric;
         Some(PlanEvent::PKeysFull {
@@ -338,7 +281,13 @@ impl PlanFabric {
         )
     }
 
-    fn route(&self, name: &EngineName, lids: &Lids, previous: Option<Arc<Tables>>, par: Par) -> Result<Routed, String> {
+    pub(crate) fn route(
+        &self,
+        name: &EngineName,
+        lids: &Lids,
+        previous: Option<Arc<Tables>>,
+        par: Par,
+    ) -> Result<Routed, String> {
         let engine = Engine::try_from(name).map_err(|e| e.to_string())?;
         let mut options = self.options(previous);
         options.weave.previous_levels = self.found_levels(lids, options.lanes);

@@ -74,17 +74,19 @@ impl PlanFabric {
     }
 
     /// Returns the result with found tables. If they have just been found, it adds the event that they are kept.
-    pub(crate) fn keeps(&self, outcome: Outcome, mut events: Vec<PlanEvent>) -> PlanResult {
+    pub(crate) fn keeps(&self, outcome: Outcome) -> PlanResult {
         let engine = outcome.plan.engine.0.clone();
         let entries = self.changed_entries(&outcome);
         let event = match entries {
             0 => PlanEvent::FoundKept { engine },
             entries => PlanEvent::FoundMended { engine, entries },
         };
-        events.extend((self.adopt == Adopt::Found).then_some(event));
+        let accepted = self.accepted(outcome);
+        let kept = (self.adopt == Adopt::Found).then_some(event);
         PlanResult {
             keeps_found: true,
-            ..self.accepted(outcome, events)
+            events: kept.into_iter().chain(accepted.events).collect(),
+            ..accepted
         }
     }
 
@@ -125,10 +127,10 @@ impl PlanFabric {
     }
 
     /// Accepts the plan that an aim has made. The aim's events were reported when it was first made.
-    pub(crate) fn aims(&self, (outcome, aim): (Outcome, &Aim), events: Vec<PlanEvent>) -> PlanResult {
+    pub(crate) fn aims(&self, (outcome, aim): (Outcome, &Aim)) -> PlanResult {
         PlanResult {
             keeps_found: aim.keeps_found,
-            ..self.accepted(outcome, events)
+            ..self.accepted(outcome)
         }
     }
     /// Returns the result if no engine's plan is accepted. The plan in force stays if the judge accepts it on this

@@ -35,6 +35,7 @@ mod qos;
 pub mod rebalance;
 mod rehang;
 mod repair;
+mod room;
 pub mod service_preview;
 mod settle;
 pub mod told;

@@ -29,6 +29,8 @@ fn nothing<T>() -> Result<T, Error> {
 
 impl selvedge_daemon::TelemetryService for Slow {}
 
+impl selvedge_daemon::JobService for Slow {}
+
 impl Service for Slow {
     fn status(&self) -> Result<Status, Error> {
         nothing()

@@ -128,7 +128,7 @@ fn clients_of_subnet_administration_are_served() {
             .chain(SA_FOUND)
             .chain([47_313, 7_300_972, 9_109_063, 9_109_712, 9_111_445])
             .chain([9_121_947, 9_127_490, 9_150_234, 9_180_807, 9_204_934, 9_207_135])
-            .chain([9_208_854, 9_210_560])
+            .chain([9_208_854, 9_210_560, 9_918_197])
             .collect(),
         Ok(text) => {
             let (from, to) = text.split_once("..").unwrap();

@@ -12,6 +12,7 @@ use selvedge_types::{Guid, Lid};
 
 use super::Sm;
 use crate::apply::Apply;
+use crate::event::SweepReason;
 use crate::io::Output;
 use crate::multicast::{Ctx, Effect, In};
 use crate::stage::{MftWork, Stage};
@@ -55,6 +56,7 @@ impl Sm {
                 (Effect::Write(change), Some(inventory)) => {
                     self.stage = Stage::MftBlocks(MftWork::of(Apply::write_mfts(inventory, &change)));
                 }
+                (Effect::PlanWhole, _) => self.want_sweep_unless_due(SweepReason::Apart),
                 (Effect::WriteFirst(change), _) => {
                     if let Stage::Applying(apply, inventory) = std::mem::take(&mut self.stage) {
                         self.stage = Stage::MftBlocks(MftWork {

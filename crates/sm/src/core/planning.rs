@@ -22,7 +22,7 @@ use crate::io::Output;
 use crate::milestone::coming;
 use crate::report::NothingSent;
 use crate::stage::Stage;
-use crate::{change, commit, persist, registration, report, sweep};
+use crate::{change, commit, multicast, persist, registration, report, sweep};
 
 impl Sm {
     /// Called when all tables are read as far as possible: has a plan made.
@@ -188,6 +188,7 @@ impl Sm {
             );
         };
         self.tell_in_force(commit::In::Accepted(&outcome));
+        self.tell_multicast(multicast::In::Whole(Arc::clone(&outcome.plan), result.groups));
         if result.stays {
             let verdict = result.refused;
             self.tell_in_force(commit::In::Stays(NoPlan::Refused { why, verdict }));

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use selvedge_planner::Adopt;
-
 use super::Sm;
 use crate::commit::NoPlan;
 use crate::election::Role;
@@ -84,13 +82,6 @@ impl Sm {
     #[must_use]
     pub const fn sweeps_begun(&self) -> u64 {
         self.sweep().schedule().begun()
-    }
-
-    /// Returns true if the tables that another manager left are kept: every multicast tree might form a credit loop
-    /// with them.
-    #[must_use]
-    pub fn keeps_found_tables(&self) -> bool {
-        self.in_force.adopt() == Adopt::Kept
     }
 
     /// Returns the current stage.

@@ -38,6 +38,9 @@ pub enum SweepReason {
     MKey,
     /// The operator has forgotten nodes or links that a repair left in the fabric.
     Forgotten,
+    /// Beside the routes in force no tree reaches some members of multicast groups. A plan of the whole fabric leaves
+    /// room for trees.
+    Apart,
 }
 
 impl SweepReason {
@@ -70,6 +73,7 @@ impl fmt::Display for SweepReason {
             Self::Told => f.write_str("DISCOVER from the master"),
             Self::MKey => f.write_str("a change of the M_Key"),
             Self::Forgotten => f.write_str("lost nodes or links that the operator no longer expects"),
+            Self::Apart => f.write_str("members of multicast groups that no tree reaches beside the routes in force"),
         }
     }
 }

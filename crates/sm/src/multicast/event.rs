@@ -119,8 +119,9 @@ impl fmt::Display for MulticastEvent {
             Self::Apart { members, mlid, member } => write!(
                 f,
                 "{members} members are outside the trees of their multicast groups, one of them {member} of group \
-                 {:#06x}: every tree that includes them could deadlock with the routes in force; routes that weave, \
-                 updn or fat-tree make from scratch on one lane leave room for a tree: selvedge rebalance --at-once",
+                 {:#06x}: every tree that includes them could deadlock with the routes in force; a sweep plans other \
+                 routes, if an engine of routing.engines can leave room for a tree, as updn, weave and fat-tree can on \
+                 one lane",
                 mlid.0
             ),
             Self::Moved { trees, left } => {

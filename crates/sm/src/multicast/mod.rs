@@ -65,6 +65,18 @@ pub struct Multicast {
     planning: Option<Planning>,
     /// Groups that must be taken apart before the current plan is applied.
     first: Option<Box<TakenApart>>,
+    /// The last plan of the whole fabric.
+    whole: Option<Whole>,
+}
+
+/// A plan of the whole fabric: one that leaves room for trees, as far as any engine of the policy can.
+#[derive(Debug)]
+struct Whole {
+    plan: Arc<Plan>,
+    /// The groups for which it was made.
+    groups: Arc<MulticastGroups>,
+    /// When it was made.
+    made: Time,
 }
 
 /// A switch that refused its multicast table, or did not answer a request for it.
@@ -121,6 +133,8 @@ pub enum In<'a> {
     GroupsChanged(Vec<MulticastGroup>),
     /// A plan is in force: links may have changed, and a switch that did not answer may answer now.
     PlanInForce,
+    /// This plan of the whole fabric was made, for these groups.
+    Whole(Arc<Plan>, Arc<MulticastGroups>),
     /// Another manager is master: its MFTs are not known here, and members register with it.
     AnotherManages,
     /// A heavy sweep has found this fabric, and these LFT blocks are known. If no block of a switch is known, the
@@ -187,6 +201,8 @@ pub enum Effect {
     Write(Judged<MulticastChange>),
     /// Write a change before the plan is applied.
     WriteFirst(Judged<MulticastChange>),
+    /// Plan the whole fabric, because no tree beside the routes in force reaches some members.
+    PlanWhole,
 }
 
 impl Multicast {
@@ -198,6 +214,10 @@ impl Multicast {
             In::PlanInForce => {
                 self.silent.values_mut().for_each(|silence| silence.is_over = true);
                 self.all_stale(now);
+            }
+            In::Whole(plan, groups) => {
+                let made = now;
+                self.whole = Some(Whole { plan, groups, made });
             }
             In::AnotherManages => *self = Self::default(),
             In::Swept(fabric, installed) => self.forget_unwritten(fabric, installed),
@@ -411,7 +431,11 @@ impl Multicast {
             (trees, inventory) => {
                 // Planned again when that is dealt with; trees that the judge refused, when something changes, as it
                 // may have done meanwhile.
-                let waits = matches!(trees, PlannedTrees::Refused) && self.stale.is_empty();
+                let is_refused = matches!(trees, PlannedTrees::Refused);
+                let waits = is_refused && self.stale.is_empty();
+                if is_refused && is_of_use {
+                    self.seek_room(ctx, &planning.plan, effects);
+                }
                 self.stale.extend(planning.stale);
                 self.moves &= matches!(trees, PlannedTrees::Later(_));
                 self.due = (!waits).then_some(ctx.now);
@@ -430,6 +454,7 @@ impl Multicast {
         effects: &mut Vec<Effect>,
     ) {
         let (trees, left) = planned.moved;
+        let plan = Arc::clone(&planning.plan);
         let had = std::mem::replace(
             &mut self.trees,
             Trees {
@@ -453,9 +478,24 @@ impl Multicast {
             let members = unreached.len();
             effects.push(tell(MulticastEvent::Unreached { members, mlid, member }));
         }
+        let is_any_apart = !apart.is_empty();
         match planned.change.value().sets() {
             0 => self.in_force(ctx),
             _ => effects.push(Effect::Write(planned.change)),
+        }
+        if is_any_apart {
+            self.seek_room(ctx, &plan, effects);
+        }
+    }
+
+    /// Has the whole fabric planned if no tree beside the routes of this plan, which is in force, reaches some members.
+    /// If this plan was made for other groups, and could not leave room for all of those either, no other is made
+    /// within [`PAUSE_MAX`]: hosts that join one after the other would cause a sweep each.
+    fn seek_room(&self, ctx: &Ctx<'_>, plan: &Arc<Plan>, effects: &mut Vec<Effect>) {
+        let known = self.whole.as_ref().filter(|whole| Arc::ptr_eq(&whole.plan, plan));
+        let is_sought = |whole: &Whole| whole.groups == self.groups || ctx.now.since(whole.made) < PAUSE_MAX;
+        if !known.is_some_and(is_sought) {
+            effects.push(Effect::PlanWhole);
         }
     }
 

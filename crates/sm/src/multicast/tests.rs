@@ -21,6 +21,8 @@ const UNREACHED: &str = "SLV-SM-0073";
 const TAKEN_APART: &str = "SLV-SM-0075";
 const APART: &str = "SLV-SM-0076";
 const MOVED: &str = "SLV-SM-0077";
+/// The effect that has the whole fabric planned.
+const WHOLE: &str = "plan whole";
 
 /// Multicast of a master. Its fabric is that of [`row`] (host, two switches, host); the switches have room for groups.
 struct Bench {
@@ -80,6 +82,7 @@ impl Bench {
                 "write"
             }
             Effect::WriteFirst(_) => "write first",
+            Effect::PlanWhole => WHOLE,
         });
         words.collect()
     }
@@ -269,7 +272,7 @@ fn trees_of_another_plan_or_at_another_time_are_planned_again() {
         events: vec![PlanEvent::NoPlan],
     };
     let refusal = Event::Plan(PlanEvent::NoPlan).code();
-    assert_eq!(bench.planned(6, refused.clone()), [refusal]);
+    assert_eq!(bench.planned(6, refused.clone()), [refusal, WHOLE]);
     assert_eq!(bench.due(), None, "not before something changes");
     assert!(bench.planned(7, trees).is_empty(), "no job is on its way");
     bench.hand(8, In::GroupsChanged(vec![group(OTHER)]));
@@ -277,7 +280,7 @@ fn trees_of_another_plan_or_at_another_time_are_planned_again() {
     // A group that changes while trees are planned that are refused then.
     bench.plan(9);
     bench.hand(10, In::GroupsChanged(vec![group(Lid(OTHER.0 + 1))]));
-    assert_eq!(bench.planned(11, refused), [refusal]);
+    assert_eq!(bench.planned(11, refused), [refusal, WHOLE]);
     assert_eq!(bench.due(), Some(at(11)), "it is planned at once");
 }
 
@@ -308,11 +311,11 @@ fn members_without_a_tree_are_told_once_and_tried_again() {
     let mut bench = Bench::ready();
     let alone = vec![(GROUP, Guid(guid(FAR).0 + 1))];
     let leave = |plan: &mut MulticastPlan| (plan.apart, plan.unreached) = (alone.clone(), alone.clone());
-    assert_eq!(bench.lay(1, leave), [APART, UNREACHED, "write"]);
+    assert_eq!(bench.lay(1, leave), [APART, UNREACHED, "write", WHOLE]);
     assert_eq!(bench.multicast.left_apart(), alone);
     bench.hand(2, In::GroupsChanged(vec![group(OTHER)]));
     assert_eq!(bench.task().stale, BTreeSet::from([GROUP, OTHER]));
-    assert_eq!(bench.lay(2, leave), ["write"]);
+    assert_eq!(bench.lay(2, leave), ["write", WHOLE]);
     bench.hand(
         3,
         In::GroupsChanged(vec![
@@ -324,6 +327,34 @@ fn members_without_a_tree_are_told_once_and_tried_again() {
         ]),
     );
     assert_eq!(bench.task().stale, BTreeSet::from([GROUP]), "it has ended");
+}
+
+#[test]
+fn routes_without_room_for_a_tree_are_planned_anew_once() {
+    let mut bench = Bench::ready();
+    let alone = vec![(GROUP, Guid(guid(FAR).0 + 1))];
+    let leave = |plan: &mut MulticastPlan| plan.apart = alone.clone();
+    let join = |bench: &mut Bench, second: u64, more: u16| {
+        bench.hand(second, In::GroupsChanged(vec![group(Lid(OTHER.0 + more))]));
+        bench.hand(second, In::PlanInForce);
+        bench.lay(second, leave).contains(&WHOLE)
+    };
+    assert!(join(&mut bench, 1, 0), "a repair made the routes");
+    let whole = |bench: &Bench| In::Whole(Arc::clone(&bench.plan), Arc::clone(bench.multicast.groups()));
+    let made = whole(&bench);
+    bench.hand(2, made);
+    bench.hand(2, In::PlanInForce);
+    assert!(
+        !bench.lay(2, leave).contains(&WHOLE),
+        "no engine leaves room for these groups"
+    );
+    assert!(!join(&mut bench, 61, 1), "less than a minute ago no engine could");
+    assert!(join(&mut bench, 62, 2), "other groups, a minute later");
+    let made = whole(&bench);
+    bench.hand(63, made);
+    bench.plan = Arc::new(Plan::clone(&bench.plan));
+    bench.hand(64, In::PlanInForce);
+    assert!(bench.lay(64, leave).contains(&WHOLE), "a repair changed the routes");
 }
 
 #[test]

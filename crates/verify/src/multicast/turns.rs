@@ -115,8 +115,12 @@ impl RouteTurns {
         }
         let has_host: Vec<bool> = (fabric.switches().iter())
             .map(|&node| {
-                let mut ports = fabric.node(node).external_ports();
-                ports.any(|(_, port)| port.peer.is_some_and(|peer| fabric.switch_index(peer.node).is_none()))
+                let is_host = |port: PortNum| {
+                    let at = PortRef { node, port };
+                    let peer = fabric.peer(at).filter(|_| fabric.link_is_up(at));
+                    peer.is_some_and(|peer| fabric.switch_index(peer.node).is_none())
+                };
+                fabric.node(node).external_ports().any(|(port, _)| is_host(port))
             })
             .collect();
         let none = BTreeMap::new();

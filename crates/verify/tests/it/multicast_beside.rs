@@ -269,6 +269,35 @@ fn circles_of_copies_and_routes_are_those_of_packets() {
     assert!(free > 20 && circular > 20, "{free} free, {circular} circular");
 }
 
+/// A repair keeps the cable of a lost link. Packets from switch to switch do not count, so if no host has a link that
+/// is up, packets to switches count no more.
+#[test]
+fn a_host_with_a_lost_link_sends_no_packet_to_switches() {
+    let (levels, lanes) = (ServiceLevels::default(), SlToVl::default());
+    let mut differ = 0;
+    for seed in 0..50 {
+        let world = world(&mut Seed(seed).child("lost").rng());
+        let mut lost = world.fabric.clone();
+        let (mut hosts, mut to_hosts) = (Vec::new(), Lids::new());
+        for (at, range) in world.lids.iter().filter(|(at, _)| lost.switch_index(at.node).is_none()) {
+            hosts.push(at);
+            to_hosts.insert(at, range).unwrap();
+        }
+        for at in hosts {
+            let (mut link, settings) = (lost.port(at).unwrap().link, lost.port(at).unwrap().settings);
+            link.state = PortState::Down;
+            lost.set_port(at, link, settings);
+        }
+        let of = |fabric: &Fabric, lids: &Lids| {
+            RouteTurns::new(Subject::tables(fabric, lids, &world.tables, &levels, &lanes), &[])
+        };
+        let routes = of(&lost, &world.lids);
+        assert_eq!(routes, of(&lost, &to_hosts), "seed {seed}");
+        differ += usize::from(routes != of(&world.fabric, &world.lids));
+    }
+    assert!(differ > 20, "{differ}");
+}
+
 /// Entries that may also be in force: under every mix, all dependencies of packets are counted.
 #[test]
 fn mixes_are_covered() {

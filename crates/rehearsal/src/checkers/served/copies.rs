@@ -66,20 +66,14 @@ impl Hosts<'_> {
         }
     }
 
-    /// True if a master reports that no tree connects a member with the others, and its routes may make such a tree
-    /// impossible. Some engines guarantee that a tree fits their routes, but tables that a manager found and kept do
-    /// not.
+    /// True if a master reports that no tree connects a member with the others, and no engine of its policy promises
+    /// routes that leave room for one.
     fn is_left_apart(&self, server: usize, member: (Lid, Guid)) -> bool {
-        let id = self.served.desks[server].id;
-        let Some(life) = self
-            .scene
-            .life(id)
-            .filter(|life| life.sm.left_apart().contains(&member))
-        else {
+        let Some(life) = self.scene.life(self.served.desks[server].id) else {
             return false;
         };
-        let engine = self.in_force(id).map(|(_, plan)| Engine::try_from(&plan.engine));
         let promises = |engine: Engine| engine.can(Capability::LeavesRoomForCopies);
-        life.sm.keeps_found_tables() || engine.is_some_and(|engine| !engine.is_ok_and(promises))
+        let mut engines = life.sm.policy().engines.iter().map(Engine::try_from);
+        life.sm.left_apart().contains(&member) && !engines.any(|engine| engine.is_ok_and(promises))
     }
 }
