@@ -70,7 +70,7 @@ fn word(what: &str, changes: &ChangeSet, passage: &Passage) -> &'static str {
         Passage::Quick(_) => "quick",
         Passage::Proved(proof) => {
             let figures = &proof.figures;
-            assert_eq!(figures.waits_short, [], "{what}");
+            assert_eq!(figures.waits_short, [0_u32; 0], "{what}");
             let waits = changes.phases.iter().filter(|phase| phase.wait_before_ns > 0).count();
             assert_eq!(figures.waits.len(), waits, "{what}");
             "proved"
@@ -86,7 +86,7 @@ fn check(spec: &str, from: Engine, to: Engine, want: &str) {
     let (changes, passage) = bench.way(&old, new);
     let what = format!("{spec} {from:?} {to:?}");
     if let Passage::Proved(proof) = &passage {
-        assert_eq!(proof.figures.waits_spare, [], "{what}");
+        assert_eq!(proof.figures.waits_spare, [0_u32; 0], "{what}");
     }
     let got = format!("{} {}", word(&what, &changes, &passage), shape(&changes));
     assert_eq!(got, want, "{what}");
