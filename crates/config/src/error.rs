@@ -138,6 +138,14 @@ pub enum ConfigError {
         /// The mistake, and what to write instead.
         what: String,
     },
+    /// SLV-CONFIG-0014: an option of quality of service, or the QoS policy file, is wrong.
+    #[error("SLV-CONFIG-0014: {place}: {what}")]
+    Qos {
+        /// The file, with the line of the option.
+        place: String,
+        /// The error of the reader, with its code.
+        what: String,
+    },
     /// SLV-CONFIG-0040: a key (M_Key, SM_Key, SA key) is not a 64-bit number. The message does not quote it.
     #[error(
         "SLV-CONFIG-0040: {from}: the {name} is not a 64-bit number (its text is not shown); want 0x and 1 to 16 \

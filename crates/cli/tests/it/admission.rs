@@ -131,7 +131,7 @@ fn a_check_says_what_flags_lead_to() {
 #[test]
 fn a_check_goes_on_after_a_mistake() {
     let lab = Lab::new("admission-table");
-    let text = "partition_config_file /nonexistent/p\nroot_guid_file /nonexistent/r\nlmc 9\nsm_priority 3\nqos TRUE\n";
+    let text = "partition_config_file /nonexistent/p\nroot_guid_file /nonexistent/r\nlmc 9\nsm_priority 3\ncongestion_control TRUE\n";
     let file = lab.write("opensm.conf", text);
     let found = verdicts(&lab, &file, 2);
     let found: Vec<(&str, &str)> = found.iter().map(|(option, is)| (&option[..], &is[..])).collect();
@@ -140,7 +140,7 @@ fn a_check_goes_on_after_a_mistake() {
         ("root_guid_file", "wrong"),
         ("lmc", "wrong"),
         ("sm_priority", "honoured"),
-        ("qos", "refused"),
+        ("congestion_control", "refused"),
     ];
     assert_eq!(found[..5], want);
     let said = once(&lab, &["-F", &file]).exits(2);
@@ -173,7 +173,7 @@ fn options_of_a_feature_that_is_off_have_no_effect() {
     check("console (null)", "without effect", 0);
     check("qos FALSE\nqos_max_vls 2", "without effect", 0);
     check("qos_ca_vlarb_high 0:64", "without effect", 0);
-    check("qos TRUE\nqos_max_vls 2", "refused", 1);
+    check("qos TRUE\nqos_max_vls 2", "honoured", 0);
     check(
         "prefix_routes_file /usr/local/etc/opensm/prefix-routes.conf",
         "without effect",

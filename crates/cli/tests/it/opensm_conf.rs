@@ -8,7 +8,11 @@ const RING: &str = "ring:switches=3,hosts=1";
 fn each_option_is_explained() {
     let lab = Lab::new("opensm-check");
     let file = lab.path("opensm.conf");
-    std::fs::write(&file, "sm_priority 3\nlmc 0\nqos TRUE # for MPI\nvirt_enabled 2\n").unwrap();
+    std::fs::write(
+        &file,
+        "sm_priority 3\nlmc 0\ncongestion_control TRUE # for MPI\nvirt_enabled 2\n",
+    )
+    .unwrap();
     let check = ["run", "-F", &file, "--check-config"];
     lab.run(&check)
         .exits(1)
@@ -35,11 +39,11 @@ fn each_option_is_explained() {
 fn what_cannot_be_done_stops_the_start_unless_told_otherwise() {
     let lab = Lab::new("opensm-refused");
     let file = lab.path("opensm.conf");
-    std::fs::write(&file, "qos TRUE\nsm_priority 5\n").unwrap();
+    std::fs::write(&file, "congestion_control TRUE\nsm_priority 5\n").unwrap();
     let run = ["run", "-F", &file, "--fabric", RING, "-o"];
     let refused = lab.run(&run).exits(2);
     assert!(
-        refused.err.contains("SLV-CLI-0030") && refused.err.contains("qos TRUE"),
+        refused.err.contains("SLV-CLI-0030") && refused.err.contains("congestion_control TRUE"),
         "{}",
         refused.err
     );
@@ -90,9 +94,11 @@ fn what_cannot_be_done_is_not_read_again_either() {
     let file = lab.write("opensm.conf", &format!("log_file {}\n", lab.path("log")));
     let _manager = lab.start(&["run", "-F", &file, "--fabric", RING]);
     wait_for("subnet that is up", || (lab.run(&["status"]).code == 0).then_some(()));
-    lab.write("opensm.conf", "qos TRUE\n");
-    lab.run(&["reload"]).exits(2).complains("line 1: qos = TRUE");
-    lab.write("opensm.conf", "qos FALSE\n");
+    lab.write("opensm.conf", "congestion_control TRUE\n");
+    lab.run(&["reload"])
+        .exits(2)
+        .complains("line 1: congestion_control = TRUE");
+    lab.write("opensm.conf", "congestion_control FALSE\n");
     lab.run(&["reload"]).exits(0);
 }
 

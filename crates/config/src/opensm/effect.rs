@@ -54,7 +54,7 @@ impl OpenSmOption {
     }
 }
 
-/// Withdraws the refusal of options for a feature that is off. `exists` returns true if a file is present.
+/// Marks options for a feature that is off as without effect. `exists` returns true if a file is present.
 pub(super) fn settle(findings: &mut [Finding], exists: impl Fn(&str) -> bool) {
     let last = |name: &str| findings.iter().rfind(|found| found.name == name);
     let engines = last("routing_engine").map_or_else(String::new, |found| found.value.clone());
@@ -66,7 +66,8 @@ pub(super) fn settle(findings: &mut [Finding], exists: impl Fn(&str) -> bool) {
     let is_off = |found: &&Finding| {
         let option = OpenSmOption::ALL.iter().find(|option| option.name == found.name);
         let needs = option.and_then(OpenSmOption::needs);
-        found.treatment == Treatment::Refused && needs.is_some_and(|needs| !is_on(found, needs))
+        matches!(found.treatment, Treatment::Refused | Treatment::Honoured)
+            && needs.is_some_and(|needs| !is_on(found, needs))
     };
     let off: Vec<usize> = (0..findings.len()).filter(|&at| is_off(&&findings[at])).collect();
     for at in off {

@@ -8,6 +8,7 @@ mod effect;
 mod flags;
 mod marked;
 mod option;
+mod qos;
 mod read;
 mod table;
 mod value;

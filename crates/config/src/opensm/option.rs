@@ -25,6 +25,8 @@ pub(crate) enum Meaning {
     /// The option sets a Selvedge key, such as `routing.engines`, from a list of engines. The last field explains how
     /// the meaning of the key differs.
     Engines(&'static str, &'static str),
+    /// An option of quality of service: `qos`, `qos_policy_file` or one of the 25 settings of tables.
+    Qos,
     /// The option has no effect, whatever its value. The text explains why nothing is lost.
     Moot(&'static str),
     /// Only OpenSM's default is supported; the text explains what is missing and what to do instead.
@@ -50,6 +52,7 @@ impl OpenSmOption {
     pub const fn treatment(&self) -> (Treatment, Option<&'static str>, &'static str) {
         match self.meaning {
             Meaning::Same(key, _) => (Treatment::Honoured, Some(key), ""),
+            Meaning::Qos => (Treatment::Honoured, None, ""),
             Meaning::Engines(key, why) | Meaning::Near(key, _, why) => (Treatment::Mapped, Some(key), why),
             Meaning::Moot(why) => (Treatment::Moot, None, why),
             Meaning::Lacking(why) => (Treatment::Refused, None, why),

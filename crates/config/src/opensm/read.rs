@@ -7,6 +7,7 @@ use selvedge_plan::PartEnforce;
 use selvedge_types::{Guid, SecretKey};
 
 use super::option::Meaning;
+use super::qos::{self, Qos};
 use super::value::{is_text, same};
 use super::{Finding, OpenSmOption, Treatment, effect, marked};
 use crate::admit::{Lost, partitions};
@@ -43,6 +44,8 @@ pub struct OpenSmConf {
     pub partitions_file: Option<PathBuf>,
     /// The reason for which `partition_config_file` gives no partitions, if it gives none.
     pub(crate) lost_partitions: Option<Lost>,
+    /// The options of quality of service; with `qos TRUE` they go into the settings.
+    pub(crate) qos: Qos,
     /// The treatment of each line, in the order of the file.
     pub findings: Vec<Finding>,
 }
@@ -65,6 +68,7 @@ impl Default for OpenSmConf {
             guid_order_file: None,
             partitions_file: Some(PathBuf::from(PARTITIONS)),
             lost_partitions: None,
+            qos: Qos::default(),
             findings: Vec::new(),
         }
     }
@@ -107,6 +111,7 @@ pub(crate) fn load(text: &str, path: &Path) -> OpenSmConf {
         }
     }
     conf.load_partitions();
+    conf.load_qos();
     conf.find_defaults(Path::exists);
     effect::settle(&mut conf.findings, |file| Path::new(file).exists());
     if !conf.findings.iter().any(|found| found.name == "dump_files_dir") {
@@ -152,6 +157,7 @@ fn read_lines(text: &str, path: &Path) -> (OpenSmConf, Vec<ConfigError>) {
     if old.is_some_and(|found| found.value == "TRUE") {
         conf.settings.policy.part_enforce = PartEnforce::Off;
     }
+    conf.settings.policy.qos = conf.qos.policy(conf.settings.policy.lanes).and_then(qos::shared);
     (conf, errors)
 }
 
@@ -161,6 +167,8 @@ enum Mistake {
     Want(&'static str),
     /// The list of engines is wrong for this reason.
     Engines(String),
+    /// An option of quality of service is wrong for this reason.
+    Qos(String),
 }
 
 impl Mistake {
@@ -172,6 +180,10 @@ impl Mistake {
                 key: name.to_owned(),
                 want,
                 found: shown(name, value).chars().take(60).collect(),
+            },
+            Self::Qos(what) => ConfigError::Qos {
+                place: format!("{}, line {line}", path.display()),
+                what,
             },
             Self::Engines(what) => ConfigError::Engine {
                 place: format!("{}, line {line}: {name}", path.display()),
@@ -236,6 +248,18 @@ impl OpenSmConf {
         self.lost_partitions = read.lost;
     }
 
+    /// Reads the QoS policy file, if quality of service is on.
+    fn load_qos(&mut self) {
+        let Some(mut wanted) = self.qos.policy(self.settings.policy.lanes) else {
+            return;
+        };
+        match self.qos.read() {
+            Ok(policy) => wanted.policy = policy,
+            Err(error) => self.mark("qos_policy_file", &error),
+        }
+        self.settings.policy.qos = qos::shared(wanted);
+    }
+
     fn last_line(&mut self, name: &str) -> Option<&mut Finding> {
         self.findings.iter_mut().rfind(|found| found.name == name)
     }
@@ -271,6 +295,7 @@ impl OpenSmConf {
         // A setting takes even OpenSM's default, which may differ from that of Selvedge.
         let taken = match option.meaning {
             Meaning::Same(_, take) | Meaning::Near(_, take, _) => take(self, value).map_err(Mistake::Want),
+            Meaning::Qos => self.qos.take(name, value).map_err(Mistake::Qos),
             Meaning::Engines(..) => {
                 let fork = self.take_engines(value)?;
                 if !fork.is_empty() {
@@ -354,7 +379,7 @@ mod tests {
         check("max_wire_smps 64", Treatment::Mapped, Some("manager.window"));
         check("single_thread TRUE", Treatment::Moot, None);
         check("part_enforce off", Treatment::Honoured, Some("fabric.part_enforce"));
-        check("qos TRUE", Treatment::Refused, None);
+        check("qos TRUE", Treatment::Honoured, None);
         check("qos FALSE", Treatment::Default, None);
         check("sm_prioritty 3", Treatment::Unknown, None);
         check("virt_enabled 2", Treatment::Unknown, None);

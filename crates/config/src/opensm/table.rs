@@ -7,15 +7,15 @@ use selvedge_types::{Guid, Lmc, SecretKey, Sl};
 
 use super::OpenSmOption;
 use super::option::BABBLING;
-use super::option::Meaning::{self, Engines, Lacking, Moot, Near, Same};
+use super::option::Meaning::{self, Engines, Lacking, Moot, Near, Qos, Same};
 use super::value::{boolean, millis, small, within};
 
 const BOOLEAN: &str = "TRUE or FALSE";
 const KEY64: &str = "a 64-bit number, as 0x0123456789abcdef";
 const LIFE: &str = "0 to 31 (4.096 us x 2^value)";
 
-const NO_QOS: &str = "there are no QoS policies: with one lane, ports keep the tables that they have; with --lanes, \
-    Selvedge writes its own (docs/lanes.md)";
+const OWN_SMPS: &str = "tables are written by difference, with as few SMPs as the difference needs; a refused one is \
+    reported";
 const NO_SPEED: &str = "ports keep the widths and speeds that they may negotiate";
 const NO_CC: &str = "congestion control is not set up";
 const NO_COUNTERS: &str = "counters are not read by the manager";
@@ -442,7 +442,7 @@ impl OpenSmOption {
             Lacking("path records carry the true rate"),
         ),
         option("max_rate_enum", "", Lacking("path records carry the true rate")),
-        option("use_optimized_slvl", "FALSE", Moot(NO_QOS)),
+        option("use_optimized_slvl", "FALSE", Moot(OWN_SMPS)),
         option(
             "fsync_high_avail_files",
             "TRUE",
@@ -528,34 +528,34 @@ impl OpenSmOption {
             Lacking("use 'selvedge status', 'selvedge sweep' or the HTTP API on its Unix socket"),
         ),
         option("console_port", "10000", Moot("there is no console")),
-        option("qos", "FALSE", Lacking(NO_QOS)),
-        option("qos_policy_file", "/etc/opensm/qos-policy.conf", Lacking(NO_QOS)),
-        option("suppress_sl2vl_mad_status_errors", "FALSE", Moot(NO_QOS)),
-        option("qos_max_vls", "0", Lacking(NO_QOS)),
-        option("qos_high_limit", "-1", Lacking(NO_QOS)),
-        option("qos_vlarb_high", "(null)", Lacking(NO_QOS)),
-        option("qos_vlarb_low", "(null)", Lacking(NO_QOS)),
-        option("qos_sl2vl", "(null)", Lacking(NO_QOS)),
-        option("qos_ca_max_vls", "0", Lacking(NO_QOS)),
-        option("qos_ca_high_limit", "-1", Lacking(NO_QOS)),
-        option("qos_ca_vlarb_high", "(null)", Lacking(NO_QOS)),
-        option("qos_ca_vlarb_low", "(null)", Lacking(NO_QOS)),
-        option("qos_ca_sl2vl", "(null)", Lacking(NO_QOS)),
-        option("qos_sw0_max_vls", "0", Lacking(NO_QOS)),
-        option("qos_sw0_high_limit", "-1", Lacking(NO_QOS)),
-        option("qos_sw0_vlarb_high", "(null)", Lacking(NO_QOS)),
-        option("qos_sw0_vlarb_low", "(null)", Lacking(NO_QOS)),
-        option("qos_sw0_sl2vl", "(null)", Lacking(NO_QOS)),
-        option("qos_swe_max_vls", "0", Lacking(NO_QOS)),
-        option("qos_swe_high_limit", "-1", Lacking(NO_QOS)),
-        option("qos_swe_vlarb_high", "(null)", Lacking(NO_QOS)),
-        option("qos_swe_vlarb_low", "(null)", Lacking(NO_QOS)),
-        option("qos_swe_sl2vl", "(null)", Lacking(NO_QOS)),
-        option("qos_rtr_max_vls", "0", Lacking(NO_QOS)),
-        option("qos_rtr_high_limit", "-1", Lacking(NO_QOS)),
-        option("qos_rtr_vlarb_high", "(null)", Lacking(NO_QOS)),
-        option("qos_rtr_vlarb_low", "(null)", Lacking(NO_QOS)),
-        option("qos_rtr_sl2vl", "(null)", Lacking(NO_QOS)),
+        option("qos", "FALSE", Qos),
+        option("qos_policy_file", "/etc/opensm/qos-policy.conf", Qos),
+        option("suppress_sl2vl_mad_status_errors", "FALSE", Moot(OWN_SMPS)),
+        option("qos_max_vls", "0", Qos),
+        option("qos_high_limit", "-1", Qos),
+        option("qos_vlarb_high", "(null)", Qos),
+        option("qos_vlarb_low", "(null)", Qos),
+        option("qos_sl2vl", "(null)", Qos),
+        option("qos_ca_max_vls", "0", Qos),
+        option("qos_ca_high_limit", "-1", Qos),
+        option("qos_ca_vlarb_high", "(null)", Qos),
+        option("qos_ca_vlarb_low", "(null)", Qos),
+        option("qos_ca_sl2vl", "(null)", Qos),
+        option("qos_sw0_max_vls", "0", Qos),
+        option("qos_sw0_high_limit", "-1", Qos),
+        option("qos_sw0_vlarb_high", "(null)", Qos),
+        option("qos_sw0_vlarb_low", "(null)", Qos),
+        option("qos_sw0_sl2vl", "(null)", Qos),
+        option("qos_swe_max_vls", "0", Qos),
+        option("qos_swe_high_limit", "-1", Qos),
+        option("qos_swe_vlarb_high", "(null)", Qos),
+        option("qos_swe_vlarb_low", "(null)", Qos),
+        option("qos_swe_sl2vl", "(null)", Qos),
+        option("qos_rtr_max_vls", "0", Qos),
+        option("qos_rtr_high_limit", "-1", Qos),
+        option("qos_rtr_vlarb_high", "(null)", Qos),
+        option("qos_rtr_vlarb_low", "(null)", Qos),
+        option("qos_rtr_sl2vl", "(null)", Qos),
         option("congestion_control", "FALSE", Lacking(NO_CC)),
         option("cc_key", "0x0000000000000000", Moot(NO_CC)),
         option("cc_max_outstanding_mads", "500", Moot(NO_CC)),
