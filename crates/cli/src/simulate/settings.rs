@@ -260,6 +260,29 @@ impl TransportArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load;
+
+    #[test]
+    fn a_long_cable_is_read_and_mistakes_are_named() {
+        let fabric = load::fabric("clusters:hosts=8").unwrap();
+        let read = |text: &str| long_haul(text, &fabric);
+        let long = read("\"S-A\"[9] 50us 16384").unwrap();
+        assert_eq!(
+            (long.at.port.get(), long.delay_ns, long.per_vl_blocks),
+            (9, 50_000, 16_384)
+        );
+        let check = |text: &str, want: &str| {
+            let error = read(text).unwrap_err().to_string();
+            assert!(
+                error.contains(want) && error.contains("as \"S-A\"[9] 50us 16384"),
+                "{error}"
+            );
+        };
+        check("\"S-A\"[9] 50us", "a part is missing");
+        check("\"S-C\"[9] 50us 16384", "there is no such port");
+        check("\"S-A\"[9] 50 16384", "is no time");
+        check("\"S-A\"[9] 50us many", "the blocks are no number");
+    }
 
     #[test]
     fn tables_of_arbitration() {

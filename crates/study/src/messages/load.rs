@@ -82,7 +82,7 @@ impl Loaders {
         Ok(())
     }
 
-    /// Takes an event of the load. False: it belongs to somebody else.
+    /// Takes an event of the load. False: it is none of the load.
     pub(super) fn take(&mut self, exchange: &mut Exchange, event: &Event) -> Result<bool, StudyError> {
         let (Event::Arrived { channel, .. } | Event::Sent { channel, .. }) = event;
         let Some(owners) = self.owners.get(channel).copied() else {
