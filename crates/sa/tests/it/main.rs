@@ -11,6 +11,7 @@ mod joins;
 mod kept;
 mod model;
 mod paths;
+mod policy;
 mod proxy;
 mod quality;
 mod records;
