@@ -1,7 +1,8 @@
 //! Random intents compiled to tables, and the shares that packets get by them on a link of two clusters.
 
 use selvedge_dataplane::{Host, Message, Ps, VlArb, Workload};
-use selvedge_qos::intent::{Class, Compiled, Hardware, Intent, IntentError, Lanes, Latency, LinkTables};
+use selvedge_plan::qos::{Class, Compiled, Hardware, Intent, Latency};
+use selvedge_qos::intent::{IntentError, Lanes, LinkTables, compile, tables_on};
 use selvedge_sim::{Rng, Seed};
 use selvedge_types::{Mtu, Vl};
 
@@ -48,6 +49,7 @@ fn any_compiled(rng: &mut Rng) -> Compiled {
             .map(|name| any_class(rng, name))
             .collect(),
         default: "a".to_owned(),
+        ..Intent::default()
     };
     let hardware = Hardware {
         lanes: [2, 4, 8, 15][rng.below(4) as usize],
@@ -56,10 +58,10 @@ fn any_compiled(rng: &mut Rng) -> Compiled {
         mtu: [Mtu::B1024, Mtu::B2048, Mtu::B4096][rng.below(3) as usize],
     };
     let layers = 1 + rng.below(3) as u8;
-    match Compiled::new(&intent, &hardware, layers) {
+    match compile(&intent, &hardware, layers) {
         Err(IntentError::Refused(refused)) => {
             let offer = refused.offer;
-            Compiled::new(&offer.intent, &hardware, offer.layers).unwrap()
+            compile(&offer.intent, &hardware, offer.layers).unwrap()
         }
         other => other.unwrap(),
     }
@@ -109,11 +111,14 @@ fn each_backlogged_class_gets_its_share() {
         let mut rng = Seed(seed).child("intent").rng();
         let compiled = any_compiled(&mut rng);
         let hardware = compiled.hardware;
-        let tables = compiled.on(&Lanes {
-            lanes: hardware.lanes,
-            vl_arb_high: hardware.vl_arb_high,
-            vl_arb_low: hardware.vl_arb_low,
-        });
+        let tables = tables_on(
+            &compiled,
+            &Lanes {
+                lanes: hardware.lanes,
+                vl_arb_high: hardware.vl_arb_high,
+                vl_arb_low: hardware.vl_arb_low,
+            },
+        );
         assert!(tables.keeps.iter().all(|keeps| *keeps), "seed {seed}");
         let lanes = bytes_of_lanes(&compiled, &tables);
         let layers = usize::from(compiled.layers);
@@ -154,6 +159,7 @@ fn a_wrong_weight_is_seen() {
     let intent = Intent {
         classes: vec![class("a", 70), class("b", 30)],
         default: "a".to_owned(),
+        ..Intent::default()
     };
     let hardware = Hardware {
         lanes: 8,
@@ -161,7 +167,7 @@ fn a_wrong_weight_is_seen() {
         vl_arb_low: 8,
         mtu: Mtu::B2048,
     };
-    let compiled = Compiled::new(&intent, &hardware, 1).unwrap();
+    let compiled = compile(&intent, &hardware, 1).unwrap();
     let lanes = Lanes {
         lanes: 8,
         vl_arb_high: 8,
@@ -171,7 +177,7 @@ fn a_wrong_weight_is_seen() {
         let bytes = bytes_of_lanes(&compiled, tables);
         100.0 * bytes[0] as f64 / (bytes[0] + bytes[1]) as f64
     };
-    let mut tables = compiled.on(&lanes);
+    let mut tables = tables_on(&compiled, &lanes);
     assert!((share(&tables) - 70.0).abs() < 0.5);
     let other = |vl: Vl| Vl::new(1 - vl.get()).unwrap();
     tables.low.iter_mut().for_each(|(vl, _)| *vl = other(*vl));
