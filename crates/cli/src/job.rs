@@ -375,8 +375,8 @@ mod tests {
                 wait: Some(wait),
             })
         };
-        let want = "job b waits: with it the jobs of its class would have 70 % of a link; the class has 60 %, and 1 job \
-                    waits before it";
+        let want = "job b waits: with it the jobs of its class would have 70 % of a link; the class has 60 %, and 1 \
+                    job waits before it";
         assert_eq!(waits(1), [want]);
         assert!(waits(2)[0].ends_with("and 2 jobs wait before it"));
     }

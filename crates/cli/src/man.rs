@@ -4,6 +4,7 @@
 //! selvedge.toml(5) is made from the keys that the reader of the file knows ([`settings`]).
 
 mod apm;
+mod config;
 mod exits;
 mod files;
 mod job;

@@ -100,7 +100,8 @@ mod tests {
                     [sa]\nrate_per_s = 20\nburst = 21\ntransfers_per_client = 22\n\
                     services_per_client = 23\nsubscriptions_per_client = 24\ngroups = 25\ngroups_per_client = 26\n\
                     [telemetry]\nenabled = false\ninterval_ms = 1000\nerrors_interval_ms = 2000\n\
-                    detail_interval_ms = 0\ncable_interval_ms = 0\nends = \"one\"\nwindow = 27\nnode_window = 2\ntimeout_ms = 28\n\
+                    detail_interval_ms = 0\ncable_interval_ms = 0\nends = \"one\"\n\
+                    window = 27\nnode_window = 2\ntimeout_ms = 28\n\
                     retries = 3\nmetrics_listen = \"[::1]:9315\"\nmetrics_guilbaults = true\n\
                     remote_write = \"http://p:9090/w\"\nhistory = false\nhistory_dir = \"h\"\n\
                     history_interval_ms = 29000\nhistory_days = 30\nhistory_max_gib = 31\n\

@@ -81,8 +81,8 @@ impl Administration {
         }
     }
 
-    /// Starts the process: gives the manager the list of hosts that it must ask to register again, and the partitions of
-    /// jobs, so that its first plan does not take their P_Keys away.
+    /// Starts the process: gives the manager the list of hosts that it must ask to register again, and the partitions
+    /// of jobs, so that its first plan does not take their P_Keys away.
     pub(crate) fn begin(&mut self, out: &mut Vec<Out>) {
         if !self.has_hosts {
             return;

@@ -152,12 +152,7 @@ impl Sa {
             _ if method == Method::GetMulti => return Err(Refusal::BadAttribute),
             id if id == records::SERVICE.id => table(service::rows),
             id if id == records::INFORM_INFO_RECORD.id => table(inform::rows),
-            id if let Some((_, rows)) = FOR_STANDBYS.iter().find(|(known, _)| *known == id) => {
-                if !request.trusted {
-                    return Err(Refusal::Denied);
-                }
-                table(*rows)
-            }
+            id if is_for_standbys(id) => table(for_standbys(id, request.trusted)?),
             id if id == records::MEMBER.id => {
                 member_wishes = Some(member::Wishes::of(mask, data));
                 let members = request.trusted || self.asks_of_itself(request, snapshot, requester);
@@ -311,6 +306,17 @@ const FOR_STANDBYS: [(AttributeId, Advance); 4] = [
     (records::OUT_OF_SERVICE.id, out_of_service::rows),
     (records::JOBS.id, jobs::rows),
 ];
+
+fn is_for_standbys(id: AttributeId) -> bool {
+    FOR_STANDBYS.iter().any(|(known, _)| *known == id)
+}
+
+/// Returns the rows of a table for standbys.
+fn for_standbys(id: AttributeId, is_trusted: bool) -> Result<Advance, Refusal> {
+    let found = FOR_STANDBYS.iter().find(|(known, _)| *known == id);
+    let rows = found.map(|(_, rows)| *rows).ok_or(Refusal::BadAttribute)?;
+    is_trusted.then_some(rows).ok_or(Refusal::Denied)
+}
 
 /// Returns the filter for rows: compared components must be equal. Bit 31 of the attribute modifier changes that for
 /// PortInfoRecords: a port may have more capabilities than requested. Source: IBA vol 1 §15.2.5.3, as implemented by

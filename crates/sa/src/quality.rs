@@ -35,7 +35,7 @@ pub struct Given {
     pub limits: Limits,
 }
 
-/// A path whose quality is asked for.
+/// A question for the quality of a path.
 #[derive(Clone, Copy)]
 pub struct Question<'a> {
     /// The plan in force.

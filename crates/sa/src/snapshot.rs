@@ -437,8 +437,8 @@ impl Snapshot {
         None
     }
 
-    /// Returns the rows of the SLtoVLMappingTables on the path from an end port to a LID of another, as planned; none of
-    /// hops without a planned row.
+    /// Returns the planned rows of the SLtoVLMappingTables on the path from an end port to a LID of another; a hop
+    /// without one is left out.
     #[must_use]
     pub(crate) fn rows_along(&self, from: &EndPort, to: u32, dlid: Lid) -> Vec<LaneRow> {
         let plan = self.plan();

@@ -1,6 +1,7 @@
 //! The parts of manual pages that do not come from the definition of flags: files, examples. Tests parse every example.
 
 use super::apm::PAGES_OF_APM;
+use super::config::PAGES_OF_CONFIG;
 use super::exits::{EXIT_STATUS, Exits, OF_NAGIOS};
 use super::files::{
     EMULATOR, EXPECTED, FABRIC, File, GUID2LID, LFTS, LOG, NAMES, NO_FILE, OPENSM, OPTIONS, PAGES, RECORD, SOCKET,
@@ -64,7 +65,8 @@ pub fn of(title: &str) -> Page {
         .iter()
         .chain(PAGES_OF_TELEMETRY)
         .chain(PAGES_OF_APM)
-        .chain(PAGES_OF_JOBS);
+        .chain(PAGES_OF_JOBS)
+        .chain(PAGES_OF_CONFIG);
     let known = all.find(|(of, _)| *of == title);
     known.map_or(page(&[], &[], &[]), |(_, page)| *page)
 }
@@ -545,42 +547,6 @@ const PAGES_OF_COMMANDS: &[(&str, Page)] = &[
             CONFIGURATION,
             &["selvedge(1)", "selvedge-reload(1)", "selvedge.toml(5)"],
             &[("A file with every key:", "selvedge config defaults > selvedge.toml")],
-        ),
-    ),
-    (
-        "selvedge-config-defaults",
-        page(
-            CONFIGURATION,
-            &["selvedge-config(1)", "selvedge.toml(5)"],
-            &[("A file with every key:", "selvedge config defaults > selvedge.toml")],
-        ),
-    ),
-    (
-        "selvedge-config-from-ufm",
-        page(
-            &[NO_FILE],
-            &["selvedge-config(1)", "selvedge.toml(5)"],
-            &[(
-                "Classes for the bandwidths of a UFM site with HDR links:",
-                "selvedge config from-ufm /opt/ufm/files/conf/opensm/enhanced_qos_policy.conf --link-rate 200000",
-            )],
-        ),
-    ),
-    (
-        "selvedge-config-check",
-        page(
-            CONFIGURATION,
-            &["selvedge-config(1)", "selvedge-reload(1)", "selvedge.toml(5)"],
-            &[
-                (
-                    "What a file means, and its mistakes with their lines:",
-                    "selvedge config check /etc/selvedge/selvedge.toml",
-                ),
-                (
-                    "Whether the running manager would take it:",
-                    "selvedge config check /etc/selvedge/selvedge.toml --against /run/selvedge/selvedge.sock",
-                ),
-            ],
         ),
     ),
     (

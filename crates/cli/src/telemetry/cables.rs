@@ -82,21 +82,7 @@ pub fn run(args: &CablesArgs) -> Result<Exit, CliError> {
 
 /// Returns cables as a table. For programs, it has the time over which their ends were read.
 fn table(cables: &[Cable], is_plain: bool) -> Grid {
-    let mut keys = vec![
-        "node",
-        "port",
-        "peer",
-        "peer_port",
-        "rate",
-        "link",
-        "downs",
-        "recoveries",
-        "symbol_errors",
-        "rcv_errors",
-        "ber",
-        "ber_low",
-        "ber_high",
-    ];
+    let mut keys = KNOWN.to_vec();
     // Hardware of today does not count them.
     let is_corrected = is_plain || cables.iter().any(|cable| cable.raw_ber.is_some());
     if is_corrected {
@@ -153,6 +139,23 @@ fn table(cables: &[Cable], is_plain: bool) -> Grid {
     ])
 }
 
+/// What is known of each cable.
+const KNOWN: [&str; 13] = [
+    "node",
+    "port",
+    "peer",
+    "peer_port",
+    "rate",
+    "link",
+    "downs",
+    "recoveries",
+    "symbol_errors",
+    "rcv_errors",
+    "ber",
+    "ber_low",
+    "ber_high",
+];
+
 /// What is read from a cable.
 const READ: [&str; 7] = [
     "vendor",
@@ -164,7 +167,8 @@ const READ: [&str; 7] = [
     "tx_power_dbm",
 ];
 
-/// Returns the cells of what is read from a cable: the temperature of the warmer end, and the power of the darkest lane.
+/// Returns the cells of what is read from a cable: the temperature of the warmer end, and the power of the darkest
+/// lane.
 fn read(cable: &Cable) -> [Cell; READ.len()] {
     let text = |of: fn(&CableInfo) -> &String| cable.info.as_ref().map_or(Cell::None, |info| of(info).into());
     let number = |value: Option<f64>| value.map_or(Cell::None, |value| value.to_string().into());
@@ -188,14 +192,14 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn cables_are_a_table() {
+    /// A cable that was read at both ends.
+    fn cable() -> Cable {
         let end = |guid: u64, name: &str, port| End {
             node_guid: Guid(guid),
             node_name: name.to_owned(),
             port,
         };
-        let cable = Cable {
+        Cable {
             a: end(1, "leaf 1", 7),
             b: end(2, "spine 2", 9),
             rate: Some("4xHDR".to_owned()),
@@ -238,7 +242,12 @@ mod tests {
                 temperature_c: Some(43.5),
                 ..CableReadings::default()
             }),
-        };
+        }
+    }
+
+    #[test]
+    fn cables_are_a_table() {
+        let cable = cable();
         let bare = Cable {
             ber: None,
             rate: None,
@@ -255,7 +264,8 @@ mod tests {
         let csv = table(&[cable, bare], true).csv();
         let rows: Vec<&str> = csv.lines().collect();
         let want = [
-            "leaf 1,7,spine 2,9,4xHDR,down,2,3,40,5,2.0e-11,9.6e-12,3.7e-11,1.0e-7,0.0e0,V,P-1,S1,12.5,43.5,-9.25,1,1800",
+            "leaf 1,7,spine 2,9,4xHDR,down,2,3,40,5,2.0e-11,9.6e-12,3.7e-11,1.0e-7,0.0e0,V,P-1,S1,12.5,43.5,-9.25,1,\
+             1800",
             "leaf 1,7,spine 2,9,,up,2,3,40,5,,,,,,,,,,,,,1800",
         ];
         assert_eq!(rows[1..], want);

@@ -131,7 +131,8 @@ fn a_check_says_what_flags_lead_to() {
 #[test]
 fn a_check_goes_on_after_a_mistake() {
     let lab = Lab::new("admission-table");
-    let text = "partition_config_file /nonexistent/p\nroot_guid_file /nonexistent/r\nlmc 9\nsm_priority 3\ncongestion_control TRUE\n";
+    let text = "partition_config_file /nonexistent/p\nroot_guid_file /nonexistent/r\nlmc 9\nsm_priority 3\n\
+                congestion_control TRUE\n";
     let file = lab.write("opensm.conf", text);
     let found = verdicts(&lab, &file, 2);
     let found: Vec<(&str, &str)> = found.iter().map(|(option, is)| (&option[..], &is[..])).collect();

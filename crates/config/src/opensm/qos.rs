@@ -109,8 +109,8 @@ mod tests {
         };
         check(
             "\nqos_high_limit 256",
-            "SLV-CONFIG-0014: o.conf, line 2: SLV-QOS-0001: qos_high_limit 256: want -1 to 255 (x 4 KiB; 0: one packet, \
-             255: unbounded, -1: as qos_high_limit)",
+            "SLV-CONFIG-0014: o.conf, line 2: SLV-QOS-0001: qos_high_limit 256: want -1 to 255 (x 4 KiB; 0: one \
+             packet, 255: unbounded, -1: as qos_high_limit)",
         );
         check(
             "qos on",

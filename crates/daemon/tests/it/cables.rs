@@ -1,7 +1,7 @@
 //! Cables and bit errors before and after error correction, from the emulator's vendor class to every output.
 
 use selvedge_api::{Cable, CableQuery, CableReadings, FaultRequest, MetricsQuery, SeriesQuery};
-use selvedge_daemon::{Service, TelemetryService as _};
+use selvedge_daemon::{Manager, Service, TelemetryService as _};
 use selvedge_types::NodeKind;
 
 use crate::emulated::{stop, wait_for};
@@ -83,6 +83,26 @@ fn bit_errors_before_and_after_correction_are_shown_and_stored() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+fn page_of(manager: &Manager) -> String {
+    let mut page = String::new();
+    let metrics = manager.metrics(&MetricsQuery::default(), false).unwrap();
+    metrics.write(&mut page).unwrap();
+    page
+}
+
+/// Checks the metrics of a cable with 71 °C and a dark lane at its first end.
+fn check_page(page: &str, first: &Cable, serial: &str) {
+    let labels = format!("guid=\"{}\",port=\"{}\"", first.a.node_guid, first.a.port);
+    let want = [
+        format!("infiniband_cable_temperature_celsius{{{labels}}} 71"),
+        format!("infiniband_cable_rx_power_dbm{{{labels},lane=\"3\"}} -10"),
+    ];
+    assert!(want.iter().all(|line| page.lines().any(|at| at == line)), "{want:?}");
+    let start = format!("infiniband_cable_info{{{labels},kind=\"active-optical\"");
+    let line = page.lines().find(|line| line.starts_with(&start)).unwrap();
+    assert!(line.contains(&format!("serial_number=\"{}\"}} 1", serial)), "{line}");
+}
+
 #[test]
 fn a_cable_is_read_when_its_link_comes_up_and_is_shown() {
     let folder = scratch("cable-info");
@@ -139,21 +159,8 @@ fn a_cable_is_read_when_its_link_comes_up_and_is_shown() {
         (readings.temperature_c, &readings.rx_power_dbm[..]),
         (Some(71.0), &[-10.0; 4][..])
     );
-    let mut page = String::new();
-    let metrics = manager.metrics(&MetricsQuery::default(), false).unwrap();
-    metrics.write(&mut page).unwrap();
-    let labels = format!("guid=\"{}\",port=\"{}\"", first.a.node_guid, first.a.port);
-    let want = [
-        format!("infiniband_cable_temperature_celsius{{{labels}}} 71"),
-        format!("infiniband_cable_rx_power_dbm{{{labels},lane=\"3\"}} -10"),
-    ];
-    assert!(want.iter().all(|line| page.lines().any(|at| at == line)), "{want:?}");
-    let start = format!("infiniband_cable_info{{{labels},kind=\"active-optical\"");
-    let line = page.lines().find(|line| line.starts_with(&start)).unwrap();
-    assert!(
-        line.contains(&format!("serial_number=\"{}\"}} 1", info.serial_number)),
-        "{line}"
-    );
+    let page = page_of(manager);
+    check_page(&page, &first, &info.serial_number);
     stop(running);
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -14,7 +14,7 @@ enum Line {
     Waiting(Job),
 }
 
-/// The reason why a list of jobs cannot be read.
+/// SLV-QOS-0068: a line of a list of jobs is no job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("SLV-QOS-0068: list of jobs, line {line}: {why}")]
 pub struct JobLineError {

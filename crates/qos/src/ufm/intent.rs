@@ -19,7 +19,7 @@ pub struct Import {
 /// What an import does not keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// A limit became a least share: ports may send faster while nobody else wants the link.
+    /// A limit became a least share: ports may send faster while others leave the link free.
     NoLimit,
     /// Rules give a service level different limits, and a class has one share on every link.
     OneShare {

@@ -1,3 +1,5 @@
+//! Tests of UFM's bandwidths.
+
 use selvedge_plan::qos::{Hardware, Match};
 use selvedge_types::{Guid, Mtu, Sl};
 
@@ -6,7 +8,8 @@ use crate::intent::compile;
 
 /// The forms of the manual's text.
 const FILE: &str = "BW_NAMES\n  storage = 40000 # Lustre\n  bulk = 20000\n  free = 0\nEND_BW_NAMES\n\nBW_RULES\n\
-                    default = 1:storage, 2:bulk\n0x2c90000000025 = 1:storage, 2:free\nPort_grp1 = 1:bulk\nEND_BW_RULES\n";
+                    default = 1:storage, 2:bulk\n0x2c90000000025 = 1:storage, 2:free\nPort_grp1 = 1:bulk\n\
+                    END_BW_RULES\n";
 
 fn sl(number: u8) -> Sl {
     Sl::new(number).unwrap()

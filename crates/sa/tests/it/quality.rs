@@ -125,7 +125,8 @@ fn a_class_has_a_service_level_for_each_layer_of_routing() {
 const POLICY: &str = "qos-levels\nqos-level\nname: DEFAULT\nsl: 1\nend-qos-level\nqos-level\nname: Narrow\nsl: 2\n\
                       mtu-limit: 1\nend-qos-level\nqos-level\nname: Dropped\nsl: 5\nend-qos-level\nend-qos-levels\n\
                       qos-match-rules\nqos-match-rule\nqos-class: 8\nqos-level-name: Narrow\nend-qos-match-rule\n\
-                      qos-match-rule\nservice-id: 9\nqos-level-name: Dropped\nend-qos-match-rule\nend-qos-match-rules\n";
+                      qos-match-rule\nservice-id: 9\nqos-level-name: Dropped\nend-qos-match-rule\n\
+                      end-qos-match-rules\n";
 
 /// A plan with OpenSM's tables: SL n on lane n mod 4; a switch drops SL 5 of packets from its port 1.
 fn opensm(policy: Option<&str>) -> Wish {

@@ -13,7 +13,7 @@ use crate::{End, Inventory};
 const BATCH: usize = 32;
 /// Pause between two batches. Source: ours; 35,000 ports take two minutes.
 const PACE: Duration = Duration::from_millis(100);
-/// Pause before the cables of a node that did not answer are asked again. Source: ours; as the longest of a silent node's
+/// Pause before the cables of a node that did not answer are asked again. Source: ours; as the longest pause for its
 /// counters.
 const SILENT: Duration = Duration::from_secs(300);
 

@@ -1,8 +1,8 @@
 //! The sampler: reads the counters of all ports in slots aligned to the wall clock.
 //!
 //! `handle` is the only entry point; it reads no clock and does no I/O. `traffic` holds requests; `books` hold totals
-//! and the ports that still have no sample; `choice` decides which ports are read, `ask` evaluates answers, and `cables`
-//! decide when a cable is read.
+//! and the ports that still have no sample; `choice` decides which ports are read, `ask` evaluates answers, and
+//! `cables` decide when a cable is read.
 
 mod ask;
 mod books;
