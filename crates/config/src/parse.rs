@@ -337,7 +337,7 @@ mod tests {
         );
         assert!(error("[routing\nlmc = 1\n").starts_with("SLV-CONFIG-0002: fm.toml, line 1: "));
         assert!(error("[routing]\nlmc = 1\nlmc = 2\n").starts_with("SLV-CONFIG-0002: fm.toml, line 3: "));
-        let there_are = "there are: routing, fabric, keys, manager, sa, telemetry, daemon";
+        let there_are = "there are: routing, qos, fabric, keys, manager, sa, telemetry, daemon";
         assert!(error("[nothing_like_it]\n").contains(there_are));
     }
 

@@ -83,12 +83,14 @@ impl World {
              [vary]\nload = [0.1, 0.2]\n";
         lab.write("e.toml", experiment);
         let intervals = "[telemetry]\ninterval_ms = 500\nerrors_interval_ms = 500\nhistory_interval_ms = 500\n\
-                         [daemon]\nstate_dir = \"state\"\n";
+                         [daemon]\nstate_dir = \"state\"\n[qos]\nclasses = [\"rest: default\", \"MPI: share=60\"]\n";
         let settings = |life: u8| format!("{intervals}[fabric]\npacket_life = {life}\n");
         lab.write("fm.toml", &settings(16));
         // A name without its folder: tables break long paths of files.
         let manager = lab.start(&["run", "--fabric", "sx6536", "--config", "fm.toml"]);
         wait_for("subnet that is up", || (lab.run(&["status"]).code == 0).then_some(()));
+        let job = "job start sim --hosts H-0,H-1 --class MPI --share 40";
+        lab.run(&job.split(' ').collect::<Vec<_>>()).exits(0);
         lab.write("fm.toml", &settings(17));
         lab.run(&["reload"]).exits(0);
         lab.write("fm.toml", &settings(18));

@@ -50,6 +50,7 @@ fn other(key: &Key) -> String {
         "[\"weave\"]",
         "[\"0x5\"]",
         "[\"A=1: ALL;\"]",
+        "[\"A: default\"]",
         "[\"PortFlowCtlCounters\"]",
         "\"one\"",
         "\"127.0.0.1:9315\"",
@@ -85,7 +86,7 @@ fn every_key_is_taken_or_named_by_a_reload() {
         let verdict = reload(&text, &running);
         assert!(verdict.is_ok(), "{text}: {:?}", verdict.findings);
         let named: Vec<&str> = verdict.at_next_start().map(|found| found.name.as_str()).collect();
-        let is_policy = ["routing", "fabric"].contains(&key.section) && key.name != "expected";
+        let is_policy = ["routing", "fabric", "qos"].contains(&key.section) && key.name != "expected";
         let is_policy = is_policy || key.name.starts_with("m_key");
         let is_taken =
             is_policy || ["node_name_map", "sm_key"].contains(&key.name) || key.section == "telemetry.alarms";
