@@ -358,7 +358,7 @@ impl Administration {
         let given = AnswerIn::Given {
             ticket,
             revision: (self.keeper.has_folder() && revision != before).then_some(revision),
-            answer: self.sa.take_job_answer().unwrap_or(Err(JobError::NoClasses)),
+            answer: Box::new(self.sa.take_job_answer().unwrap_or(Err(JobError::NoClasses))),
         };
         self.answers.handle(given, out);
     }

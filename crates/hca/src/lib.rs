@@ -21,7 +21,7 @@
 //! - The time-out is the shortest that the standard allows for a code.
 //! - The static rate of a path paces its queue pair, whatever other queue pairs send by the same path.
 //!
-//! A queue pair takes 1.0 kB with empty queues, and 152 bytes for each posted send.
+//! A queue pair takes 1.0 kB with empty queues, and 144 bytes for each posted send.
 //!
 //! ```
 //! use selvedge_hca::{Access, AttrMask, Hca, HcaConfig, QpAttr, QpInit, QpState, Transport, VerbsError};

@@ -262,6 +262,6 @@ mod tests {
     fn a_queue_pair_takes_the_memory_that_is_stated() {
         let bytes = size_of::<QueuePair>();
         assert!((950..1_050).contains(&bytes), "{bytes} bytes");
-        assert_eq!(crate::requester::WQE_BYTES, 152, "for each posted send");
+        assert_eq!(crate::requester::WQE_BYTES, 144, "for each posted send");
     }
 }

@@ -296,6 +296,11 @@ impl PlanFabric {
             .map_err(|e| e.to_string())
     }
 
+    /// True if the operator wants another policy on a fabric in use: without a plan the change is rolled back.
+    fn is_of_a_change(&self) -> bool {
+        self.rebalances && self.in_force.is_none() && is_live(&self.basis.inventory.fabric)
+    }
+
     pub(crate) fn attempt(&self, routed: Routed, lids: &Lids, ports: Ports, par: Par) -> Result<Outcome, NotAccepted> {
         let fabric = &self.basis.inventory.fabric;
         let tables = covering(routed.tables, &self.basis.installed);
@@ -319,6 +324,11 @@ impl PlanFabric {
             layers: levels.lanes,
             in_force: self.in_force.as_ref().map(|in_force| &*in_force.plan),
         };
+        if self.is_of_a_change()
+            && let Some(why) = quality.refusal()
+        {
+            return Err(why.into());
+        }
         levels.add(quality.planned(&ports.quality));
         let copies = levels.tables.as_ref().and_then(|tables| tables.copies);
         let plan = Plan {

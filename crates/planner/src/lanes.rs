@@ -82,7 +82,7 @@ pub(crate) fn to_use(fabric: &Fabric, policy: &Policy, in_force: u8) -> Use {
         .flat_map(|link| [of_port(link.a), of_port(link.b)])
         .min()
         .unwrap_or(1);
-    let most = policy.used_lanes.min(fewest).min(layers_beside(policy, fabric));
+    let most = policy.used_lanes.min(fewest).min(layers_beside(policy));
     let most = most.clamp(1, 15);
     if policy.copies_level().is_none() || most < 2 {
         return shared(most);

@@ -32,7 +32,10 @@ pub(crate) struct Meaning {
 impl Meaning {
     /// Finds the ports of the groups of the policy file, if there is one. `manager` is the port of the manager.
     pub(crate) fn new(fabric: &Fabric, policy: &Policy, manager: PortRef) -> Self {
-        let Some(QosPolicy::OpenSm(OpenSmQos { policy: Some(file), .. })) = policy.qos.as_deref() else {
+        let Some(QosPolicy::OpenSm(opensm)) = policy.qos.as_deref() else {
+            return Self::default();
+        };
+        let Some(file) = &opensm.policy else {
             return Self::default();
         };
         let (found, unresolved) = resolved(file, fabric, &policy.partitions, Some(manager));
@@ -114,6 +117,15 @@ impl Quality<'_> {
             planned.promises = self.kept(file.as_deref(), &planned.ports);
         }
         Some(planned)
+    }
+
+    /// Returns why the fabric cannot keep the promises of the policy's classes, with what is possible; `None` if it can.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let QosPolicy::Classes(intent) = self.policy.qos.as_deref()? else {
+            return None;
+        };
+        let refused = compile(intent, &hardware(self.fabric, self.ports), self.layers).err();
+        refused.map(|why| why.to_string())
     }
 
     /// Returns the compiled classes: those of the policy; if they are refused, those in force; if there is no plan in
@@ -293,18 +305,13 @@ fn most<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
         .map(|(value, _)| value)
 }
 
-/// Returns the most lanes that routes may use beside the classes of a policy, if most links have `lanes`.
-pub(crate) fn layers_beside(policy: &Policy, fabric: &Fabric) -> u8 {
-    let Some(QosPolicy::Classes(intent)) = policy.qos.as_deref() else {
-        return u8::MAX;
-    };
-    let ends = fabric.links().filter(|link| fabric.link_is_up(link.a));
-    let vls = ends.filter_map(|link| {
-        let vls = |at| fabric.port(at).map(|port| port.capability.vls);
-        Some(vls(link.a)?.min(vls(link.b)?).max(1))
-    });
-    let lanes = most(vls).map_or(1, PortCapability::lanes_of_code);
-    (usize::from(lanes) / intent.classes.len().max(1)).clamp(1, 15) as u8
+/// Returns the most lanes that routes may use beside quality of service. Beside classes it is one: that classes keep
+/// several layers apart while tables are written is not shown yet.
+pub(crate) fn layers_beside(policy: &Policy) -> u8 {
+    match policy.qos.as_deref() {
+        Some(QosPolicy::Classes(_)) => 1,
+        Some(QosPolicy::OpenSm(_)) | None => u8::MAX,
+    }
 }
 
 /// Returns the events about the quality of service of a plan.

@@ -71,7 +71,7 @@ impl Qos {
 
 /// Returns a policy as the manager's policy holds it.
 pub(super) fn shared(qos: OpenSmQos) -> Option<Arc<QosPolicy>> {
-    Some(Arc::new(QosPolicy::OpenSm(qos)))
+    Some(Arc::new(QosPolicy::OpenSm(Box::new(qos))))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub(super) enum AnswerIn {
         /// The request.
         ticket: u64,
         revision: Option<u64>,
-        answer: Result<JobAnswer, JobError>,
+        answer: Box<Result<JobAnswer, JobError>>,
     },
     /// Registrations of this revision are stored, or could not be.
     Stored {
@@ -34,13 +34,15 @@ impl Answers {
         match input {
             AnswerIn::Given {
                 ticket,
-                revision: Some(revision),
-                answer: Ok(answer),
-            } => self.0.push((ticket, revision, answer)),
-            AnswerIn::Given { ticket, answer, .. } => out.push(Out::JobAnswered {
-                ticket,
-                answer: Box::new(answer),
-            }),
+                revision,
+                answer,
+            } => match (revision, *answer) {
+                (Some(revision), Ok(answer)) => self.0.push((ticket, revision, answer)),
+                (_, answer) => out.push(Out::JobAnswered {
+                    ticket,
+                    answer: Box::new(answer),
+                }),
+            },
             AnswerIn::Stored { revision, is_stored } => {
                 for (ticket, of, answer) in std::mem::take(&mut self.0) {
                     if of > revision {
@@ -67,7 +69,7 @@ mod tests {
         AnswerIn::Given {
             ticket,
             revision,
-            answer: Ok(JobAnswer::Ended(Vec::new())),
+            answer: Box::new(Ok(JobAnswer::Ended(Vec::new()))),
         }
     }
 
@@ -103,7 +105,7 @@ mod tests {
         let refused = AnswerIn::Given {
             ticket: 4,
             revision: Some(10),
-            answer: Err(JobError::NoClasses),
+            answer: Box::new(Err(JobError::NoClasses)),
         };
         assert_eq!(answered(&mut answers, refused), [(4, Err(JobError::NoClasses))]);
     }

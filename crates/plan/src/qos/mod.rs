@@ -25,7 +25,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QosPolicy {
     /// OpenSM's settings and policy file.
-    OpenSm(OpenSmQos),
+    OpenSm(Box<OpenSmQos>),
     /// Classes of traffic with promises.
     Classes(Arc<Intent>),
 }

@@ -1,5 +1,7 @@
 //! The stored corpus of the fuzz target, and files that are cut and changed at each place.
 
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
 use std::path::PathBuf;
 
 use selvedge_qos::fuzz_body::read;

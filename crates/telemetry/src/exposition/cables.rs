@@ -9,6 +9,9 @@ use crate::End;
 use crate::cable::{rx_power_dbm, temperature_c, tx_power_dbm};
 use crate::prometheus::{Kind, Quoted, TextFormat, Wanted, declare};
 
+/// Optical power of each lane, in dBm.
+type PowerOf = fn(&CableInfo) -> Vec<f64>;
+
 /// Writes the metrics of ports with a cable that was read.
 pub fn write(
     out: &mut impl Write,
@@ -50,7 +53,7 @@ pub fn write(
             writeln!(out, "{name}{{{}}} {celsius}", Port(**end))?;
         }
     }
-    let powers: [(&str, &str, fn(&CableInfo) -> Vec<f64>); 2] = [
+    let powers: [(&str, &str, PowerOf); 2] = [
         (
             "infiniband_cable_rx_power_dbm",
             "Received optical power of a lane; -40: none",

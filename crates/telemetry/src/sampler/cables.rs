@@ -2,6 +2,7 @@
 //! counters, so no slot waits for them, and they are asked a few at a time.
 
 use core::time::Duration;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_sim::Time;
@@ -123,8 +124,8 @@ impl Cables {
                 let Some(peer) = port.peer.filter(|_| !self.without.contains(guid)) else {
                     continue;
                 };
-                if !self.cables.contains_key(&end) {
-                    self.cables.insert(end, Cable { peer, due: now });
+                if let Entry::Vacant(free) = self.cables.entry(end) {
+                    free.insert(Cable { peer, due: now });
                     self.queue.insert((now, end));
                 }
             }
