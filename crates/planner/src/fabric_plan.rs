@@ -301,6 +301,25 @@ impl PlanFabric {
         self.rebalances && self.in_force.is_none() && is_live(&self.basis.inventory.fabric)
     }
 
+    /// Adds the policy's quality of service to the lanes of routes. Fails if the operator wants classes that the fabric
+    /// cannot keep.
+    fn add_quality(&self, levels: &mut lanes::Levels, ports: &Ports) -> Result<(), String> {
+        let quality = Quality {
+            fabric: &self.basis.inventory.fabric,
+            policy: &self.basis.policy,
+            ports: &ports.settings,
+            layers: levels.lanes,
+            in_force: self.in_force.as_ref().map(|in_force| &*in_force.plan),
+        };
+        if self.is_of_a_change()
+            && let Some(why) = quality.refusal()
+        {
+            return Err(why);
+        }
+        levels.add(quality.planned(&ports.quality));
+        Ok(())
+    }
+
     pub(crate) fn attempt(&self, routed: Routed, lids: &Lids, ports: Ports, par: Par) -> Result<Outcome, NotAccepted> {
         let fabric = &self.basis.inventory.fabric;
         let tables = covering(routed.tables, &self.basis.installed);
@@ -317,19 +336,7 @@ impl PlanFabric {
             &self.basis.installed.lanes,
             routes,
         );
-        let quality = Quality {
-            fabric,
-            policy: &self.basis.policy,
-            ports: &ports.settings,
-            layers: levels.lanes,
-            in_force: self.in_force.as_ref().map(|in_force| &*in_force.plan),
-        };
-        if self.is_of_a_change()
-            && let Some(why) = quality.refusal()
-        {
-            return Err(why.into());
-        }
-        levels.add(quality.planned(&ports.quality));
+        self.add_quality(&mut levels, &ports)?;
         let copies = levels.tables.as_ref().and_then(|tables| tables.copies);
         let plan = Plan {
             generation: self.basis.generation,

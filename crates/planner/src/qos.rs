@@ -119,7 +119,8 @@ impl Quality<'_> {
         Some(planned)
     }
 
-    /// Returns why the fabric cannot keep the promises of the policy's classes, with what is possible; `None` if it can.
+    /// Returns why the fabric cannot keep the promises of the policy's classes, and what is possible; `None` if it
+    /// can.
     pub(crate) fn refusal(&self) -> Option<String> {
         let QosPolicy::Classes(intent) = self.policy.qos.as_deref()? else {
             return None;
