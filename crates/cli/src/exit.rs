@@ -168,8 +168,8 @@ pub enum CliError {
     /// Bytes that are no MAD.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// A file of UFM's bandwidths is refused.
-    #[error("{}: {cause}", path.display())]
+    /// SLV-CLI-0063: a file of UFM's bandwidths is refused.
+    #[error("SLV-CLI-0063: {}: {cause}", path.display())]
     Ufm {
         /// Path of the file.
         path: PathBuf,

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 
 use selvedge_api as api;
 use selvedge_api::{Error, ErrorKind, JobEndRequest, JobEnded, JobStarted, JobWait};
-use selvedge_plan::qos::{Compiled, PathRules};
+use selvedge_plan::qos::Compiled;
 use selvedge_qos::jobs::{Grant, Job, Jobs, Started, environment, share_of};
 use selvedge_sa::{JobAnswer, JobError, JobRequest};
 use selvedge_sm::View;
@@ -68,7 +68,11 @@ impl JobService for Manager {
         let shown: Vec<api::Job> = running.chain(jobs.waiting().iter().map(waiting)).collect();
         Ok(api::Jobs {
             count: shown.len() as u64,
-            classes: classes(&view).map_or_else(Vec::new, |policy| shown_classes(policy, &jobs)),
+            classes: view
+                .plan
+                .as_ref()
+                .and_then(|plan| plan.classes())
+                .map_or_else(Vec::new, |policy| shown_classes(policy, &jobs)),
             jobs: shown,
         })
     }
@@ -112,15 +116,6 @@ impl Manager {
     fn job(&self, request: JobRequest) -> Result<JobAnswer, Error> {
         let answer = self.ask(|answer: Sender<Answer>| Note::UserJob(request, answer))?;
         answer.map_err(|error| Error::of_text(&error.to_string()))
-    }
-}
-
-/// Returns the classes of the plan in force.
-fn classes(view: &View) -> Option<&Compiled> {
-    let qos = view.plan.as_ref()?.lane_tables.as_ref()?.qos.as_ref()?;
-    match &qos.rules {
-        PathRules::Classes(classes) => Some(classes),
-        PathRules::OpenSm(_) => None,
     }
 }
 

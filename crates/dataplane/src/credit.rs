@@ -126,7 +126,7 @@ impl<H: Copy + Debug> Subnet<H> {
     }
 }
 
-/// Blocks that lanes share, or the part of them that one lane may have.
+/// The pool of blocks that lanes share, or one lane's part of the pool.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pool {
     free: u32,

@@ -72,7 +72,7 @@ pub struct Buffers {
     /// Blocks of each input that all its lanes share. A packet stored there returns its lane's credits at once. Default
     /// 0.
     pub shared_blocks: u32,
-    /// Most of these blocks that one lane may hold. `None` (default): all of them.
+    /// Largest number of these blocks that one lane may hold. `None` (default): all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_per_vl_blocks: Option<u32>,
 }

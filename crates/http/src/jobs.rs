@@ -8,11 +8,10 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use axum::routing::{get, post};
-use selvedge_api::{ErrorKind, JobEndRequest, JobRequest};
+use selvedge_api::{JobEndRequest, JobRequest};
 
 use crate::answers::Answers;
-use crate::limits::BODY_BYTES_MAX;
-use crate::routes::{Shared, read, refusal, show};
+use crate::routes::{Shared, posted, refusal, show};
 
 /// Returns a router of these paths.
 pub(crate) fn routes() -> Router<Arc<Answers>> {
@@ -25,23 +24,15 @@ pub(crate) fn routes() -> Router<Arc<Answers>> {
 }
 
 async fn start(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
-    let body = match read(&headers, body, BODY_BYTES_MAX).await {
-        Ok(body) => body,
-        Err(error) => return refusal(&error),
-    };
-    match serde_json::from_slice::<JobRequest>(&body) {
+    match posted::<JobRequest>(&headers, body, "the body is no job").await {
         Ok(request) => show(answers.small(move |s| s.start_job(&request)).await),
-        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body is no job: {error}"))),
+        Err(error) => refusal(&error),
     }
 }
 
 async fn end(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
-    let body = match read(&headers, body, BODY_BYTES_MAX).await {
-        Ok(body) => body,
-        Err(error) => return refusal(&error),
-    };
-    match serde_json::from_slice::<JobEndRequest>(&body) {
+    match posted::<JobEndRequest>(&headers, body, "the body names no job").await {
         Ok(request) => show(answers.small(move |s| s.end_job(&request)).await),
-        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body names no job: {error}"))),
+        Err(error) => refusal(&error),
     }
 }

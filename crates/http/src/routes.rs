@@ -16,6 +16,7 @@ use selvedge_api::{
     RebalanceRequest, Rows, Selection,
 };
 use selvedge_daemon::Service;
+use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use crate::answers::{Answers, Question};
@@ -199,24 +200,16 @@ async fn check(State(answers): Shared, headers: HeaderMap, body: RequestBody) ->
 }
 
 async fn forget(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
-    let body = match read(&headers, body, BODY_BYTES_MAX).await {
-        Ok(body) => body,
-        Err(error) => return refusal(&error),
-    };
-    match serde_json::from_slice::<ForgetRequest>(&body) {
+    match posted::<ForgetRequest>(&headers, body, "the body names nothing to forget").await {
         Ok(request) => show(answers.small(move |s| s.forget(&request)).await),
-        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body names nothing to forget: {error}"))),
+        Err(error) => refusal(&error),
     }
 }
 
 async fn change_service(State(answers): Shared, headers: HeaderMap, body: RequestBody) -> Response {
-    let body = match read(&headers, body, BODY_BYTES_MAX).await {
-        Ok(body) => body,
-        Err(error) => return refusal(&error),
-    };
-    match serde_json::from_slice::<OutOfServiceRequest>(&body) {
+    match posted::<OutOfServiceRequest>(&headers, body, "the body names no place").await {
         Ok(request) => show(answers.small(move |s| s.change_service(&request)).await),
-        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body names no place: {error}"))),
+        Err(error) => refusal(&error),
     }
 }
 
@@ -233,6 +226,16 @@ async fn fault(State(answers): Shared, headers: HeaderMap, body: RequestBody) ->
         Ok(request) => show(answers.small(move |s| s.fault(&request)).await),
         Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body is no fault: {error}"))),
     }
+}
+
+/// Reads the body of a request as JSON. `what` says what is wrong with a body that is something else.
+pub(crate) async fn posted<T: DeserializeOwned>(
+    headers: &HeaderMap,
+    body: RequestBody,
+    what: &str,
+) -> Result<T, Error> {
+    let body = read(headers, body, BODY_BYTES_MAX).await?;
+    serde_json::from_slice(&body).map_err(|error| ErrorKind::BadRequest.error(format!("{what}: {error}")))
 }
 
 /// Reads the whole body of a request, within limits of size and time.

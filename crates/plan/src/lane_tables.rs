@@ -2,7 +2,8 @@
 //!
 //! The lane of a packet depends only on its service level. It is the level modulo the number of lanes of the egress
 //! link, by the same rule at every switch and channel adapter. Multicast copies use a lane of their own, if there is
-//! one. Each of these lanes gets the same share of the link.
+//! one. Each of these lanes gets the same share of the link. With quality of service the plan has tables for each port
+//! instead ([`PlannedQos`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use selvedge_fabric::{Fabric, Node, NodeIdx, PortCapability, PortRef, PortSettings};
 use selvedge_types::{Guid, PortNum, Sl, Vl};
 
-use crate::qos::{PathRules, PlannedQos};
+use crate::qos::{Compiled, PathRules, PlannedQos};
 use crate::{Op, Plan, ServiceLevels, SlToVl};
 
 /// PortInfo.CapabilityMask bit 6: the port has SLtoVLMappingTables. On a switch, port 0 states this for all ports.
@@ -149,6 +150,15 @@ impl LaneTables {
 }
 
 impl Plan {
+    /// Returns the planned classes of traffic, if the plan has some.
+    #[must_use]
+    pub fn classes(&self) -> Option<&Arc<Compiled>> {
+        match &self.lane_tables.as_ref()?.qos.as_ref()?.rules {
+            PathRules::Classes(classes) => Some(classes),
+            PathRules::OpenSm(_) => None,
+        }
+    }
+
     /// Returns the planned row of the SLtoVLMappingTable towards `egress` for packets that arrived by `ingress` (0: the
     /// node's own packets). `None`: no row is planned, because the port has no link or the plan writes no lane tables.
     #[must_use]

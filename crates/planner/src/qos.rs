@@ -1,8 +1,8 @@
 //! Quality of service of a plan: tables of every port from what the policy asks for, and what they promise.
 //!
-//! Classes are compiled together with the layers of routing: each class has a lane for each layer, so that routes keep
-//! their layer on every link. If a fabric cannot keep the promises, the classes in force stay; a fabric without a plan
-//! gets the classes that `selvedge_qos` offers instead, because a subnet without a plan would be worse.
+//! If a fabric cannot keep the promises of classes, a change to them fails, and the manager rolls it back. If links
+//! were lost, the classes in force stay. A manager that starts takes the classes that `selvedge_qos` offers instead,
+//! because a subnet without a plan would be worse.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -138,11 +138,8 @@ impl Quality<'_> {
             Err(refused) => refused,
         };
         if let Some(plan) = self.in_force {
-            let qos = plan.lane_tables.as_ref()?.qos.as_ref()?;
-            return match &qos.rules {
-                PathRules::Classes(compiled) if compiled.layers == self.layers => Some(Compiled::clone(compiled)),
-                PathRules::Classes(_) | PathRules::OpenSm(_) => None,
-            };
+            let compiled = plan.classes().filter(|compiled| compiled.layers == self.layers);
+            return compiled.map(|compiled| Compiled::clone(compiled));
         }
         let IntentError::Refused(refused) = refused else {
             return None;
@@ -323,10 +320,7 @@ pub(crate) fn events(fabric: &Fabric, policy: &Policy, plan: &Plan) -> Vec<PlanE
     };
     let planned = plan.lane_tables.as_ref().and_then(|tables| tables.qos.as_deref());
     if let QosPolicy::Classes(intent) = wanted {
-        let classes = planned.and_then(|planned| match &planned.rules {
-            PathRules::Classes(compiled) => Some(compiled),
-            PathRules::OpenSm(_) => None,
-        });
+        let classes = plan.classes();
         let is_as_wanted =
             classes.is_some_and(|compiled| compiled.classes.iter().map(|plan| &plan.class).eq(&intent.classes));
         let refused = compile(intent, &hardware(fabric, &plan.ports), plan.lanes).err();

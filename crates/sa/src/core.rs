@@ -218,6 +218,14 @@ impl Sa {
         self.registered.jobs.jobs()
     }
 
+    /// Removes the registrations, and returns them without the jobs. The book of jobs stays: only it knows which
+    /// partitions the manager has got.
+    fn take_registered(&mut self) -> Registered {
+        let mut before = std::mem::take(&mut self.registered);
+        self.registered.jobs = std::mem::take(&mut before.jobs);
+        before
+    }
+
     fn job(&mut self, input: JobIn) {
         let ground = JobGround {
             snapshot: self.snapshot.as_deref().filter(|_| self.serving),
@@ -302,12 +310,13 @@ impl Sa {
             Input::Withdraw => self.withdraw(),
             Input::Forget => {
                 self.withdraw();
-                self.registered = Registered::default();
+                self.take_registered();
+                self.job(JobIn::Restore(Jobs::default()));
                 self.revision += 1;
             }
             Input::Copied(kept) => {
                 if !self.serving {
-                    let before = std::mem::take(&mut self.registered);
+                    let before = self.take_registered();
                     self.restore(*kept);
                     // Groups that no longer exist have no members.
                     self.registered.groups.changed.extend(before.groups.by_mlid.keys());

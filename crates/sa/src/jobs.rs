@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, Node};
 use selvedge_plan::partition::{Partition, Partitions, Rule, Who};
-use selvedge_plan::qos::{Compiled, PathRules};
+use selvedge_plan::qos::Compiled;
 use selvedge_qos::jobs::{Grant, Job, JobError, Jobs, PKeys, Started};
 use selvedge_types::{Guid, NodeKind};
 use selvedge_wire::sa::{SaData, records};
@@ -161,11 +161,7 @@ impl JobBook {
 
 /// Returns the plan in force with its classes, if it has some.
 fn with_classes(snapshot: &Snapshot) -> Option<(&Snapshot, &Compiled)> {
-    let qos = snapshot.plan().lane_tables.as_ref()?.qos.as_ref()?;
-    match &qos.rules {
-        PathRules::Classes(classes) => Some((snapshot, classes)),
-        PathRules::OpenSm(_) => None,
-    }
+    Some((snapshot, snapshot.plan().classes()?))
 }
 
 fn of_port(jobs: &Jobs) -> BTreeMap<Guid, BTreeSet<String>> {

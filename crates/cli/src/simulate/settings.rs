@@ -37,7 +37,7 @@ pub struct HardwareArgs {
     /// Blocks of 64 bytes in the pool that all lanes of an input share
     #[arg(long, value_name = "BLOCKS", default_value_t = 0)]
     shared_buffer: u32,
-    /// Most blocks of this pool that one lane may hold; default: all
+    /// Largest number of blocks of this pool that one lane may hold; default: all
     #[arg(long, value_name = "BLOCKS", requires = "shared_buffer")]
     shared_buffer_per_vl: Option<u32>,
     /// Time of a packet in a cable, one way

@@ -112,6 +112,7 @@ fn bandwidths_of_ufm_become_classes_that_a_start_takes() {
     lab.run(&["config", "check", "fm.toml"]).exits(0);
     lab.write("wrong.conf", &file.replace("3:storage", "3:storge"));
     import("wrong.conf").exits(2).complains(
-        "wrong.conf: SLV-QOS-0071: UFM bandwidths, line 4: BW_NAMES has no 'storge'; did you mean 'storage'?",
+        "SLV-CLI-0063: wrong.conf: SLV-QOS-0071: UFM bandwidths, line 4: BW_NAMES has no 'storge'; did you \
+         mean 'storage'?",
     );
 }

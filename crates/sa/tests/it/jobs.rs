@@ -39,6 +39,11 @@ pub fn wish_with(classes: &[(&str, Vec<Match>)], groups: BTreeMap<String, BTreeS
         rules: PathRules::Classes(Arc::new(compile(&intent, &hardware, layers).unwrap())),
         promises: Vec::new(),
     };
+    with_qos(qos)
+}
+
+/// A plan with this quality of service.
+pub fn with_qos(qos: PlannedQos) -> Wish {
     Wish {
         lanes: Some(LaneTables {
             lanes: 4,
@@ -192,6 +197,11 @@ fn an_isolated_job_gets_a_partition_of_its_hosts_until_it_ends() {
     assert_eq!(bench.sa.take_job_partitions(), Some(partitions));
     bench.feed(Input::Serve);
     bench.feed(Input::Committed(wish(2).snapshot()));
+    // Another manager is master: its jobs count, and it may have none.
+    let mut standby = Sa::with_registrations(Config::default(), bench.now, bench.sa.registrations());
+    assert!(standby.take_job_partitions().is_some());
+    standby.handle(bench.now, Input::Forget, &mut Vec::new());
+    assert_eq!(standby.take_job_partitions(), Some(Vec::new()));
     ask(&mut bench, JobRequest::End("a".to_owned())).unwrap();
     assert_eq!(bench.sa.take_job_partitions(), Some(Vec::new()));
 }

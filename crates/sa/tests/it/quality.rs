@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::jobs::wish_with;
+use crate::jobs::{wish_with, with_qos};
 use crate::support::two::TREE;
 use crate::support::{Bench, Value, Wish, number, port};
 use selvedge_fabric::PortRef;
@@ -156,29 +156,7 @@ fn opensm(policy: Option<&str>) -> Wish {
         rules: PathRules::OpenSm(policy),
         promises: Vec::new(),
     };
-    Wish {
-        lanes: Some(LaneTables {
-            lanes: 4,
-            copies: None,
-            levels: ServiceLevels::default(),
-            qos: Some(Arc::new(qos)),
-        }),
-        ..plain
-    }
-}
-
-#[test]
-fn opensms_policy_gives_service_level_and_limits() {
-    let mut bench = Bench::new(&opensm(Some(POLICY)));
-    let plain = path(&mut bench, (2, 1), &[]).unwrap();
-    assert_eq!(plain.0, 1);
-    let class = [(p::QOS_CLASS, number(8_u16))];
-    let narrow = path(&mut bench, (2, 1), &class).unwrap();
-    assert_eq!(narrow, (2, plain.1, 1), "MTU 256");
-    assert!(plain.2 > 1);
-    // The requested service level must be that of the level.
-    assert_eq!(sl(&mut bench, (2, 1), &[(p::SL, number(1_u8))]), Some(1));
-    assert_eq!(sl(&mut bench, (2, 1), &[(p::SL, number(3_u8))]), None);
+    with_qos(qos)
 }
 
 #[test]
